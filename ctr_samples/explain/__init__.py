@@ -1,5 +1,5 @@
 """Explain the labels and features of a sample, for ``ctr-samples explain``.
 
-gather.py   everything that a run considers for one impression, as plain values
-rules.py    rules of labels, views and histories, applied to these values without Spark
+gather.py   collects all data that a run considers for one impression, as plain values
+rules.py    applies the rules of labels, views and histories to these values, without Spark
 """

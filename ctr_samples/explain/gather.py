@@ -1,4 +1,4 @@
-"""Gather everything that a run considers for one impression, as plain values, to explain it."""
+"""Collect all data that a run considers for one impression, as plain values, to explain it."""
 
 from __future__ import annotations
 
@@ -65,12 +65,16 @@ from ctr_samples.samples.views.rows import usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key
 
 MOST = 1000
-"""Limit of rows collected of each kind: the newest, or for a history those just before the impression."""
+"""Maximum number of rows collected of each kind: the newest rows, or for a history the actions just before the
+impression.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class LabelEvidence:
-    """Inputs of an action label: actions that share keys with the impression, and other impressions they may match."""
+    """Inputs of an action label: actions that share keys with the impression, and other impressions that may claim
+    them.
+    """
 
     others: Sequence[Impression]
     actions: Sequence[Action]
@@ -81,8 +85,8 @@ class LabelEvidence:
 class ViewEvidence:
     """Inputs of a view: its rows with the impression's key, and the rules (None for a view without times).
 
-    ``on`` names the parts of the key: keys, or columns of other views. ``kept`` tells where a run takes its counts
-    from, unless that is the log alone.
+    ``on`` names the parts of the key: keys, or columns of other views. ``kept`` describes the origin of the counts,
+    unless a run reads them from the log alone.
     """
 
     on: Sequence[str]
@@ -96,7 +100,7 @@ class ViewEvidence:
 class HistoryEvidence:
     """Inputs of a history: actions with the impression's ``key`` up to the end of its day, of any age.
 
-    ``kept`` tells where a run takes the actions from, unless that is the log alone.
+    ``kept`` describes the origin of the actions, unless a run reads them from the log alone.
     """
 
     on: str
@@ -108,7 +112,7 @@ class HistoryEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Complete evidence; ``dropped`` is the reason why the impression becomes no sample."""
+    """Complete evidence. ``dropped`` is the reason why the impression does not become a sample."""
 
     impression: Impression
     dropped: str | None
@@ -119,15 +123,16 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Impression to explain: the one with an ``id``, or the one with the given ``keys`` nearest to a time."""
+    """Impression to explain, given by ``id``, or by ``keys`` as the impression nearest to a time."""
 
     id: int | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
     at: datetime | None = None
 
     def of(self, impressions: DataFrame, span: Span, zone: str) -> Mapping[str, Any]:
-        """Return the impression's row; of repeated log entries, the one that counts. Raise InputError if there is none,
-        or several.
+        """Return the impression's row. If log entries repeat, returns the entry that counts.
+
+        Raises InputError if there is no such impression, or several.
         """
         if self.id is not None:
             mine = F.col("impression_id") == self.id
@@ -167,19 +172,19 @@ class Sought:
 
 
 _NAMED = 5
-"""Limit of times listed in an error."""
+"""Maximum number of times listed in an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gatherer:
-    """Gathers the evidence. Runs on the driver; a few Spark jobs, each of which collects the rows of one key."""
+    """Collects the evidence. Runs on the driver, with a few Spark jobs, each of which collects the rows of one key."""
 
     inputs: Inputs
     run_date: Period = WHOLE
 
     @property
     def config(self) -> JobConfig:
-        """Configuration that the impression is explained by."""
+        """Configuration used to explain the impression."""
         return self.inputs.config
 
     @property
@@ -188,7 +193,7 @@ class Gatherer:
         return self.inputs.span
 
     def gather(self, sought: Sought) -> Evidence:
-        """Gather the evidence; raise InputError if the day has no such impression, or several."""
+        """Collect the evidence. Raises InputError if the day has no such impression, or several."""
         shown = self.config.impressions
         plans, rows = plan_labels(self.config), rows_among(self.config.labels)
         reach = max(longest_window(plans), shown.dedup or timedelta())
@@ -212,7 +217,7 @@ class Gatherer:
         return ZoneInfo(self.config.timezone)
 
     def _left_out(self, impression_id: int) -> str | None:
-        """Return why a logged impression becomes no sample once its labels are known, or None."""
+        """Return the reason for dropping the impression once its labels are known, or None if it becomes a sample."""
         if self.config.impressions.skip_above is None and self.config.sampling is None:
             return None
         mine = F.col(f"{IMPRESSION}.impression_id") == impression_id
@@ -242,7 +247,7 @@ class Gatherer:
     def _others(
         self, impression: Impression, impressions: DataFrame, plan: LabelPlan, actions: Sequence[Action]
     ) -> list[Impression]:
-        """Impressions that one of the actions may belong to."""
+        """Impressions that may claim any of the actions."""
         keys = [impression.values, *[action.keys for action in actions]]
         wanted = {name: sorted({str(one[name]) for one in keys if one[name] is not None}) for name in plan.keys}
         sets = [names for names in plan.tried if all(wanted[name] for name in names)]
@@ -252,7 +257,7 @@ class Gatherer:
         return [other for other in others if other.id != impression.id]
 
     def _views(self, impression: Impression, spark: Any) -> dict[str, ViewEvidence]:
-        """Return the evidence of each view; views that supply the key of another view are gathered first."""
+        """Return the evidence of each view. Processes views that supply the key of another view first."""
         needed = view_columns(spark, self.config)
         found: dict[str, ViewEvidence] = {}
         for name in sorted(self.config.views, key=partial(level_of, self.config)):
@@ -301,7 +306,9 @@ class Gatherer:
 def evidence_of(
     spark: SparkSession, config: JobConfig, run_date: Period, sought: Sought, *, reporter: Reporter | None = None
 ) -> Evidence:
-    """Gather everything that a run of the day would consider for one impression. Runs on the driver; writes nothing."""
+    """Collect all data that a run of the day would consider for one impression. Runs on the driver and
+    writes nothing.
+    """
     reporter = reporter or Silent()
     reporter.stage("checking the inputs")
     inputs = read_inputs(spark, config, run_date, reporter, watched=False)
@@ -311,13 +318,15 @@ def evidence_of(
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
-    """Collect rows. Instants have a zone, at any depth; timestamps without one are local times and stay so."""
+    """Collect rows. Instants have a zone, at any depth; timestamps without a zone are local times and remain
+    unchanged.
+    """
     rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
     return rows
 
 
 def _key_part(part: str, impression: Impression, found: Mapping[str, ViewEvidence]) -> Any:
-    """Return a key of the impression, or a field of the row that another view chose for it."""
+    """Return a key of the impression, or a field of the row that the impression matches in another view."""
     name, *path = part.split(".")
     if not path:
         return impression.values[name]
@@ -367,7 +376,7 @@ def _past_action(row: Mapping[str, Any], columns: Sequence[str]) -> PastAction:
 
 
 def _utc(time: datetime | None) -> datetime | None:
-    """Convert to UTC: Python subtracts times of the same zone by wall clock."""
+    """Convert to UTC, since Python subtracts times of the same zone by wall clock."""
     return None if time is None else time.astimezone(UTC)
 
 

@@ -1,7 +1,7 @@
-"""Why an action counts for an impression, a feature row is chosen, or an action is in a history: the definitions, in
-plain Python.
+"""Definitions of label actions, feature row matches and history contents, in plain Python.
 
-They share no code with the job, which computes the same with columns, so each can be checked against the other.
+This module shares no code with the job, which computes the same results with columns, so each can be checked against
+the other.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Impression:
-    """Impression; ``values`` holds all its columns."""
+    """Impression. ``values`` holds all its columns."""
 
     id: int
     time: datetime
@@ -32,7 +32,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class RowEvidence:
-    """Label from the impression's own row: its expression, and its value there."""
+    """Label from the impression's own row: its expression, and its value in the row."""
 
     expr: str
     value: float | None
@@ -40,7 +40,7 @@ class RowEvidence:
 
 @dataclass(frozen=True, slots=True)
 class LabelRules:
-    """Rules for matching actions to impressions: sets of keys, ``tried`` in order, and the largest distances in time.
+    """Rules for matching actions to impressions: key sets, ``tried`` in order, and the maximum time differences.
 
     Times are shown in ``zone`` but passed in UTC, since Python subtracts times of the same zone by wall clock.
     """
@@ -53,7 +53,9 @@ class LabelRules:
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
-    """View row with the impression's key; ``valid_to`` is when it ended, ``closed`` when that became known."""
+    """View row with the impression's key. ``valid_to`` is its end, ``closed`` the time at which the end
+    became known.
+    """
 
     event_time: datetime
     available_time: datetime
@@ -66,7 +68,8 @@ class FeatureRow:
 
 @dataclass(frozen=True, slots=True)
 class ViewRules:
-    """Rules for joining a view. ``snapshots`` holds (event time, available time) of all snapshots, for a snapshot view.
+    """Rules for joining a view. ``snapshots`` holds (event time, available time) of all snapshots, for a snapshot
+    view.
 
     Times are shown in ``zone``.
     """
@@ -79,7 +82,7 @@ class ViewRules:
 
 @dataclass(frozen=True, slots=True)
 class PastAction:
-    """Action that a history may list; ``tie`` orders actions on the same item at the same instant."""
+    """Action that a history may list. ``tie`` orders simultaneous actions on the same item."""
 
     time: datetime
     item: Any
@@ -90,8 +93,8 @@ class PastAction:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRules:
-    """Number of items in a history, their maximum age, the delay after which actions are known, and the request to
-    leave out.
+    """Number of items in a history, their maximum age, the delay until actions are known, and the request
+    to exclude.
     """
 
     last: int
@@ -102,7 +105,7 @@ class HistoryRules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Candidate, whether it was taken, and why."""
+    """Candidate, whether it was accepted, and the reason."""
 
     what: Any
     taken: bool
@@ -112,7 +115,7 @@ class Verdict:
 def judge_actions(
     impression: Impression, others: Sequence[Impression], actions: Sequence[Action], rules: LabelRules
 ) -> Iterator[Verdict]:
-    """Yield a verdict per action, in order of time. ``others`` are further impressions that may share keys with an
+    """Yield a verdict per action, in time order. ``others`` are further impressions that may share keys with an
     action.
     """
     for action in sorted(actions, key=lambda a: (a.time is not None, a.time)):
@@ -144,7 +147,9 @@ def _same_keys(impression: Impression, action: Action, names: Sequence[str]) -> 
 
 
 def _owner(candidates: Sequence[Impression], at: datetime, rules: LabelRules) -> Impression | None:
-    """Return the last impression before the action if within the window, else the next one if within the clock skew."""
+    """Return the last impression before the action if within the window, else the next impression if within the clock
+    skew.
+    """
     last = max((shown for shown in candidates if shown.time <= at), key=_by_time, default=None)
     if last is not None and at - last.time <= rules.window:
         return last
@@ -165,7 +170,7 @@ def _limit(at: datetime, impression: Impression, rules: LabelRules) -> str:
 
 
 def judge_rows(at: datetime, rows: Sequence[FeatureRow], rules: ViewRules) -> Iterator[Verdict]:
-    """Yield a verdict per row, newest first. At most one row is taken."""
+    """Yield a verdict per row, newest first. At most one row is accepted."""
     visible = [row for row in rows if _hidden(at, row, rules) is None]
     best = max(visible, key=_rank, default=None)
     for row in sorted(rows, key=_rank, reverse=True):
@@ -180,7 +185,7 @@ def judge_rows(at: datetime, rows: Sequence[FeatureRow], rules: ViewRules) -> It
 
 
 def _hidden(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
-    """Return why an impression could not see a row, or None if it could."""
+    """Return the reason why an impression could not see a row, or None if it could."""
     if row.event_time > at or (row.event_time == at and not rules.inclusive):
         when = "at the same instant as" if row.event_time == at else f"{in_words(row.event_time - at)} after"
         return f"it became true {when} the impression"
@@ -190,7 +195,7 @@ def _hidden(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
 
 
 def _ended(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
-    """Return why the impression saw that the row had ended, or None."""
+    """Return the reason why the impression saw that a row had ended, or None."""
     end = row.valid_to
     if end is None or end > at or (end == at and not rules.inclusive):
         return None
@@ -202,7 +207,7 @@ def _ended(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
 
 
 def _invalid(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
-    """Return why the best visible row is no match, or None."""
+    """Return the reason why the best visible row does not match, or None."""
     if row.gone:
         return "a tombstone: from here on the entity has no features"
     if rules.ttl is not None and row.event_time < at - rules.ttl:
@@ -221,7 +226,7 @@ def _rank(row: FeatureRow) -> Any:
 
 
 def judge_history(at: datetime, actions: Sequence[PastAction], rules: HistoryRules) -> Iterator[Verdict]:
-    """Yield a verdict per action, newest first; the taken actions are the history, in its order."""
+    """Yield a verdict per action, newest first. The accepted actions form the history, in its order."""
     items: list[str] = []
     for action in sorted(actions, key=lambda a: (a.time, a.item, a.tie), reverse=True):
         hidden = _not_in_history(at, action, rules)
@@ -235,7 +240,7 @@ def judge_history(at: datetime, actions: Sequence[PastAction], rules: HistoryRul
 
 
 def _not_in_history(at: datetime, action: PastAction, rules: HistoryRules) -> str | None:
-    """Return why an action can be in no history of the impression, or None."""
+    """Return the reason that excludes an action from the impression's history, or None."""
     if rules.own_request is not None and str(action.request) == str(rules.own_request):
         return "it belongs to the impression's own request"
     if action.time >= at:

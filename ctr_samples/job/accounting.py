@@ -21,8 +21,8 @@ from ctr_samples.shards import Receipt
 class Accounting:
     """Counts of one run.
 
-    Spark counts ``impressions`` and ``dropped`` before the joins and ``joined`` after them; the tasks that write the
-    shards count ``written``: three independent counts.
+    Spark counts ``impressions`` and ``dropped`` before the joins and ``joined`` after them. The tasks that write the
+    shards count ``written``. So there are three independent counts.
     """
 
     impressions: int
@@ -47,9 +47,9 @@ class Accounting:
 
 
 def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> Accounting:
-    """Return the balanced accounts of a run. Call it after the action.
+    """Return the balanced counts of a run. Call it after the action.
 
-    Raises InputError if an input is worse than the configuration allows, AccountingError if a row was lost or
+    Raises InputError if an input is worse than the configuration allows, and AccountingError if a row was lost or
     duplicated.
     """
     config, watches = inputs.config, inputs.watches

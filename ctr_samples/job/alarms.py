@@ -1,4 +1,4 @@
-"""Warnings from the counts in a manifest, whatever limits are configured. Pure; they are findings of the gate."""
+"""Warnings from the counts in a manifest, independent of configured limits. Pure. The gate reports them as findings."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ MOST_SKIPPED = 0.01
 """Share of malformed lines of a source above which a warning is raised even if the configuration tolerates it."""
 MOST_UNMATCHED = 0.5
 FEWEST_ACTIONS = 20
-"""With fewer actions a share is meaningless."""
+"""With fewer actions, a share is meaningless."""
 LEAST_SOON, SOON = 0.02, timedelta(hours=1)
-"""Minimum share of matched actions in the first hour: people act soon or never, so a lower share means wrong times."""
+"""Minimum share of matched actions in the first hour. Most users act soon or never, so a lower share means wrong
+times.
+"""
 FEWEST_MATCHED = 50
-"""With fewer matched actions their delays are meaningless."""
+"""With fewer matched actions, their delays are meaningless."""
 
 
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
     """Yield a warning for each problem found in the counts.
 
-    Problems are final labels that changed, skipped lines, actions without a time, keys with several rows where one is
-    expected and, on a first day, actions that match nothing or are all late.
+    Problems are final labels that changed, skipped lines, actions without a time and keys with several rows instead of
+    one. On a first day they also include actions that match nothing or are all late.
     """
     for name, label in manifest.labels.items():
         yield from _changed_final_labels(name, label)
@@ -63,7 +65,9 @@ def _actions_without_time(name: str, label: Mapping[str, Any]) -> Iterator[Findi
 
 
 def _all_late(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
-    """Warn if nearly all actions are late. The manifest has delays by end of range; the last is the window."""
+    """Warn if nearly all actions are late. The manifest has delays by end of range; the last range ends with the
+    window.
+    """
     delays: Mapping[str, int] = label.get("delays", {})
     ends = {end: timedelta() if end == "before" else parse_duration(end) for end in delays}
     matched, soon = sum(delays.values()), sum(n for end, n in delays.items() if ends[end] <= SOON)
@@ -78,7 +82,7 @@ def _all_late(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _unmatched(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
-    """Warn about orphans on a first day; with an earlier day, the check `orphans` looks at the rise."""
+    """Warn about orphans on a first day. With an earlier day, the check `orphans` detects a rise."""
     actions, orphans = label.get("actions", 0), label.get("orphans", 0)
     if actions < FEWEST_ACTIONS or orphans <= MOST_UNMATCHED * actions:
         return

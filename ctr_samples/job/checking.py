@@ -1,7 +1,7 @@
-"""All problems of a configuration with its inputs at once, judged by their schemas alone.
+"""All problems of a configuration with its inputs at once, based on the schemas alone.
 
-Planning a run stops at the first error. So the faulty part is replaced by something valid, and planning is repeated
-until it succeeds: no second set of rules decides what is right.
+Planning a run stops at the first error. So this module replaces the faulty part with a valid part and repeats planning
+until it succeeds. It needs no second set of rules for validity.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ _STAND_INS = {
     "columns": "cast(null as string)",
     "explode": "array('')",
 }
-"""Valid replacement under a key, or under the names below it."""
+"""Valid replacement for each key, or for the names below it."""
 
 
 def problems(spark: SparkSession, loaded: LoadedConfig, run_date: Period | None = None) -> list[str]:
-    """Return all problems, each with its file and line, in the order of the file.
+    """Return all problems, each with its file and line, in file order.
 
-    Runs on the driver. Lists files and reads first lines and footers, no rows; without a date, for the last existing
-    day of each source.
+    Runs on the driver. Lists files and reads first lines and footers but no rows. Without a date, uses the last
+    existing day of each source.
     """
     with planning(spark, loaded):
         session = run_session(spark, loaded.config.timezone)
@@ -75,7 +75,7 @@ def _placed(loaded: LoadedConfig, error: str) -> str:
 
 
 def _empty(spark: SparkSession, name: str, source: Source, run_date: Period | None) -> SourceFrame:
-    """Source with its columns and without rows."""
+    """Source with its columns but no rows."""
     period = run_date or WHOLE
     if isinstance(source, CatalogSource | DatabaseSource):
         read = read_source(spark, name, source.model_copy(update={"date_column": None}), period)
@@ -92,7 +92,7 @@ def _empty(spark: SparkSession, name: str, source: Source, run_date: Period | No
 
 
 def _errors(loaded: LoadedConfig, span: Span, sources: Mapping[str, SourceFrame]) -> Iterator[str]:
-    """Yield the errors of the plan one by one, each removed before the next is searched for."""
+    """Yield the errors of the plan one by one, removing each error before searching for the next."""
     document = _without_fitted(filled(loaded.document, lambda name, _: loaded.values[name]))
     seen: set[str] = set()
     for _ in range(_MOST):
@@ -112,7 +112,7 @@ def _errors(loaded: LoadedConfig, span: Span, sources: Mapping[str, SourceFrame]
 
 
 def _without_fitted(document: dict[str, Any]) -> dict[str, Any]:
-    """Remove fitted parts: they change no type, and need not exist yet."""
+    """Remove fitted parts. They do not affect types, and need not exist yet."""
     for feature in document["features"].values():
         feature.pop("scale", None)
         if feature.get("computed") == "model":
@@ -127,7 +127,7 @@ def _without_fitted(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _of_feature(error: str, document: Mapping[str, Any]) -> str:
-    """Turn the error of a view that lacks a column into an error of the first feature that needs it."""
+    """Turn a view's missing-column error into an error about the first feature that uses the column."""
     match = re.match(r"views\.(\w+): .*?'(\w+)'", error)
     if match is None:
         return error
@@ -139,7 +139,7 @@ def _of_feature(error: str, document: Mapping[str, Any]) -> str:
 
 
 def _stand_in(document: dict[str, Any], where: list[str]) -> bool:
-    """Replace what was wrong by something valid; return False if no replacement is known."""
+    """Replace the faulty part with a valid part. Returns False if no replacement is known."""
     if where[0] == "features" and len(where) > 1:
         _drop_features(document, {where[1]})
         return True
@@ -158,12 +158,12 @@ def _stand_in(document: dict[str, Any], where: list[str]) -> bool:
 
 
 def _is_made_of(feature: Mapping[str, Any], what: str) -> bool:
-    """Whether a feature is made from a history, or from a column of impressions."""
+    """Whether a feature is computed from a history, or from an impression column."""
     return re.search(rf"\b{re.escape(what)}\b", f"{feature.get('from', '')} {feature.get('expr', '')}") is not None
 
 
 def _drop_features(document: dict[str, Any], names: set[str]) -> None:
-    """Replace faulty features, and crosses of them, by a valid one."""
+    """Replace faulty features, and crosses of them, with a valid feature."""
     for name, feature in document["features"].items():
         if name in names or names & set(feature.get("cross", ())):
             document["features"][name] = dict(_NOTHING)

@@ -19,22 +19,22 @@ from ctr_samples.shards import Manifest, Storage, days_of, latest_manifest
 from ctr_samples.shards.published import refused_run
 
 _AT_ONCE = 8
-"""Manifests read in parallel: most of the time is spent waiting for the storage."""
+"""Number of manifests read in parallel. Most of the time is spent waiting for the storage."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayStatus:
-    """Status of a day: what readers see, whether a run was refused since, and any damage to its newest manifest."""
+    """Status of a day: the published manifest, any run refused since, and any damage to the newest manifest."""
 
     day: Period
     manifest: Manifest | None = None
     refused: str | None = None
-    """Run that was refused since the newest published one, if any."""
+    """Run refused since the newest published run, or None."""
     damage: str = ""
     stale: tuple[str, ...] = ()
-    """Reasons for which a run would publish another generation, if requested."""
+    """Reasons why a run would publish a new generation, if requested."""
     due: bool = False
-    """Whether ``generate --due`` makes it."""
+    """Whether ``generate --due`` builds the day."""
 
     @property
     def sentence(self) -> str:
@@ -56,10 +56,10 @@ class DayStatus:
 def statuses(
     storage: Storage, first: Period | None, last: Period | None, newest: int | None = None
 ) -> Iterator[DayStatus]:
-    """Yield all days from ``first`` to ``last``, by default the first and last directory; InputError if there are none.
+    """Yield all days from ``first`` to ``last``, by default the first and last directory.
 
-    At most the ``newest`` days, if that is given. For hourly samples yields all hours, for a whole log its single
-    period.
+    With ``newest``, yields at most that many days. For hourly samples yields all hours, for a whole log its single
+    period. Raises InputError if there are no samples.
     """
     days = days_of(storage)
     if not days and (first is None or last is None):
@@ -74,7 +74,7 @@ def statuses(
 
 
 def due_days(storage: Storage, config: JobConfig, now: datetime) -> list[Period]:
-    """Return what ``generate --due`` makes, in order: see :func:`is_due`."""
+    """Return the days that ``generate --due`` builds, in order: see :func:`is_due`."""
     days = {*days_of(storage), newest_complete(config.grain, config.timezone, now)}
     with ThreadPoolExecutor(_AT_ONCE, "manifest") as threads:
         found = threads.map(partial(_status, storage), sorted(days, key=str))
@@ -82,9 +82,9 @@ def due_days(storage: Storage, config: JobConfig, now: datetime) -> list[Period]
 
 
 def is_due(status: DayStatus, config: JobConfig, now: datetime) -> bool:
-    """Whether a day is the newest complete one and unpublished, or its label windows closed after it was published.
+    """Whether a day is the newest complete day and unpublished, or its label windows closed after it was published.
 
-    A day that was rolled back or is damaged is left to a person.
+    Rolled-back and damaged days require a manual decision.
     """
     if status.damage or grain_of(status.day) != config.grain:
         return False
@@ -97,7 +97,7 @@ def is_due(status: DayStatus, config: JobConfig, now: datetime) -> bool:
 
 
 def config_of_newest(days: Iterable[DayStatus]) -> JobConfig | None:
-    """Return the configuration in the last manifest, without the environment of its run; None without a manifest."""
+    """Return the configuration of the last manifest, without the run's environment, or None without a manifest."""
     for day in reversed(list(days)):
         if day.manifest is not None:
             with suppress(ValidationError):
@@ -107,7 +107,7 @@ def config_of_newest(days: Iterable[DayStatus]) -> JobConfig | None:
 
 
 def _timezone(storage: Storage, days: Sequence[Period]) -> str:
-    """Time zone that defines the hours, from the newest readable manifest; days need none."""
+    """Time zone that defines the hours, from the newest readable manifest. Days need no time zone."""
     if isinstance(next(iter(days), None), Hour):
         for day in reversed(days):
             manifest = _status(storage, day).manifest

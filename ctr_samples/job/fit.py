@@ -23,7 +23,7 @@ from ctr_samples.sparksql.session import make_active, run_session
 from ctr_samples.vocabulary import FittedState, Growth, Vocabulary, grown_by
 
 _AFTER_FITTING = ("default", "nulls", "computed", "dtype", "fill", "pad")
-"""Keys of a feature that do not affect what is fitted for it."""
+"""Feature keys that do not affect the fitted values."""
 
 
 def fit(
@@ -35,10 +35,10 @@ def fit(
     afresh: bool = False,
     reporter: Reporter | None = None,
 ) -> FittedState:
-    """Fit what the configured features need on the training rows of some days, and publish the next version.
+    """Fit the state of the configured features on the training rows of some days, and publish the next version.
 
-    Runs on the driver. Earlier fitted values do not change: vocabularies grow, moments and quantiles stay. ``afresh``
-    begins a new lineage instead, whose samples do not mix with older ones. Raises the errors of
+    Runs on the driver. Existing fitted values do not change: vocabularies grow, moments and quantiles stay. ``afresh``
+    starts a new lineage instead, whose samples do not mix with older samples. Raises the errors of
     :mod:`ctr_samples.errors`; then nothing was published (but see PublishUnknown).
     """
     config = loaded.config
@@ -82,9 +82,9 @@ def fit(
 
 
 def state_of_run(config: JobConfig, run_date: Period) -> FittedState | None:
-    """Return the state with which a day's samples are made, None if nothing is fitted.
+    """Return the fitted state for a day's samples, or None if nothing is fitted.
 
-    Raises InputError if there is none from before the day, ConfigError if it does not fit the configuration.
+    Raises InputError if no state predates the day, and ConfigError if it does not fit the configuration.
     """
     day = calendar_day(run_date)
     if config.fitted is None or day is None:
@@ -95,9 +95,9 @@ def state_of_run(config: JobConfig, run_date: Period) -> FittedState | None:
 
 
 def check_state(config: JobConfig, state: FittedState, *, may_lack: bool = False) -> None:
-    """Refuse a state that was fitted for a different configuration: its ids would have different meanings.
+    """Reject a state that was fitted for a different configuration, because its ids would have different meanings.
 
-    With ``may_lack`` it may lack a new feature, which the next version then adds.
+    With ``may_lack``, accepts a state without a new feature, which the next version then adds.
     """
     if state.name != config.name:
         raise UsageError(
@@ -118,7 +118,9 @@ def check_state(config: JobConfig, state: FittedState, *, may_lack: bool = False
 
 
 def declared(config: JobConfig) -> dict[str, Any]:
-    """Return what must not change within a lineage: inputs of each id and moment, and the ids before the tokens."""
+    """Return the settings that must not change within a lineage: inputs of each id and moment, and the ids before the
+    tokens.
+    """
     vocabularies = {
         name: {"oov_buckets": v.oov_buckets, "capacity": v.capacity} for name, v in config.vocabularies.items()
     }
@@ -133,7 +135,7 @@ def declared(config: JobConfig) -> dict[str, Any]:
 def _grown(
     config: JobConfig, before: FittedState | None, counted: Counted
 ) -> tuple[dict[str, Vocabulary], dict[str, Growth]]:
-    # A vocabulary that is no longer configured keeps its ids, in case it comes back.
+    # A vocabulary that is no longer configured keeps its ids, in case it is configured again.
     vocabularies = dict(before.vocabularies) if before else {}
     growth = {}
     for name, vocabulary in config.vocabularies.items():

@@ -1,7 +1,7 @@
 """Counts the labels that flipped since the previous generation because of late actions.
 
-Runs on the driver, without Spark, after the shards of a run are written and before its manifest. Only ids and labels
-are decoded: the previous generation is held as sorted arrays, the new one is read shard by shard.
+Runs on the driver, without Spark, after the shards of a run are written and before its manifest. Decodes only ids and
+labels. Keeps the previous generation as sorted arrays and reads the new generation shard by shard.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ctr_samples.records.read import records_of
 from ctr_samples.shards import Manifest, Shard, Storage
 
 MOST_COMPARED = 10_000_000
-"""Maximum number of samples compared; that takes a hundred megabytes for each label and for the ids."""
+"""Maximum number of samples compared. The ids, and each label, need about a hundred megabytes."""
 
 _THREADS = 8
 _ID = "impression_id"
@@ -39,13 +39,13 @@ def flips_since(
     *,
     final: bool = False,
 ) -> dict[str, dict[str, Any]]:
-    """Return what changed in each label since the generation ``before``; empty if that had different labels.
+    """Return the changes of each label since the generation ``before``. Empty if that generation had different labels.
 
     ``final`` records that the earlier labels were final, so that none should have changed. ``flipped_to_1`` and
-    ``flipped_to_0`` count impressions of both generations whose label appeared or disappeared; ``changed`` counts
+    ``flipped_to_0`` count impressions of both generations whose label appeared or disappeared. ``changed`` counts
     reduced values that differ. ``new`` and ``gone`` count impressions of only one generation, and ``against`` is the
-    number of the earlier one. If old shards cannot be read or there are too many samples, ``not_compared`` says so: the
-    run does not fail.
+    number of the earlier generation. If old shards cannot be read or there are too many samples, ``not_compared``
+    holds the reason, and the run does not fail.
     """
     if before is None or _ID not in contract.names():
         return {}
@@ -113,7 +113,7 @@ def _compared(
 
 
 def _columns(storage: Storage, shards: Sequence[Shard], contract: ExampleContract) -> Iterator[Columns]:
-    """Ids and labels of each shard, reading several shards at once; 0/1 labels and masks as bytes."""
+    """Ids and labels of each shard, reading several shards at once, with 0/1 labels and masks as bytes."""
     with ThreadPoolExecutor(_THREADS) as threads:
         yield from threads.map(partial(_columns_of, storage, contract), shards)
 

@@ -51,7 +51,7 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Values found in the samples of a day: in ``manifest``, which readers see, and in earlier generations."""
+    """Values found in a day's samples: in the published ``manifest`` and in earlier generations."""
 
     manifest: Manifest
     now: frozenset[str]
@@ -60,17 +60,17 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """Result for a day: number of removed samples, and the manifest that readers now see."""
+    """Result for a day: number of removed samples, and the published manifest."""
 
     manifest: Manifest
     samples: int
 
 
 def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> Found:
-    """Look for values in the column ``key`` of a day's samples; also in earlier generations that could be restored.
+    """Search the column ``key`` of a day's samples for values, including earlier generations that could be restored.
 
-    Runs on this machine, without Spark. Raises UsageError for a column that does not identify users, or a value that it
-    cannot contain.
+    Runs on this machine, without Spark. Raises UsageError for a column that does not identify users, or for a value
+    that the column cannot contain.
     """
     manifest = require_manifest(storage, day)
     now = _values_among(storage, manifest, manifest.shards, key, values)
@@ -79,7 +79,7 @@ def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> Foun
     for earlier in _restorable(storage, manifest):
         unseen = [shard for shard in earlier.shards if shard.path not in seen]
         seen.update(shard.path for shard in unseen)
-        with suppress(UsageError, DamagedFile):  # it does not identify users, or cannot be read
+        with suppress(UsageError, DamagedFile):  # the column does not identify users, or a shard cannot be read
             before |= _values_among(storage, earlier, unseen, key, values)
     return Found(manifest, now, frozenset(before))
 
@@ -87,10 +87,10 @@ def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> Foun
 def forget(storage: Storage, found: Found, key: str, values: Sequence[str], retention: Retention) -> Forgotten:
     """Publish a day without the samples whose column ``key`` has one of ``values``.
 
-    Runs on this machine, without Spark. ``found`` is the result of :func:`find` for the day. A day without such samples
-    is left unchanged. Remaining records keep their bytes and order; the page and the metrics are recomputed from them.
-    Earlier generations, which still have the removed samples, are deleted when ``retention`` says so, and can no longer
-    be restored. Raises the errors of :func:`find` and of a run.
+    Runs on this machine, without Spark. ``found`` is the result of :func:`find` for the day. A day without such
+    samples remains unchanged. Remaining records keep their bytes and order; the page and the metrics are recomputed
+    from them. Earlier generations still have the removed samples. They can no longer be restored, and are deleted
+    according to ``retention``. Raises the errors of :func:`find` and of a run.
     """
     manifest, day = found.manifest, found.manifest.day
     contract = ExampleContract.from_dict(dict(manifest.contract))
@@ -102,7 +102,7 @@ def forget(storage: Storage, found: Found, key: str, values: Sequence[str], rete
         return Forgotten(manifest, 0)
     sought = pa.array(_ids(contract[key], values), _type(contract[key]))
     output = DayOutput.open(storage, day, manifest.name, retention)
-    if output.current != manifest:  # a run was faster; use its samples
+    if output.current != manifest:  # a concurrent run has published; use its samples
         return forget(storage, find(storage, day, key, values), key, values, retention)
     run = output.begin(datetime.now(UTC), secrets.token_hex(4))
     wanted = _wanted(contract, manifest)
@@ -216,7 +216,9 @@ def _wanted(contract: ExampleContract, manifest: Manifest) -> Wanted:
 
 
 def _texts_beside(storage: Storage, manifest: Manifest, without: Callable[[str, str], str]) -> dict[str, str]:
-    """Contract, schema and vocabularies, by name; ``without`` takes the name and the lines of a vocabulary."""
+    """Contract, schema and vocabularies, by name. ``without`` maps a vocabulary's name and lines to the remaining
+    lines.
+    """
     directory = f"{run_directory(manifest.day, manifest.made_by)}/"
     names = [file.path.removeprefix(directory) for file in storage.files(directory.rstrip("/"))]
     texts = {
@@ -232,7 +234,7 @@ def _stem(name: str) -> str:
 
 
 def _pseudonyms(manifest: Manifest, contract: ExampleContract) -> Pseudonyms | None:
-    """Pseudonyms by the run's configuration, or of all features if it is unreadable without its environment.
+    """Pseudonyms according to the run's configuration, or of all features if it is unreadable without its environment.
 
     The salt may be lost.
     """
@@ -247,9 +249,9 @@ def _pseudonyms(manifest: Manifest, contract: ExampleContract) -> Pseudonyms | N
 
 
 def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
-    """Manifest with fewer samples, and without orphan samples: these actions may be anyone's.
+    """Manifest with fewer samples, and without orphan samples, whose actions may belong to any user.
 
-    It is unknown which matches of a view were removed; there are at most as many as samples.
+    The number of removed view matches is unknown; there are at most as many matches as samples.
     """
     records = sum(shard.records for shard in shards)
     counts = dict(manifest.accounting)
@@ -268,8 +270,9 @@ def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
 def without_tokens(config: Mapping[str, Any], key: str, values: Sequence[str]) -> Callable[[str, str], str]:
     """Return a function that removes the values of the column ``key`` from a vocabulary, given its name and lines.
 
-    A vocabulary changes if one of its features mentions what the column is made from: elsewhere an equal token means
-    something else. Each value is replaced by a line that no text can equal, so that all other tokens keep their ids.
+    It changes a vocabulary if one of its features uses the same input as the column. In other vocabularies, an equal
+    token has a different meaning. A line that no text can equal replaces each value, so that all other tokens keep
+    their ids.
     """
     gone, theirs = set(values), _vocabularies_of(config, key)
 
@@ -283,7 +286,7 @@ def without_tokens(config: Mapping[str, Any], key: str, values: Sequence[str]) -
 
 
 def remaining(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each place besides the samples that may still contain them, and how to remove them there."""
+    """Yield a sentence for each other location that may still contain the values, and how to remove them from it."""
     if config.get("fitted") and config.get("vocabularies"):
         yield (
             f"The fitted state in {_path(config, 'fitted')} may have them as tokens: once the logs lack them, run "
@@ -309,7 +312,7 @@ def _vocabularies_of(config: Mapping[str, Any], key: str) -> set[str]:
 
 
 def _source(config: Mapping[str, Any], feature: Mapping[str, Any]) -> str:
-    """Input of a feature, in the log's own names where it refers to a column of the impression."""
+    """Input of a feature. References to impression columns are replaced by the log's column names."""
     impressions = config.get("impressions") or {}
     columns = {**impressions, **(impressions.get("keys") or {}), **(impressions.get("columns") or {})}
     text = str(feature.get("from") or feature.get("expr") or "")

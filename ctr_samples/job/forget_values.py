@@ -12,7 +12,7 @@ from ctr_samples.errors import UsageError
 _EXPECTED = "`--values` names a file with one value in each line"
 _QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e\xab\xbb"
 _AROUND = f"{_QUOTES}\ufeff\u200b\u200c\u200d\u2060"
-"""Characters that other programs put around values: quotes and invisible marks."""
+"""Characters that other programs add around values: quotes and invisible marks."""
 _SHOWN = 10
 _LONGEST = 60
 
@@ -47,13 +47,15 @@ class Values:
 
     @property
     def looked_for(self) -> list[str]:
-        """Values, and each without quotes, blanks and commas: :meth:`check` must know whether these exist."""
+        """Values, and their parts without quotes, blanks and commas, which :meth:`check` must search for too."""
         return list(dict.fromkeys([*self.lines, *(part for line in self.lines for part in _parts(line))]))
 
     def check(self, found: Collection[str]) -> str | None:
-        """Describe the values that no sample has, if any. ``found`` are those of :attr:`looked_for` that samples have.
+        """Describe the values that no sample has, if any. ``found`` is the subset of :attr:`looked_for` found in
+        samples.
 
-        Raises UsageError for a quoted line, or a line of which samples have a part: it means other users than it says.
+        Raises UsageError for a quoted line, and for a line of which samples contain a part. Such a line would not mean
+        the intended users.
         """
         missing = {line: number for line, number in self.lines.items() if line not in found}
         for line, number in missing.items():
@@ -71,7 +73,7 @@ class Values:
 
 
 def shown(value: str) -> str:
-    """Return a value of the file as an error quotes it."""
+    """Return a value of the file as quoted in errors."""
     return repr(value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…")
 
 

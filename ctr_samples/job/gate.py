@@ -1,6 +1,6 @@
-"""Gate before publishing: turns the measures into a document and a page, and decides whether the day is published.
+"""Gate before publishing: converts the measures to a document and a page, and decides whether to publish the day.
 
-A run asks :func:`wanted_of` what its tasks must measure, and then calls :func:`judge`.
+A run passes the result of :func:`wanted_of` to its tasks, and then calls :func:`judge`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _WEEKS = 4
 
 
 def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str) -> Wanted:
-    """Return what a run measures; ``hour`` and ``user`` are columns of its samples outside the contract."""
+    """Return the measurements of a run. ``hour`` and ``user`` are columns of its samples outside the contract."""
     labels = [name for name, label in config.labels.items() if label.is_flag]
     names = contract.names("label")
     main = next((name for name in labels if name in names), names[0] if labels and contract.parts else None)
@@ -85,9 +85,9 @@ def judge(
 ) -> Manifest:
     """Return the manifest of a written, unpublished day with its verdict.
 
-    ``tasks`` are the packed measures of the tasks. They are compared with two earlier days; ``metrics.json``, the page
-    and the statistics for TensorFlow are written beside the shards, whatever the verdict. Raises GateRefused if a
-    finding blocks publishing; other findings go to ``warn``. With ``names``, no user id is written as it is.
+    ``tasks`` are the packed measures of the tasks. They are compared with two earlier days. ``metrics.json``, the page
+    and the statistics for TensorFlow are written beside the shards, regardless of the verdict. Raises GateRefused if a
+    finding blocks publishing; other findings go to ``warn``. With ``names``, user ids are written only as pseudonyms.
     ``same_features`` are the metrics of a generation with the same features, measured before they became records. Runs
     on the driver.
     """
@@ -102,7 +102,7 @@ def judge(
     directory = run_directory(manifest.day, manifest.run_id)
     _write(storage, directory, metrics, render(metrics, manifest, days.before))
     for finding in metrics.checks:
-        if finding.standing in ("warns", "accepted"):  # which may explain why another finding blocks
+        if finding.standing in ("warns", "accepted"):  # a warning may explain another, blocking finding
             warn(finding.sentence)
     _refuse(storage.locate(f"{directory}/{REPORT}"), metrics.checks, kept_for)
     return manifest
@@ -111,7 +111,7 @@ def judge(
 def describe_anew(
     storage: Storage, manifest: Manifest, tasks: Iterable[str], wanted: Wanted, names: Pseudonyms | None
 ) -> None:
-    """Write the metrics and the page of published samples after some were removed. Never refuses."""
+    """Write the metrics and the page of published samples after some samples were removed. Never refuses."""
     measured = measured_of(manifest, Measures.of(tasks), wanted)
     measured = measured if names is None else names.applied(measured)
     days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
@@ -120,7 +120,7 @@ def describe_anew(
 
 
 def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measured:
-    """Combine all numbers of a day: those of the manifest and the measured ones."""
+    """Combine all numbers of a day, from the manifest and the measures."""
     users = measures.users()
     return Measured(
         format=METRICS_FORMAT,
@@ -154,7 +154,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
 
 
 def _with_facts_of(earlier: Metrics, measured: Measured) -> Measured:
-    """Metrics of a day with the feature facts of an earlier generation, except those that depend on labels."""
+    """Copy the feature facts of an earlier generation into a day's metrics, except facts that depend on labels."""
     features = {
         name: replace(
             feature,
@@ -173,7 +173,7 @@ def _actions(counts: Mapping[str, Any]) -> Actions:
 
 
 def filling_features(manifests: Iterable[Manifest]) -> set[str]:
-    """Return the features of windows and histories that reach further back than the log of one of these days."""
+    """Return features of windows and histories that reach further back than the log of one of these days."""
     filling: set[str] = set()
     for manifest in manifests:
         config = manifest.config
@@ -192,7 +192,7 @@ def filling_features(manifests: Iterable[Manifest]) -> set[str]:
 
 
 def _manifest_of(storage: Storage, metrics: Metrics | None) -> list[Manifest]:
-    """Manifest that belongs to metrics; empty without metrics or if it is gone."""
+    """Manifest of the generation with these metrics. Empty without metrics or if the manifest is gone."""
     if metrics is None:
         return []
     manifest = latest_manifest(storage, parse_period(metrics.run_date))
@@ -209,7 +209,7 @@ def _judged(days: Days, quality: Quality, accepted: Collection[str], more: Itera
 
 
 def _in_manifest(metrics: Metrics) -> dict[str, Any]:
-    """Verdict as stored in the manifest: what did not pass, and what was accepted nevertheless."""
+    """Verdict as stored in the manifest: failed checks, and findings accepted nevertheless."""
     not_passed = [
         {
             "check": finding.check,
@@ -235,7 +235,7 @@ def _write(storage: Storage, directory: str, metrics: Metrics, page: str) -> Non
 
 
 def _refuse(page: str, checks: Sequence[Finding], kept_for: timedelta) -> None:
-    """Raise GateRefused if a finding blocks publishing: what, by how much, and how to publish anyway."""
+    """Raise GateRefused if a finding blocks publishing: its sentence, the report, and how to publish anyway."""
     blocking = [finding for finding in checks if finding.standing == "blocks"]
     if not blocking:
         return
@@ -249,19 +249,19 @@ def _refuse(page: str, checks: Sequence[Finding], kept_for: timedelta) -> None:
 
 
 def last_before(storage: Storage, day: Period) -> Metrics | None:
-    """Return the metrics of the last sound day before ``day``, at most a week back; for an hour, of the same hour."""
+    """Return the metrics of the last sound day before ``day``, at most a week back. For an hour, uses the same hour."""
     return _sound(storage, (days_before(day, back) for back in range(1, WEEK + 1)))
 
 
 def last_same_weekday(storage: Storage, day: Period) -> Metrics | None:
-    """Return the metrics of the last sound same weekday, at most four weeks back; for an hour, of the same hour."""
+    """Return the metrics of the last sound same weekday, at most four weeks back. For an hour, uses the same hour."""
     return _sound(storage, (days_before(day, WEEK * back) for back in range(1, _WEEKS + 1)))
 
 
 def _sound(storage: Storage, days: Iterable[Period | None]) -> Metrics | None:
-    """Metrics of the newest published day that needed no acceptance; ``days`` come newest first.
+    """Metrics of the newest published day that needed no acceptance. ``days`` are sorted newest first.
 
-    Of two accepted days in a row the newer is taken: what was accepted twice is the new normal.
+    Of two consecutive accepted days, returns the newer, since a change accepted twice is the new normal.
     """
     accepted = None
     for day in days:
@@ -277,9 +277,9 @@ def _sound(storage: Storage, days: Iterable[Period | None]) -> Metrics | None:
 
 
 def _of_day(storage: Storage, day: Period) -> Metrics | None:
-    """Metrics of a day; None if it is not published or its files cannot be read.
+    """Metrics of a day, or None if it is not published or its files cannot be read.
 
-    `verify` and `report` report the damage of another day, which is no reason to lose this one.
+    Damage to an earlier day, which `verify` and `report` report, must not stop this day.
     """
     try:
         manifest = latest_manifest(storage, day)
@@ -289,15 +289,16 @@ def _of_day(storage: Storage, day: Period) -> Metrics | None:
 
 
 def read_metrics(storage: Storage, manifest: Manifest, *, distributions: bool = True) -> Metrics:
-    """Read ``metrics.json`` of a published generation; FileNotFoundError without one, DamagedFile for an invalid one.
+    """Read ``metrics.json`` of a published generation. Raises FileNotFoundError if missing, and DamagedFile if
+    invalid.
 
     See :meth:`Metrics.from_json` for ``distributions``.
     """
     metrics = metrics_of_run(storage, manifest.day, manifest.made_by, distributions=distributions)
-    return replace(metrics, generation=manifest.generation)  # a rollback has the metrics of an earlier generation
+    return replace(metrics, generation=manifest.generation)  # after a rollback, the metrics are of an older one
 
 
 def metrics_of_run(storage: Storage, day: Period, run: str, *, distributions: bool = True) -> Metrics:
-    """Read ``metrics.json`` of a run, published or refused; raises like :func:`read_metrics`."""
+    """Read ``metrics.json`` of a published or refused run. Raises the errors of :func:`read_metrics`."""
     path = f"{run_directory(day, run)}/{METRICS}"
     return Metrics.from_json(storage.read(path), storage.locate(path), distributions=distributions)

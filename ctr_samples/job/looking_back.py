@@ -1,4 +1,4 @@
-"""Runs that look back: to what was known at a time, or to the inputs of an earlier generation."""
+"""Runs that look back: as of an earlier time, or from the inputs of an earlier generation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from ctr_samples.shards import Manifest, open_storage, require_generation
 
 @dataclass(frozen=True, slots=True)
 class LookBack:
-    """What was known at ``known_by``, or ever, from the inputs of the generation ``earlier``, or from those of now."""
+    """Inputs of a run: the data known at ``known_by``, or all data. Reads the inputs of ``earlier``, or the current
+    inputs.
+    """
 
     known_by: datetime | None = None
     earlier: Manifest | None = None
@@ -27,7 +29,9 @@ class LookBack:
     def of(
         cls, config: JobConfig, run_date: Period, known_by: datetime | None = None, as_of_generation: int | None = None
     ) -> Self:
-        """Create it; raise UsageError for an impossible time, InputError for a generation that does not exist."""
+        """Validate and create the settings. Raises UsageError for an impossible time, and InputError for a missing
+        generation.
+        """
         storage = open_storage(config.output.path)
         earlier = None if as_of_generation is None else require_generation(storage, run_date, as_of_generation)
         back = cls(known_by, earlier)
@@ -36,7 +40,7 @@ class LookBack:
 
     @property
     def pinned(self) -> dict[str, TableVersion]:
-        """Versions of lake tables from which the generation was made, by source."""
+        """Versions of lake tables read by the generation, by source."""
         inputs = self.earlier.inputs if self.earlier else {}
         return {name: TableVersion(**facts["snapshot"]) for name, facts in inputs.items() if "snapshot" in facts}
 
@@ -70,7 +74,7 @@ class LookBack:
 
 
 NOW = LookBack()
-"""For a run that takes its inputs as they are."""
+"""For a run with the current inputs."""
 
 
 def _why(recorded: Mapping[str, Any]) -> str:

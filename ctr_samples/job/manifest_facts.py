@@ -30,7 +30,7 @@ from ctr_samples.vocabulary import FittedState
 def facts_of_run(
     prepared: Prepared, run: DayRun, shards: tuple[Shard, ...], canaries: Mapping[str, Mapping[str, int]]
 ) -> dict[str, Any]:
-    """Return the manifest fields about what a run read, counted and wrote. Call it after the action."""
+    """Return the manifest fields about the inputs, counts and outputs of a run. Call it after the action."""
     inputs, loaded, contract = prepared.inputs, prepared.loaded, prepared.contract
     known_by = inputs.span.known_by
     return {
@@ -74,7 +74,7 @@ def label_facts(
     contract: ExampleContract,
     document: Mapping[str, Any],
 ) -> dict[str, dict[str, Any]]:
-    """Return for each label the counts of its actions and, if compared, what flipped since the previous generation.
+    """Return for each label the counts of its actions and, if compared, its flips since the previous generation.
 
     ``document`` is the configuration as stored in the manifest.
     """
@@ -90,9 +90,9 @@ def label_facts(
 
 
 def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dict[str, Any]:
-    """Number of actions without a readable time, with an example, and the shift by which most orphans would match.
+    """Number of actions without a readable time, with an example, and the shift with which most orphans would match.
 
-    The shift is computed only if most actions match no impression.
+    Computes the shift only if most actions match no impression.
     """
     days = inputs.clocks().get(f"labels.{plan.name}.time", {})
     own = None if inputs.span.start is None else inputs.span.start.astimezone(ZoneInfo(inputs.config.timezone)).date()
@@ -110,7 +110,7 @@ def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dic
 
 
 def _were_final(current: Manifest | None, document: Mapping[str, Any]) -> bool:
-    """Whether labels of the previous generation were final, and are still configured the same way."""
+    """Whether labels of the previous generation were final and their configuration is unchanged."""
     made_by = ("timezone", "sources", "impressions", "labels")
     return (
         current is not None
@@ -120,7 +120,9 @@ def _were_final(current: Manifest | None, document: Mapping[str, Any]) -> bool:
 
 
 def descriptions(contract: ExampleContract, state: FittedState | None) -> dict[str, str]:
-    """Return files to put beside the shards, by name: contract, TensorFlow schema, vocabularies (a token per line)."""
+    """Return files to write beside the shards, by name: contract, TensorFlow schema, vocabularies (a token
+    per line).
+    """
     files = {CONTRACT: contract_json(contract), SCHEMA: schema_pbtxt(contract)}
     for name, vocabulary in (state.vocabularies if state else {}).items():
         if not any("\n" in token for token in vocabulary.tokens):

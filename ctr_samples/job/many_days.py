@@ -1,4 +1,4 @@
-"""Many days in one Spark session: each is a separate run, and they are judged and published in order."""
+"""Many days in one Spark session. Each day is a separate run; they are judged and published in order."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ Became = Literal["published", "unchanged", "refused", "failed", "not tried"]
 _SECONDS_BETWEEN_STOPS = 1
 
 _WORST_FIRST = (5, 1, 2, 3, 4)
-"""Exit codes. Unexpected errors and errors of every day come before errors of one day."""
+"""Exit codes, worst first. Unexpected errors and errors of every day precede errors of one day."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayOutcome:
-    """Outcome of a day: what readers see of it now, or the error that prevented it."""
+    """Outcome of a day: its published manifest, or the error that prevented it."""
 
     day: Period
     became: Became
@@ -44,34 +44,34 @@ class DayOutcome:
 
     @classmethod
     def of_result(cls, day: Period, result: RunResult, started: float) -> Self:
-        """Create it from a run that began at the monotonic time ``started``."""
+        """Create the outcome of a run that began at the monotonic time ``started``."""
         became: Became = "published" if result.published else "unchanged"
         return cls(day, became, time.monotonic() - started, result.manifest)
 
     @classmethod
     def of_error(cls, day: Period, error: Exception, started: float) -> Self:
-        """Create it from a failed run that began at the monotonic time ``started``."""
+        """Create the outcome of a failed run that began at the monotonic time ``started``."""
         refused = getattr(error, "exit_code", None) == InputError.exit_code
         return cls(day, "refused" if refused else "failed", time.monotonic() - started, error=error)
 
     @property
     def exit_code(self) -> int:
-        """Exit code of the command for this day alone; 0 for a day that was not tried."""
+        """Exit code of the command for this day alone, or 0 for a day that was not tried."""
         return 0 if self.error is None else getattr(self.error, "exit_code", CtrSamplesError.exit_code)
 
 
 def worst_exit_code(outcomes: Iterable[DayOutcome]) -> int:
-    """Return the exit code of the worst day; 0 if all went well."""
+    """Return the exit code of the worst day, or 0 if all days succeeded."""
     codes = {outcome.exit_code for outcome in outcomes}
     return next((code for code in _WORST_FIRST if code in codes), 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """Makes days in order, ``parallel`` at once. Lives on the driver; each day is planned in a thread.
+    """Builds days in order, ``parallel`` at once. Lives on the driver and plans each day in a thread.
 
-    A written day waits for all days before it, and only then is compared with them and published: the verdicts are the
-    same as for one day after another. After the first day that fails no later day is published, unless ``keep_going``.
+    A written day waits for all earlier days, and only then is compared with them and published. So the verdicts are
+    the same as for sequential runs. After the first day that fails, no later day is published, unless ``keep_going``.
     """
 
     spark: SparkSession
@@ -87,7 +87,8 @@ class Backfill:
     _tag: str = field(init=False, default_factory=lambda: f"ctr-samples-{secrets.token_hex(4)}")
 
     def outcomes(self) -> Iterator[DayOutcome]:
-        """Yield the outcome of each day, in order, as soon as it is known. UsageError for an unknown check to accept.
+        """Yield the outcome of each day, in order, as soon as it is known. Raises UsageError for an unknown check to
+        accept.
 
         If the caller stops early, also by Ctrl-C, the jobs of all days end, and nothing more is published.
         """
@@ -96,7 +97,7 @@ class Backfill:
         with ThreadPoolExecutor(self.parallel, "day") as threads:
             try:
                 for day in self.days:
-                    # A copy of the context gives the thread the values to mask.
+                    # A copy of the context passes the values to mask to the thread.
                     made.append(threads.submit(copy_context().run, self._made, day, tuple(made)))
                 for each in made:
                     outcome = each.result()
@@ -115,7 +116,7 @@ class Backfill:
             wait(made, timeout=_SECONDS_BETWEEN_STOPS)
 
     def _made(self, day: Period, before: Sequence[Future[DayOutcome]]) -> DayOutcome:
-        """Make a day, in its own thread; ``before`` are the days before it."""
+        """Build a day, in its own thread. ``before`` holds the earlier days."""
         started = time.monotonic()
         try:
             self._check_turn(before)
@@ -145,7 +146,7 @@ class Backfill:
         reporter.stage("checking and publishing")
 
     def _check_turn(self, before: Sequence[Future[DayOutcome]]) -> None:
-        """Raise if this day must no longer be made: no later day may be published once a day has failed."""
+        """Raise if this day must no longer be built: no later day may be published once a day has failed."""
         failed = any(day.done() and day.result().became in ("refused", "failed", "not tried") for day in before)
         if self._stopped.is_set() or (failed and not self.keep_going):
             raise _NotTried
@@ -162,4 +163,4 @@ class Backfill:
 
 
 class _NotTried(Exception):
-    """Raised for a day that is not made because a day before it failed."""
+    """Raised for a day that is not built because an earlier day failed."""

@@ -1,7 +1,7 @@
-"""Runs of a day whose labels have become final reuse the features that the first run joined, if these must be the same.
+"""Feature reuse by runs that only make a day's labels final, if a full run would compute the same features.
 
-They must if configuration, release, fitted state and inputs are those of the first run, and new input data holds no row
-visible to an impression of the day. The shards of that run hold the features, so nothing else is kept.
+It requires that configuration, release, fitted state and inputs are those of the first run, and that new input data
+holds no row visible to an impression of the day. The shards of that run hold the features, so nothing else is kept.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _USES: tuple[Use, ...] = ("impressions", "views", "histories")
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """Generation whose features a run takes, and counts of the rows that arrived for its views since then."""
+    """Generation whose features a run reuses, and counts of the rows that arrived for its views since then."""
 
     manifest: Manifest
     storage: Storage
@@ -50,20 +50,20 @@ class EarlierRun:
 
     @property
     def metrics(self) -> Metrics | None:
-        """Metrics of its features; None if they are gone."""
+        """Metrics of its features, or None if they are gone."""
         try:
             return read_metrics(self.storage, self.manifest)
         except (FileNotFoundError, StorageError, DamagedFile):
             return None
 
     def completed(self, manifest: Manifest) -> Manifest:
-        """Add to the run's manifest what only a run that joins views can count, and the lines that it did not read."""
+        """Complete the run's manifest with counts that require joins, and with line counts of unread sources."""
         views = {name: {**facts, **self._rows_of(name, facts)} for name, facts in self.manifest.views.items()}
         inputs = {name: {**facts, **self._lines_of(name, facts)} for name, facts in manifest.inputs.items()}
         return replace(manifest, views=views, inputs=inputs)
 
     def _rows_of(self, view: str, facts: Mapping[str, float]) -> dict[str, float]:
-        """Bad rows of a view, including those that arrived since then."""
+        """Bad rows of a view, including rows that arrived since then."""
         return {key: facts.get(key, 0) + count for key, count in counts_of_view(self.clocks, view).items()}
 
     def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,10 +75,11 @@ class EarlierRun:
 def earlier_run(
     prepared: Prepared, output: DayOutput, why_joined: str, reporter: Reporter
 ) -> tuple[EarlierRun | None, FeaturesFrom | None]:
-    """Return the current generation if the run can take its features, and the manifest entry about that.
+    """Return the current generation if this run can reuse its features, and the manifest entry that records the
+    decision.
 
-    ``why_joined`` is the reason to join views anyway; empty if there is none so far. Both results are None if the
-    configuration keeps nothing, or the labels of the generation are final.
+    ``why_joined`` is a reason to rejoin the views, or empty. Both results are None if the configuration keeps no
+    partials or the generation's labels are final.
     """
     current = output.current
     if prepared.inputs.config.partials is None or current is None or current.label_mature:
@@ -93,9 +94,10 @@ def earlier_run(
 
 
 def usable_run(prepared: Prepared, output: DayOutput, current: Manifest) -> EarlierRun:
-    """Return the generation ``current``, if only its labels can differ from those of a full run.
+    """Return the generation ``current`` if only its labels can differ from those of a full run.
 
-    Runs a Spark job over days added to the sources of features since then. UnusableFeatures says why joins are needed.
+    Runs a Spark job over days added to the sources of features since then. Raises UnusableFeatures, with the reason,
+    if joins are needed.
     """
     inputs = prepared.inputs
     if inputs.config.joins_anew is not None:
@@ -115,9 +117,9 @@ def usable_run(prepared: Prepared, output: DayOutput, current: Manifest) -> Earl
 
 
 def _made_alike(prepared: Prepared, current: Manifest) -> bool:
-    """Whether the run would publish nothing new over the inputs of the generation.
+    """Whether a run over the generation's inputs would publish nothing new.
 
-    A truncated log is detected only by reading it: such a run began as one whose labels become final.
+    A truncated log is detected only by reading it, so a run with such a log began as a run with final labels.
     """
     day, then = current.day, {name: facts.get("fingerprint") for name, facts in current.inputs.items()}
     return current.fingerprint in {
@@ -126,7 +128,7 @@ def _made_alike(prepared: Prepared, current: Manifest) -> bool:
 
 
 def _added(inputs: Inputs, current: Manifest) -> Iterator[tuple[str, Collection[date]]]:
-    """Days added to the sources of impressions, views and histories; all other files must be unchanged."""
+    """Days added to the sources of impressions, views and histories. All other files must be unchanged."""
     config = inputs.config
     joined = [*config.views.values(), *config.histories.values()]
     for name in dict.fromkeys([config.impressions.source, *[one.source for one in joined]]):
@@ -139,7 +141,7 @@ def _added(inputs: Inputs, current: Manifest) -> Iterator[tuple[str, Collection[
 
 
 def _days_added(source: SourceFrame, recorded: Mapping[str, Any]) -> Collection[date] | None:
-    """Days of a source that had no files then; None if anything else changed, or changes cannot be detected."""
+    """Days of a source that had no files then, or None if anything else changed or changes cannot be detected."""
     if source.by_day is None:
         return None
     missing, files = set(recorded["missing_days"]), source.by_day.files
@@ -148,7 +150,9 @@ def _days_added(source: SourceFrame, recorded: Mapping[str, Any]) -> Collection[
 
 
 def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay:
-    """Count the clocks over days of a source. UnusableFeatures if an impression of the run could see such a row."""
+    """Count the clocks over days of a source. Raises UnusableFeatures if an impression of the run could see a counted
+    row.
+    """
     config, day = inputs.config, inputs.span
     rows = with_parsed_times(inputs.plain(name, days), texts_of_times(config, name))
     clocks = [clock for use in _USES for clock in clocks_of(config, day, name, use, rows)]

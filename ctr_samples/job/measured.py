@@ -1,4 +1,4 @@
-"""What was measured of published days: metrics as a document, for Prometheus, and of two days side by side."""
+"""Metrics of published days: as a document, for Prometheus, and as a comparison of two days."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ctr_samples.shards.published import (
 
 
 def metrics_of(storage: Storage, manifest: Manifest) -> Metrics:
-    """Read the metrics of a generation; InputError if it has none."""
+    """Read the metrics of a generation. Raises InputError if it has none."""
     try:
         return read_metrics(storage, manifest)
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def metrics_of(storage: Storage, manifest: Manifest) -> Metrics:
 
 
 def metrics_text(storage: Storage, manifest: Manifest) -> str:
-    """Raw ``metrics.json``, whatever its format."""
+    """Raw ``metrics.json``, in any format."""
     path = file_of_run(manifest.day, manifest.made_by, METRICS)
     try:
         return storage.read(path).decode()
@@ -45,7 +45,7 @@ def metrics_text(storage: Storage, manifest: Manifest) -> str:
 def for_prometheus(storage: Storage) -> str:
     """Return the metrics of the last published day, and the newest refused day.
 
-    The refused day is later than the published one, or any if none is published.
+    The refused day is later than the published day, or any day if none is published.
     """
     if not published_days(storage) and (days := last_refused_day(storage)):
         return refused_text(_name_of_refused(storage, days[-1]), days[-1])
@@ -57,7 +57,7 @@ def for_prometheus(storage: Storage) -> str:
 
 
 def _name_of_refused(storage: Storage, day: Period) -> str:
-    """Sample set of the newest refused run; empty if its metrics cannot be read."""
+    """Sample set of the newest refused run, or an empty string if its metrics cannot be read."""
     try:
         return metrics_of_run(storage, day, refused_run(storage, day, "") or "").name
     except (FileNotFoundError, DamagedFile):
@@ -65,7 +65,7 @@ def _name_of_refused(storage: Storage, day: Period) -> str:
 
 
 def compared(a: Metrics, storage: Storage, manifest: Manifest) -> str:
-    """Page about a manifest, compared with ``a``; its own run may have compared it with another day."""
+    """Page about a manifest, compared with ``a``. The run itself may have used a different day for comparison."""
     b = metrics_of(storage, manifest)
     same_day = a.run_date == b.run_date
     names = [f"generation {day.generation}" if same_day else day.run_date for day in (a, b)]

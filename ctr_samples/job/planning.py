@@ -1,6 +1,6 @@
-"""What a run reads and promises, before any row is read, and what of it changed since a day was published.
+"""Inputs and contract of a run, before it reads any row, and their changes since a day was published.
 
-Also a library for checks, previews and runs of many days.
+Also used by checks, previews and runs of many days.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from ctr_samples.vocabulary import FittedState
 
 @contextmanager
 def planning(spark: SparkSession, loaded: LoadedConfig) -> Iterator[None]:
-    """Keep configured secrets out of the errors of a block, and restore the caller's session after it."""
+    """Keep configured secrets out of a block's errors, and restore the caller's session afterwards."""
     try:
         with loaded.masked_errors(), errors_of_sources(loaded.config.sources), without_call_sites():
             yield
@@ -52,7 +52,7 @@ def planning(spark: SparkSession, loaded: LoadedConfig) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Run before any row is read: its inputs, the state that was fitted for it, and the contract that it promises."""
+    """Run before it reads any row: its inputs, its fitted state, and its contract."""
 
     loaded: LoadedConfig
     inputs: Inputs
@@ -91,7 +91,7 @@ def read_inputs(
     watched: bool = True,
     back: LookBack = NOW,
 ) -> Inputs:
-    """Read the inputs of a day, in a separate session; warn of links, and of each absent optional source."""
+    """Read the inputs of a day, in a separate session. Warns of links and of each absent optional source."""
     check_period(run_date, config.grain, config.timezone)
     session = run_session(spark, config.timezone)
     inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
@@ -101,7 +101,7 @@ def read_inputs(
 
 
 def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Reporter) -> None:
-    """Warn if secrets reach the event log: Spark logs its plans with values in expressions, and redacts only some."""
+    """Warn if secrets reach the event log. Spark logs its plans with values in expressions, and redacts only some."""
     if loaded.in_plans and spark.sparkContext.getConf().get("spark.eventLog.enabled", "false") == "true":
         names = ", ".join(f"${{{name}}}" for name in loaded.in_plans)
         reporter.warn(
@@ -131,16 +131,16 @@ def open_output(config: JobConfig, period: Period, reporter: Reporter) -> DayOut
 
 
 def retention_of(config: JobConfig) -> Retention:
-    """Return what to keep of earlier runs of a day."""
+    """Return the retention settings for earlier runs of a day."""
     kept = config.output.retention
     return Retention(kept.generations, kept.longest_run)
 
 
 def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
-    """Whether all label windows of the run had closed, and the days that they reach into existed.
+    """Whether all label windows of the run had closed, and the days within their reach existed.
 
-    Whether those days are complete is known only after reading them: see :class:`CoverageWatch`. The whole log counts
-    as complete.
+    Only reading those days shows whether they are complete: see :class:`CoverageWatch`. The whole log counts as
+    complete.
     """
     end = inputs.span.end
     if end is None:
@@ -157,9 +157,10 @@ def run_fingerprint(
     mature: bool,
     files: Mapping[str, str | None] | None = None,
 ) -> str:
-    """Return equal values for runs that must give the same samples; empty if an input, such as a table, has none.
+    """Return a hash that is equal for runs that must give the same samples, or an empty string if an input lacks a
+    fingerprint.
 
-    ``files`` replaces the fingerprints of the current inputs, by source.
+    Some tables lack one. ``files`` replaces the fingerprints of the current inputs, by source.
     """
     if files is None:
         files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
@@ -174,9 +175,9 @@ def run_fingerprint(
 
 
 def why_stale(spark: SparkSession, loaded: LoadedConfig, manifest: Manifest) -> tuple[str, ...]:
-    """Describe what changed since a day was published; empty if a run would find it unchanged.
+    """Describe the changes since a day was published. Empty if a run would find it unchanged.
 
-    Runs on the driver: lists the inputs of the day and compares names, sizes and times. Raises the errors of the
+    Runs on the driver. Lists the inputs of the day and compares names, sizes and times. Raises the errors of the
     configuration.
     """
     with planning(spark, loaded):
@@ -193,7 +194,7 @@ def why_stale(spark: SparkSession, loaded: LoadedConfig, manifest: Manifest) -> 
 
 
 def _changes(now: Prepared, manifest: Manifest) -> Iterator[str]:
-    """Detectable changes; a value from the environment is in no manifest."""
+    """Detectable changes. Manifests do not contain values from the environment."""
     for name, source in now.inputs.sources.items():
         if source.snapshot["fingerprint"] != manifest.inputs.get(name, {}).get("fingerprint"):
             yield f"the input {name} changed"

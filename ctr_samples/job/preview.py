@@ -26,15 +26,15 @@ def preview(
     origin: bool = False,
     reporter: Reporter | None = None,
 ) -> DataFrame:
-    """Return at most ``limit`` samples of a day as a run would make them, chosen by hash.
+    """Return at most ``limit`` samples of a day, chosen by hash, equal to those of a run.
 
-    The columns are the id, ``split``, labels and features. With ``origin``, a last column of that name is a struct: the
-    time and the keys of the ``impression``, and for each of the ``views``, if any, whether a row ``matched``, and its
-    ``age_s`` at the impression in seconds, null for a table without times.
+    The columns are the id, ``split``, labels and features. With ``origin``, the last column, ``origin``, is a struct.
+    It holds the time and the keys of the ``impression``. For each of the ``views``, if any, it tells whether a row
+    ``matched`` and its ``age_s`` at the impression in seconds, null for a table without times.
 
-    Runs on the driver, with a few small Spark jobs that read the logs; writes nothing. The result is lazy. ``loaded``
-    is the path of a configuration, or the result of :func:`ctr_samples.config.load_config`; ``run_date`` is a
-    ``datetime.date``, or text as for ``--date``. Raises the errors of :mod:`ctr_samples.errors`, like a run.
+    Runs on the driver, with a few small Spark jobs that read the logs, and writes nothing. The result is lazy.
+    ``loaded`` is the path of a configuration, or the result of :func:`ctr_samples.config.load_config`; ``run_date`` is
+    a ``datetime.date``, or text as for ``--date``. Raises the errors of :mod:`ctr_samples.errors`, like a run.
     """
     loaded, run_date = loaded_of(loaded), period_of(run_date)
     config, reporter = loaded.config, reporter or Silent()

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 _POLL_SECONDS = 0.3
 _WIDE = 100
-"""Columns of a terminal that has room for a bar."""
+"""Minimum terminal width, in columns, for showing a bar."""
 
 
 class RunProgress:
@@ -33,7 +33,7 @@ class RunProgress:
         columns = (
             SpinnerColumn(),
             TextColumn("{task.description}", table_column=Column(overflow="fold")),
-            *([BarColumn(bar_width=20)] if console.width >= _WIDE else []),  # the counts say the same
+            *([BarColumn(bar_width=20)] if console.width >= _WIDE else []),  # the counts show the same
             TextColumn("{task.fields[counts]}", table_column=Column(overflow="fold")),
             TimeElapsedColumn(),
         )
@@ -47,13 +47,13 @@ class RunProgress:
         self._progress.update(self._row, description=escape(masked(text)))
 
     def writing(self, progress: Written) -> None:
-        """Add what the tasks write to the counts shown."""
+        """Add the samples and shards written by the tasks to the displayed counts."""
         self._written.append(progress)
 
     def tasks(self, done: int, total: int, *, compiling: bool = False) -> None:
-        """Show how many tasks of the running stages are done, with what they have written so far.
+        """Show the number of finished tasks in the running stages, with the samples and shards written so far.
 
-        ``compiling`` explains the wait: tasks that write wait until the encoder is compiled.
+        ``compiling`` explains a delay: tasks that write wait until the encoder is compiled.
         """
         counts = self._counts(done, total, compiling)
         self._progress.update(self._row, completed=done, total=total or None, counts=counts)
@@ -64,7 +64,7 @@ class RunProgress:
 
     @contextmanager
     def of_day(self, day: Period) -> Iterator[_DayProgress]:
-        """Add a line for one of several days while that day is made."""
+        """Add a line for one of several days while the run builds that day."""
         line = self._progress.add_task(f"{day}", total=None, counts="")
         try:
             yield _DayProgress(self, self._progress, line, day)
@@ -91,7 +91,7 @@ class RunProgress:
         while not self._stop.wait(_POLL_SECONDS):
             try:
                 infos = [self._tracker.getStageInfo(stage) for stage in self._tracker.getActiveStageIds()]
-            except Exception:  # the session ended meanwhile; nothing left to show
+            except Exception:  # the session has ended; nothing left to show
                 return
             live = [info for info in infos if info is not None]
             done, total = (sum(getattr(info, name) for info in live) for name in ("numCompletedTasks", "numTasks"))
@@ -109,7 +109,7 @@ class RunProgress:
 
 @dataclass(frozen=True, slots=True)
 class _DayProgress:
-    """Shows the stage of one of several days on its own line; called from the day's thread."""
+    """Shows the stage of one of several days on its own line. Called from the day's thread."""
 
     run: RunProgress
     lines: Progress
@@ -121,7 +121,7 @@ class _DayProgress:
         self.lines.update(self.line, description=escape(masked(f"{self.day}: {text}")))
 
     def writing(self, progress: Written) -> None:
-        """Add what the day's tasks write to the common counts."""
+        """Add the samples and shards written by the day's tasks to the common counts."""
         self.run.writing(progress)
 
     def warn(self, text: str) -> None:
@@ -131,7 +131,7 @@ class _DayProgress:
 
 @contextmanager
 def bytes_progress(console: Console, text: str, total: int) -> Iterator[Any]:
-    """Show a progress bar over bytes; yields the function that advances it."""
+    """Show a progress bar over bytes. Yields the function that advances it."""
     columns = (TextColumn(text), BarColumn(), DownloadColumn(binary_units=True), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         row = progress.add_task(text, total=total)

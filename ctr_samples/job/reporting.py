@@ -1,4 +1,4 @@
-"""How a run reports its progress."""
+"""Interface for progress reports of a run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ctr_samples.sparksql.observations import Progress
 
 
 class Reporter(Protocol):
-    """Receives the progress of a run; called on the driver."""
+    """Receives the progress of a run. Called on the driver."""
 
     def stage(self, text: str) -> None:
-        """Report that a stage begins."""
+        """Report the start of a stage."""
 
     def writing(self, progress: Progress) -> None:
-        """Report that tasks begin to write; ``progress`` grows while they do."""
+        """Report that tasks begin to write. ``progress`` grows while they do."""
 
     def warn(self, text: str) -> None:
         """Report a problem that does not stop the run."""

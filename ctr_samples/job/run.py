@@ -55,16 +55,16 @@ def run(
     reporter: Reporter | None = None,
     before_verdict: Callable[[], None] = lambda: None,
 ) -> RunResult:
-    """Make and publish the samples of a day. Runs on the driver; one Spark action does all the work.
+    """Build and publish the samples of a day. Runs on the driver; one Spark action does all the work.
 
     ``loaded`` may be the path of a configuration, and ``run_date`` text, as in :func:`ctr_samples.preview`.
 
-    A day that is already published from the same inputs, configuration and code is left unchanged, unless ``force``.
-    ``accept`` names checks of the quality gate that may fail this time. With ``known_by``, the samples are those that a
-    run would have made then; ``as_of_generation`` reads the inputs from which this generation of the day was made.
-    ``before_verdict`` is called when everything is written, right before the day is compared with earlier days: if
-    several days run at once, each waits in it. Raises the errors of :mod:`ctr_samples.errors`; when it raises, nothing
-    was published (but see PublishUnknown).
+    A day that is already published from the same inputs, configuration and code remains unchanged, unless ``force``.
+    ``accept`` names checks of the quality gate that may fail this time. With ``known_by``, the samples are those of a
+    run at that time. ``as_of_generation`` reads the inputs of that generation of the day. ``before_verdict`` is called
+    after everything is written, right before the day is compared with earlier days; concurrent days wait in it for
+    their turn. Raises the errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see
+    PublishUnknown).
     """
     check_accepted(accept)
     reporter, checked, period = reporter or Silent(), loaded_of(loaded), period_of(run_date)
@@ -76,11 +76,11 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """What a run reads and joins, and where its features come from."""
+    """Inputs and joins of a run, and the origin of its features."""
 
     prepared: Prepared
     earlier: EarlierRun | None
-    """Generation whose features are taken; None if views are joined."""
+    """Generation whose features are reused, or None if views are joined."""
     features_from: FeaturesFrom | None
     partials: Partials
     samples: SamplePlan
@@ -93,7 +93,7 @@ class _Plan:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Run of a day, from its inputs to its manifest. The methods are in the order in which they are called."""
+    """Run of a day, from its inputs to its manifest. The methods are in call order."""
 
     spark: SparkSession
     loaded: LoadedConfig
@@ -104,7 +104,9 @@ class _Run:
     before_verdict: Callable[[], None]
 
     def result(self, force: bool) -> RunResult:
-        """Run; restart without damaged partial results, or without earlier features, at most once each."""
+        """Run the day. Restarts at most once without damaged partial results, and at most once without earlier
+        features.
+        """
         why_joined = "`--force` was given" if force else ""
         damaged = False
         while True:
@@ -156,7 +158,7 @@ class _Run:
         return RunResult(manifest, published=True)
 
     def _planned(self, prepared: Prepared, output: DayOutput, why_joined: str) -> _Plan:
-        """Decide where features come from, and plan the joins. Raises the errors of already counted sources."""
+        """Decide whether to reuse features, and plan the joins. Raises the errors of already counted sources."""
         reporter = self.reporter
         earlier, features_from = earlier_run(prepared, output, why_joined, reporter)
         partials = (
@@ -165,14 +167,14 @@ class _Run:
             else Partials.prepare(prepared.inputs, self.period, reporter)
         )
         prepared = replace(prepared, inputs=partials.applied(prepared.inputs))
-        check_sources(prepared.inputs)  # as far as partial results know; the rest is counted while it is read
+        check_sources(prepared.inputs)  # covers only partial results; the rest is counted during reading
         reporter.stage("planning the joins")
         builder = SampleBuilder(prepared.inputs, prepared.state)
         samples = builder.build_on(earlier.features) if earlier else builder.build()
         return _Plan(prepared, earlier, features_from, partials, samples)
 
     def _written(self, plan: _Plan, run: DayRun) -> list[Receipt]:
-        """Run the job's one action."""
+        """Run the job's single action."""
         output, progress = self.loaded.config.output, Progress.of(plan.samples.samples.sparkSession)
         self.reporter.writing(progress)
         contract = plan.prepared.contract
@@ -188,7 +190,7 @@ class _Run:
         return write_shards(plan.samples.samples, sink, progress)
 
     def _manifest(self, plan: _Plan, run: DayRun, receipts: Sequence[Receipt], started: float) -> Manifest:
-        """Build the manifest, not yet judged. Raises the errors of inputs and of accounts that do not balance."""
+        """Build the manifest, not yet judged. Raises the errors of inputs and of counts that do not balance."""
         prepared, config = plan.prepared, self.loaded.config
         inputs, watches = prepared.inputs, prepared.inputs.watches
         accounting = balanced(inputs, receipts, self.period)
@@ -209,7 +211,7 @@ class _Run:
         return plan.earlier.completed(manifest) if plan.earlier else manifest
 
     def _judged(self, plan: _Plan, run: DayRun, manifest: Manifest, receipts: Sequence[Receipt]) -> Manifest:
-        """Add the verdict to the manifest after writing its pages; GateRefused if it may not be published."""
+        """Add the verdict to the manifest after writing its pages. Raises GateRefused if it may not be published."""
         config = self.loaded.config
         return judge(
             run.storage,

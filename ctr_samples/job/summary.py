@@ -1,4 +1,4 @@
-"""Summary of a run for people: where the samples are, how many, what was dropped, what to do next."""
+"""Summary of a run for people: location and number of samples, dropped impressions, and next steps."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _REASONS = {
 }
 
 _OF_A_TASK, _TOO_MUCH = 3 << 29, 1 << 32
-"""Bytes that a task should write, and bytes above which a hint is shown."""
+"""Bytes that a task should write, and bytes above which the summary shows a hint."""
 
 
 def run_summary(manifest: Manifest, storage: Storage, *, published: bool) -> RenderableType:
@@ -186,12 +186,12 @@ def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:
 
 
 def _line(text: str) -> Text:
-    """Line to be copied: never wrapped."""
+    """Line to copy, never wrapped."""
     return Text(text, no_wrap=True, overflow="ignore")
 
 
 def _program() -> str:
-    """Command by which the user calls this program: its name in an active environment, else its path."""
+    """Return the command to run this program: its name in an active virtual environment, else its path."""
     beside = Path(sys.executable).with_name("ctr-samples")
     if "VIRTUAL_ENV" in os.environ or not beside.exists():
         return "ctr-samples"
@@ -199,7 +199,7 @@ def _program() -> str:
 
 
 def _short(address: str) -> str:
-    """Path below the working directory, relative to it; any other address unchanged."""
+    """Address as a relative path if it is below the working directory, else unchanged."""
     path = Path(address)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else address
 
@@ -216,7 +216,7 @@ def _grid(title: str, rows: list[tuple[str, str, str]]) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class DayLine:
-    """Row of the table: ``manifest`` is what readers see, if anything, and ``note`` a remark on the day."""
+    """Row of the table. ``manifest`` is the published manifest, if any, and ``note`` a remark on the day."""
 
     day: Period
     manifest: Manifest | None
@@ -230,7 +230,9 @@ class DayLine:
 
 
 def days_table(lines: Sequence[DayLine]) -> Table:
-    """Return a table with a row per day, and the rate of each 0/1 label, or the total of the first label if none is."""
+    """Return a table with a row per day, and the rate of each 0/1 label, or the total of the first label without 0/1
+    labels.
+    """
     manifests = [line.manifest for line in lines if line.manifest is not None]
     labels = _labels(manifests)
     timed = any(line.seconds is not None for line in lines)

@@ -1,4 +1,4 @@
-"""Page about many days of a sample set, from what their runs left beside the samples. Needs no Spark."""
+"""Page about many days of a sample set, from files that their runs left beside the samples. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ _AT_ONCE = 8
 def trends_page(
     storage: Storage, first: Period | None, last: Period | None, newest: int = MOST_DAYS, *, root: str = ""
 ) -> str:
-    """Return the page about the days from ``first`` to ``last``, or the ``newest`` ones. InputError without samples.
+    """Return the page about the days from ``first`` to ``last``, or the ``newest`` days. Raises InputError without
+    samples.
 
-    ``root`` leads from the location of the page to the sample set; by default the page lies in it. A day whose metrics
-    cannot be read is shown without figures.
+    ``root`` is the path from the page to the sample set; by default the page is in it. A day whose metrics cannot be
+    read is shown without figures.
     """
     with ThreadPoolExecutor(_AT_ONCE, "metrics") as threads:
         points = list(threads.map(partial(_point, storage, root), statuses(storage, first, last, newest)))
@@ -33,14 +34,14 @@ def trends_page(
 
 
 def write_page(storage: Storage, page: str, name: str = TRENDS) -> str:
-    """Write a page into the sample set, replacing an earlier one; return its address."""
+    """Write a page into the sample set, replacing an earlier page, and return its address."""
     with storage.new_file(name) as file:
         file.write(page.encode())
     return storage.locate(name)
 
 
 def _point(storage: Storage, root: str, day: DayStatus) -> tuple[str, DayPoint]:
-    """Name of the sample set according to the day, and the day as the page shows it."""
+    """Name of the sample set according to the day, and the day's point on the page."""
     if day.manifest is not None:
         return _published(storage, root, day, day.manifest)
     if day.refused:

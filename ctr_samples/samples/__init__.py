@@ -1,19 +1,19 @@
-"""Path of a row from the sources to the shards: each step maps DataFrame to DataFrame, and a sink ends it. In order:
+"""Pipeline from the sources to the shards. Each step maps a DataFrame to a DataFrame; a sink ends the chain. In order:
 
-inputs/         files, tables and databases as rows; malformed lines
+inputs/         read files, tables and databases; malformed lines
 impressions.py  one row per article shown, with a stable id
 labels/         actions, attributed to impressions
 views/          feature tables and counts from logs, joined as of each impression
-partials/       what views and histories need of finished days, kept from run to run
+partials/       data of finished days that views and histories need, kept between runs
 histories/      the user's last actions before each impression
 sampling.py     split, and down-sampling of negatives
-phases.py       what is joined and made before samples move to their final place, and what after
+phases.py       joins and features to compute before and after samples move to their final place
 features/       column expressions in the types of the contract
 watches/        side counters, and the leak canary
-builder.py      all of it as one plan
+builder.py      the complete plan
 earlier.py      features from the shards of an earlier generation
-executors.py    check that tasks can write where a run writes
+executors.py    check that executors can write to the run's directories
 sink.py         shards, and one receipt per task
-period.py       the run date as two instants
-training_rows.py    rows on which vocabularies and moments are fitted
+period.py       start and end of the run's period
+training_rows.py    rows for fitting vocabularies and moments
 """

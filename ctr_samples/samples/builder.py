@@ -1,4 +1,4 @@
-"""Plan of the samples as one lazy DataFrame, with watches that count its rows on the way."""
+"""Plan of the samples as one lazy DataFrame, with watches that count rows as they pass."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ from ctr_samples.sparksql.columns import later, stable_hash
 from ctr_samples.vocabulary import FittedState
 
 ORIGIN = "_origin"
-"""Column of :meth:`SampleBuilder.build_few` that says where the values come from."""
+"""Column of :meth:`SampleBuilder.build_few` with the origin of the values."""
 
 _SPARE = 20
-"""Factor by which more impressions are chosen than wanted, if some may be left out later."""
+"""Oversampling factor for the chosen impressions, used if later steps may drop some of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplePlan:
-    """Samples of a day in their final order, not yet computed, and the steps that join their views.
+    """Samples of a day in final order, not yet computed, and the join steps of their views.
 
     ``samples`` has the columns of the contract, ``_split``, ``_shuffle``, ``_hour`` and ``_user``.
     """
@@ -63,13 +63,13 @@ class SamplePlan:
 
 @dataclass(frozen=True, slots=True)
 class SampleBuilder:
-    """Plans the samples of one day on the driver; nothing runs until the sink does."""
+    """Plans the samples of one day on the driver. Nothing runs until the sink does."""
 
     inputs: Inputs
     state: FittedState | None = None
 
     def build(self) -> SamplePlan:
-        """Plan the samples. Errors that the source schemas alone reveal are raised before any data is read."""
+        """Plan the samples. Raises errors that depend only on the source schemas before any data is read."""
         config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         rows = watches.canary.on(watches.sampling.on(self.labelled_impressions()))
         joins = _Joins.of(self.inputs, rows)
@@ -83,12 +83,12 @@ class SampleBuilder:
         return SamplePlan(columns.make(joined, weight_column(config, day), measured_key(config)), steps)
 
     def check(self) -> None:
-        """Plan only what the source schemas decide. Raises the errors of :meth:`build`."""
+        """Plan only as much as the source schemas allow. Raises the errors of :meth:`build`."""
         rows = self.labelled_impressions()
         SampleColumns.of(_Joins.of(self.inputs, rows).blank(rows), self.inputs.config, self.state)
 
     def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
-        """Plan the samples of :meth:`build` with the features of an earlier generation: only labels are computed."""
+        """Plan the samples of :meth:`build` with the features of an earlier generation. Computes only labels."""
         config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         heavy = measured_key(config)
         placed = with_place(self.labelled_impressions(), split_column(config, day))
@@ -106,9 +106,9 @@ class SampleBuilder:
     def build_few(self, limit: int) -> DataFrame:
         """Return at most ``limit`` samples, chosen by hash, with the columns and values of :meth:`build`.
 
-        A last column, :data:`ORIGIN`, has the time and keys of the impression and, for each view, whether a row matched
-        and its age in seconds. Runs a few small jobs that read the logs. Joins only rows that have a key of the chosen
-        impressions. Raises InputError if no impression of the day can be read.
+        The last column, :data:`ORIGIN`, holds the time and keys of the impression and, for each view, whether a row
+        matched and its age in seconds. Runs a few small jobs that read the logs. Joins only rows that have a key of
+        the chosen impressions. Raises InputError if the day has no readable impression.
         """
         config, day = self.inputs.config, self.inputs.span
         rows = self._few_labelled(limit).localCheckpoint()
@@ -127,12 +127,12 @@ class SampleBuilder:
     def _few_labelled(self, limit: int) -> DataFrame:
         """Return a few of the day's labelled impressions that sampling keeps.
 
-        The impression of an action may depend on all impressions that share a key with it. So all impressions are
-        labelled that share with the few a key by which every action is matched, or the whole day if there is no such
-        key or lists are cut.
+        The attribution of an action may depend on every impression with the same key. So this labels all impressions
+        that share a matching key with the chosen impressions. It labels the whole day if no key is common to all
+        matches or if ``skip_above`` is set.
         """
         config, day = self.inputs.config, self.inputs.span
-        # Some of the chosen impressions may be left out once their labels are known.
+        # Sampling or `skip_above` may drop some of the chosen impressions once their labels are known.
         spare = 1 if config.impressions.skip_above is None and config.sampling is None else _SPARE
         by_chance = stable_hash("preview", [F.col("impression_id")])
         kept = self._impressions().where(day.contains(F.col("impression_time")))
@@ -147,7 +147,7 @@ class SampleBuilder:
         return self.inputs.watches.sampling.on(mine).limit(limit)
 
     def _refuse_empty(self) -> NoReturn:
-        """Raise the InputError of a run for a day without a readable impression."""
+        """Raise InputError, with the message of a run, because the day has no readable impression."""
         shown = self.inputs.config.impressions
         why = time_not_read(self.inputs.plain(shown.source), "impressions", shown.where, "time", shown.time)
         raise InputError(
@@ -162,9 +162,9 @@ class SampleBuilder:
         return joins.join(rows, joins.views.plan())
 
     def labelled_impressions(self, sharing: _Sharing | None = None) -> DataFrame:
-        """Return the day's impressions as a struct, plus label columns; only those ``sharing`` a key, if that is given.
+        """Return the day's impressions as the struct column ``impression``, plus label columns.
 
-        The struct is the column ``impression``.
+        With ``sharing``, returns only impressions with one of its key values.
         """
         config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         shown, plans = config.impressions, plan_labels(config)
@@ -180,7 +180,7 @@ class SampleBuilder:
         if not plans:
             return _sharing(self._impressions(), sharing)
         if inputs.config.impressions.identity == "row":
-            # Telling equal rows apart takes a shuffle of its own, before their keys matter.
+            # Numbering identical rows needs a separate shuffle, before the key filter.
             every = actions_by_keys(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
             actions = {
                 tried: [_sharing(frame, sharing, key_of_action) for frame in some] for tried, some in every.items()
@@ -203,7 +203,9 @@ class SampleBuilder:
         return self.inputs.watched(source, *[use for use, of in sources.items() if source in of])
 
     def _label(self, name: str) -> list[Column]:
-        """Return the columns of a label; a label of the row itself has a value only if it was known."""
+        """Return the columns of a label. A label stored in the impression row has a value only if it was known by
+        ``known_by``.
+        """
         label = self.inputs.config.labels[name]
         if isinstance(label, RowLabel):
             known = later(F.col("impression_time"), label.matures_after)
@@ -211,7 +213,7 @@ class SampleBuilder:
         return [F.col(c) for c in label_columns({name: label})]
 
     def _impressions(self) -> DataFrame:
-        """Return the impressions of the day, and those around it that labels reach, without dropped ones."""
+        """Return the impressions of the day and of the label reach around it, without dropped impressions."""
         shown, day, watches = self.inputs.config.impressions, self.inputs.span, self.inputs.watches
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
@@ -220,7 +222,7 @@ class SampleBuilder:
         return impressions.where(F.col(DROPPED).isNull()).drop(DROPPED)
 
     def _looked_at(self, labelled: DataFrame) -> DataFrame:
-        """Drop impressions below the last click of their list, if so configured."""
+        """Drop impressions below the last click of their list if ``skip_above`` is set."""
         label = self.inputs.config.impressions.skip_above
         if label is None:
             return labelled
@@ -230,7 +232,7 @@ class SampleBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """History that is ready to be joined."""
+    """History ready to join."""
 
     plan: HistoryPlan
     actions: DataFrame
@@ -238,25 +240,25 @@ class _History:
 
 @dataclass(frozen=True, slots=True)
 class _Joins:
-    """Everything that is joined to the impressions of a day: first histories, then views."""
+    """All joins to the impressions of a day: first histories, then views."""
 
     views: ViewJoiner
     histories: Sequence[_History]
 
     @classmethod
     def of(cls, inputs: Inputs, rows: DataFrame, few: DataFrame | None = None) -> _Joins:
-        """Plan the joins; with ``few`` impressions, only of rows that have their keys."""
+        """Plan the joins. With ``few`` impressions, joins only rows that have their keys."""
         histories = [_history(inputs, name, few) for name in inputs.config.histories]
         return cls(ViewJoiner(inputs, rows.sparkSession, few), histories)
 
     def join(self, rows: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
-        # A history passes all columns to Python and back, so views, whose rows may be wide, are joined later.
+        # A history passes all columns through Python. Views may add wide rows, so they are joined later.
         for history in self.histories:
             rows = join_history(rows, history.actions, history.plan)
         return self.views.join(rows, steps)
 
     def blank(self, rows: DataFrame) -> DataFrame:
-        """Return an empty frame with the columns of :meth:`join` but no labels: Spark analyses it faster than joins."""
+        """Return an empty frame with the columns of :meth:`join` but no labels. Spark analyses it faster than joins."""
         kinds = {IMPRESSION: rows.schema[IMPRESSION].dataType, **self.views.types()}
         kinds |= {history.plan.name: history_type(history.actions, history.plan) for history in self.histories}
         fields = [StructField(name, kind) for name, kind in kinds.items()]
@@ -265,14 +267,14 @@ class _Joins:
 
 @dataclass(frozen=True, slots=True)
 class _Sharing:
-    """Name of a key and some of its values as text; None stands for rows without the key."""
+    """Name of a key and some of its values as text. None stands for a missing key."""
 
     key: str
     values: Collection[str | None]
 
 
 def _sharing(rows: DataFrame, few: _Sharing | None, column: Callable[[str], str] = str) -> DataFrame:
-    """Keep rows that have one of the key's values, or all without ``few``. ``column`` maps the key to its column."""
+    """Keep rows with one of the key's values, or all rows if ``few`` is None. ``column`` maps the key to its column."""
     if few is None:
         return rows
     text = F.col(column(few.key)).cast("string")
@@ -281,7 +283,7 @@ def _sharing(rows: DataFrame, few: _Sharing | None, column: Callable[[str], str]
 
 
 def _key_of_all(plans: Sequence[LabelPlan]) -> str | None:
-    """Return a key by which every action is matched, whichever of its key sets finds the impression."""
+    """Return a key that belongs to every key set of the labels, so every match uses it; None if there is none."""
     sets = [set(names) for plan in plans for names in plan.tried]
     return min(set.intersection(*sets), default=None) if sets else None
 

@@ -1,8 +1,7 @@
 """Features from the shards of an earlier generation, for a run in which only labels can have changed.
 
-The rows of a run and the records of the shards are spread and sorted by the same hash. So each task reads the shards of
-its own partition from start to end, and the features of a row are those of the next record, which must have the same
-id.
+The same hash partitions and sorts the rows of a run and the records of the shards. So each task reads the shards of
+its own partition from start to end. The next record holds the features of the next row and must have the same id.
 """
 
 from __future__ import annotations
@@ -36,9 +35,9 @@ class EarlierFeatures:
     contract: ExampleContract
 
     def behind(self, rows: DataFrame, schema: StructType) -> DataFrame:
-        """Return rows in their final order with their features, in the types of ``schema``. Lazy.
+        """Add the features to rows in final order, in the types of ``schema``. Lazy.
 
-        Raises UnusableFeatures, when it runs, unless rows and records match one to one.
+        When it runs, raises UnusableFeatures unless rows and records match one to one.
         """
         return rows.mapInArrow(_Task(self, schema), schema)
 
@@ -60,7 +59,7 @@ class EarlierFeatures:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """Adds the features to the rows of one partition. Runs on an executor."""
+    """Adds features to the rows of one partition. Runs on an executor."""
 
     earlier: EarlierFeatures
     schema: StructType
@@ -94,7 +93,7 @@ class _Records:
         self._rest = pa.RecordBatch.from_pydict({})
 
     def at_end(self) -> bool:
-        """Return whether no record is left."""
+        """Return whether all records have been read."""
         while not self._rest.num_rows:
             following = next(self._batches, None)
             if following is None:
@@ -103,7 +102,7 @@ class _Records:
         return False
 
     def take(self, count: int) -> Iterator[pa.RecordBatch]:
-        """Yield the next ``count`` records in batches; raise UnusableFeatures if there are fewer."""
+        """Yield the next ``count`` records in batches. Raises UnusableFeatures if there are fewer."""
         while count:
             if self.at_end():
                 raise UnusableFeatures("it lacks some of the impressions")
@@ -121,8 +120,8 @@ def _with_features(rows: pa.RecordBatch, records: pa.RecordBatch, types: pa.Sche
 
 
 def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast a decoded column to the type that the joins give it, unchecked: not all text from Spark is UTF-8."""
-    while _levels(column.type) > _levels(kind):  # a multi-dimensional shape whose source is one flat list
+    """Cast a decoded column to the type of the joins, unchecked because text from Spark may not be UTF-8."""
+    while _levels(column.type) > _levels(kind):  # a multi-dimensional shape stored as one flat list in the source
         size = column.type.list_size * column.type.value_type.list_size
         column = pa.FixedSizeListArray.from_arrays(column.values.values, size, mask=column.is_null())
     return column.cast(kind, safe=False)

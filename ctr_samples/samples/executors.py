@@ -1,4 +1,6 @@
-"""Check that executors can write where a run writes: they may run as another user, or on hosts without that disk."""
+"""Check that executors can write to the run's directories. They may run as another user or without access
+to the disk.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +21,12 @@ Places = Mapping[str, tuple[Storage, str]]
 """Storage and a directory in it, by configuration key."""
 
 _MOST = 1000
-"""Maximum number of tasks; a larger cluster is checked only in part."""
+"""Maximum number of tasks. A larger cluster is checked only in part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Result of writing a small file to one of the places; ``who`` names the executor's user and host."""
+    """Result of writing a small file to one directory. ``who`` names the executor's user and host."""
 
     key: str
     path: str
@@ -33,10 +35,10 @@ class Trial:
 
 
 def check_executors(spark: SparkSession, places: Places) -> None:
-    """Have each executor write a small file to each place, then find and remove it. Runs on the driver.
+    """Have each executor write a small file to each directory, then find and remove the files. Runs on the driver.
 
-    One small Spark job. Raises ConfigError if executors may not write, or write where the driver cannot see it;
-    StorageError if the storage fails. Does nothing in local mode, where the driver is the only executor.
+    Runs one small Spark job. Raises ConfigError if executors may not write, or if the driver cannot see their files,
+    and StorageError if the storage fails. Does nothing in local mode, where the driver is the only executor.
     """
     context = spark.sparkContext
     master = context.master or "local"
@@ -48,7 +50,7 @@ def check_executors(spark: SparkSession, places: Places) -> None:
 
 
 def tried(places: Places, _: Iterable[int] = ()) -> Iterator[Trial]:
-    """Write a file to each place and yield the results. Runs on an executor, in each task."""
+    """Write a file to each directory and yield the results. Runs on an executor, in each task."""
     who = f"the user {_user()} on {socket.gethostname()}"
     for key, (storage, directory) in places.items():
         path = f"{directory}/probe-{uuid.uuid4().hex}".lstrip("/")
@@ -84,7 +86,7 @@ def _wrong(storage: Storage, trial: Trial) -> ConfigError | StorageError | None:
             f"`{trial.key}` is no directory that all hosts share: {trial.who} has written {storage.locate(trial.path)}, but "
             "the driver does not find it. Give a directory on a shared disk, or one in HDFS or an object store."
         )
-    with suppress(StorageError):  # only clean-up needs the right to delete
+    with suppress(StorageError):  # only clean-up needs permission to delete
         storage.delete(trial.path)
     return None
 
@@ -92,5 +94,5 @@ def _wrong(storage: Storage, trial: Trial) -> ConfigError | StorageError | None:
 def _user() -> str:
     try:
         return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name
+    except (KeyError, OSError):  # the user id has no name
         return "of no name"

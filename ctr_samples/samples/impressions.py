@@ -1,4 +1,4 @@
-"""Extracts impressions from a log: one row per thing shown, with a stable id and the reason if it is dropped."""
+"""Extracts impressions from a log: one row per item shown, with a stable id and, if dropped, the reason."""
 
 from __future__ import annotations
 
@@ -34,25 +34,25 @@ from ctr_samples.sparksql.expressions import as_type, compile_expression, typed_
 from ctr_samples.sparksql.observations import Observations
 
 SKIP_ABOVE = "skip_above"
-"""Drop reason that is known last, after the labels."""
+"""Drop reason that depends on the labels, so it is known last."""
 
 DROPPED = "_dropped"
-"""Column with the reason for dropping an impression; null if it becomes a sample."""
+"""Column with the reason for dropping an impression. It is null if the impression becomes a sample."""
 
 NO_TIME, REPEATED = "no_time", "repeated"
 _IMPRESSIONS = "impressions"
 _CONTENT = "_content"
 _LABEL = "_label "
-"""Prefix of the column of a label that the impression's own row holds."""
+"""Prefix of the column of a label stored in the impression row."""
 
 
 def unreadable(config: Impressions) -> list[str]:
-    """Return the drop reasons that point to a broken log; repeats are normal."""
+    """Return the drop reasons that indicate a broken log. Repeats are normal."""
     return [NO_TIME, *([f"no_{config.shown_key}"] if config.shown_key is not None else [])]
 
 
 def drop_reasons(config: Impressions) -> list[str]:
-    """Return all drop reasons that are known before the labels, in the order they are checked."""
+    """Return all drop reasons known before the labels, in the order they are checked."""
     return [*unreadable(config), REPEATED]
 
 
@@ -68,10 +68,10 @@ def cut_impressions(
     reach: timedelta,
     labels: Mapping[str, RowLabel] = MappingProxyType({}),
 ) -> DataFrame:
-    """Extract the impressions of a day and of ``reach`` around it, since an action belongs to the last one before it.
+    """Extract the impressions of a day and of ``reach`` around it. An action belongs to the last impression before it.
 
-    Columns: those of every impression, ``config.columns``, those of :func:`row_label`, and ``_dropped``. A row without
-    a time belongs to no day; it is kept so that every run that reads it counts it as dropped.
+    Returns the standard impression columns, ``config.columns``, the :func:`row_label` columns and ``_dropped``. A row
+    without a time belongs to no day; it is kept so that every run that reads it counts it as dropped.
     """
     rows = matching_rows(log, config.where, "impressions.where").select(*line_columns(log, config, labels))
     near = rows.where(is_near(span, F.col("impression_time"), reach))
@@ -84,12 +84,12 @@ def cut_impressions(
 
 
 def is_near(span: Span, time: Column, reach: timedelta) -> Column:
-    """Whether an impression lies in the day or ``reach`` around it; true without a time, so that it is counted."""
+    """Whether an impression is in the day or within ``reach`` of it. True for a null time, which is also counted."""
     return span.reaches(time, reach, reach) | time.isNull()
 
 
 def why_dropped(config: Impressions, repeated: Column, at: Callable[[str], Column] = F.col) -> Column:
-    """Return the reason for dropping an impression, null if it is kept; ``at`` finds its columns."""
+    """Return the reason for dropping an impression, or null if it is kept. ``at`` maps a name to its column."""
     reason = F.when(at("impression_time").isNull(), NO_TIME)
     if config.shown_key is not None:
         reason = reason.when(at(config.shown_key).isNull(), f"no_{config.shown_key}")
@@ -97,27 +97,27 @@ def why_dropped(config: Impressions, repeated: Column, at: Callable[[str], Colum
 
 
 def keys_shown(log: DataFrame, config: Impressions, span: Span, names: Sequence[str]) -> DataFrame:
-    """Return the named keys of each impression of the day, repeats included, in columns of these names."""
+    """Return the named keys of each impression of the day, including repeats."""
     rows = matching_rows(log, config.where, "impressions.where").select(*line_columns(log, config))
     on = rows.where(span.contains(F.col("impression_time")))
     return (_explode(on) if config.explode else on).select(*names)
 
 
 def on_day(span: Span, time: Column) -> Column:
-    """Whether an impression at ``time`` belongs to this run; true for null."""
+    """Whether an impression at ``time`` belongs to this run. True for null."""
     return span.contains(time) | time.isNull()
 
 
 @dataclass(frozen=True, slots=True)
 class ImpressionCounts:
-    """Number of impressions of a day, and of dropped ones by reason."""
+    """Number of impressions of a day, and number of dropped impressions by reason."""
 
     impressions: int = 0
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
 class ImpressionsWatch:
-    """Counts the impressions of a day and the dropped ones. Lives on the driver."""
+    """Counts a day's impressions and dropped impressions. Lives on the driver."""
 
     def __init__(self, config: Impressions, span: Span, *, active: bool = True) -> None:
         self._config, self._day = config, span
@@ -128,7 +128,7 @@ class ImpressionsWatch:
         return self._counted(impressions, on_day(self._day, F.col("impression_time")))
 
     def on_rows(self, rows: DataFrame, is_impression: Column, time: Column) -> DataFrame:
-        """Count the impressions among other rows; they have ``_dropped`` and a ``time``."""
+        """Count the impressions among mixed rows, which have ``_dropped`` and a ``time``."""
         return self._counted(rows, is_impression & on_day(self._day, time))
 
     def _counted(self, rows: DataFrame, mine: Column) -> DataFrame:
@@ -136,20 +136,21 @@ class ImpressionsWatch:
         return self._cut.on(rows, {_IMPRESSIONS: F.count_if(mine), **reasons})
 
     def on_marked(self, labelled: DataFrame) -> DataFrame:
-        """Count the labelled impressions that ``_dropped`` marks as dropped by :func:`is_below`."""
+        """Count the labelled impressions that :func:`is_below` marked as dropped in ``_dropped``."""
         return self._marked.on(labelled, {SKIP_ABOVE: F.count_if(DROPPED)})
 
     def result(self) -> ImpressionCounts:
-        """Return the counts; call it after the action."""
+        """Return the counts. Call it after the action."""
         dropped = {**self._cut.counts(), **self._marked.counts()}
         return ImpressionCounts(dropped.pop(_IMPRESSIONS, 0), dropped)
 
 
 def time_not_read(log: DataFrame, of: str, where: str | None, key: str, time: str) -> str:
-    """Describe an unreadable time of a log and its remedy, as a sentence to append; empty if there is none.
+    """Explain why the timestamps of a log cannot be parsed and how to fix it, as a sentence to append. Empty if they
+    can be parsed.
 
-    ``of`` is the configuration entry, such as ``labels.click``, ``where`` its condition, and ``key`` its key that holds
-    the expression ``time``. Runs a Spark job.
+    ``of`` is the configuration section, such as ``labels.click``; ``where`` is its filter; ``key`` is the option that
+    holds the expression ``time``. Runs a Spark job.
     """
     said = unreadable_time(matching_rows(log, where, f"{of}.where"), time, f"{of}.{key}")
     return f" {of}.{key}: {said}." if said else ""
@@ -158,7 +159,7 @@ def time_not_read(log: DataFrame, of: str, where: str | None, key: str, time: st
 def check_impressions(
     config: JobConfig, counts: ImpressionCounts, run_date: Period, log: Callable[[], DataFrame] | None = None
 ) -> None:
-    """Raise InputError for a day without impressions or with too many unreadable ones: its input is broken."""
+    """Raise InputError if the day has no impressions or too many unreadable impressions, since its input is broken."""
     impressions = config.impressions
     which = f"sources.{impressions.source} has {counts.impressions or 'no'} impressions on {run_date}"
     if counts.impressions == 0:
@@ -180,7 +181,7 @@ def check_impressions(
 
 
 def _expressions(config: Impressions) -> list[str]:
-    """Configuration keys whose value an impression must have to be kept."""
+    """Configuration keys whose value must be present for an impression to be kept."""
     item = config.shown_key
     return ["time", *([] if item is None else [f"keys.{item}" if item in config.keys else item])]
 
@@ -188,7 +189,7 @@ def _expressions(config: Impressions) -> list[str]:
 def line_columns(
     log: DataFrame, config: Impressions, labels: Mapping[str, RowLabel] = MappingProxyType({})
 ) -> list[Column]:
-    """Return the impression columns of a log line; with ``explode`` one column is a list."""
+    """Return the impression columns of a log line. With ``explode``, the exploded column is a list."""
 
     def key(name: str, text: str) -> Column:
         where = f"impressions.{name}" if name not in config.keys else f"impressions.keys.{name}"
@@ -212,7 +213,7 @@ def line_columns(
 
 
 def _value_of(log: DataFrame, name: str, label: RowLabel) -> Column:
-    """Value of a row label: bigint for a flag, else double; null where the row has none."""
+    """Value of a row label: bigint for a flag, else double. Null if the row has no value."""
     where = f"labels.{name}.expr"
     if not label.is_flag:
         return number_column(log, label.expr, where)
@@ -230,18 +231,18 @@ def _value_of(log: DataFrame, name: str, label: RowLabel) -> Column:
 
 
 def matching_rows(frame: DataFrame, condition: str | None, where: str) -> DataFrame:
-    """Keep the readable rows that a ``where`` selects."""
+    """Keep the readable rows that match a ``where`` condition."""
     return frame.where(does_match(frame, condition, where))
 
 
 def does_match(frame: DataFrame, condition: str | None, where: str) -> Column:
-    """Whether a row is readable and the ``where`` selects it; null counts as false."""
+    """Whether a row is readable and matches the ``where`` condition. Null counts as false."""
     readable = F.col(MALFORMED).isNull() if MALFORMED in frame.columns else F.lit(True)
     return readable if condition is None else readable & boolean_column(frame, condition, where)
 
 
 def shown_list(article: Column) -> Column:
-    """Return the articles of a line; an unreadable list becomes one unknown article, which is counted and dropped."""
+    """Return the articles of a line. An unreadable list becomes one unknown article, which is counted and dropped."""
     return F.coalesce(article, F.array(F.lit(None)))
 
 
@@ -251,8 +252,8 @@ def _explode(rows: DataFrame) -> DataFrame:
 
 
 def keys_of_repeats(config: Impressions, at: Callable[[str], Column] = F.col) -> list[Column]:
-    """Return the columns that an impression shares with its repeats."""
-    # Rows of unknown users are repeats only within the same moment; and null keys must not pile up in one task.
+    """Return the columns that are equal for an impression and its repeats."""
+    # Rows of unknown users are repeats only within the same moment. Null keys must not pile up in one task.
     who = [at(name).isNull() for name in config.entities if name != config.shown_key]
     unknown = F.when(reduce(Column.__and__, who, at("request").isNull()), at("impression_time"))
     return [at("request"), *[at(name) for name in config.entities], unknown]
@@ -261,12 +262,12 @@ def keys_of_repeats(config: Impressions, at: Callable[[str], Column] = F.col) ->
 def is_repeat(
     config: Impressions, content: Column, at: Callable[[str], Column] = F.col, together: Sequence[Column] = ()
 ) -> Column:
-    """Whether the same thing was shown before in the same request, or with the same keys at most ``dedup`` earlier.
+    """Whether the same item was shown before in the same request, or with the same keys at most ``dedup`` earlier.
 
-    ``at`` finds the columns of an impression, and ``content`` is a hash of them. Costs a shuffle, unless rows are
-    already partitioned by something that follows from their keys (``together``).
+    ``at`` maps a name to an impression column; ``content`` is a hash of all columns. Costs a shuffle, unless rows are
+    already partitioned by ``together``, columns that depend only on their keys.
     """
-    # A row without a time is not an impression, and must not be the first of its request.
+    # A row without a time is not an impression and must not come first in its request.
     order = [at("impression_time").asc_nulls_last(), at("position"), content]
     in_request = Window.partitionBy(*together, *keys_of_repeats(config, at)).orderBy(*order)
     micros = F.unix_micros(at("impression_time"))
@@ -277,15 +278,15 @@ def is_repeat(
 
 
 def is_below(label: str, config: Impressions) -> Column:
-    """Whether an impression is below the last labelled position of its list; never in a list without that label.
+    """Whether an impression is below the last labelled position of its list. Never true in a list without that label.
 
-    The skip-above model of clicks: a user who clicked has seen everything above, but perhaps nothing below. A list is
-    the rows of the day with the same request and user or, without a request, with the same user and time. A row with
-    neither key, or without a position, is never below a click. Costs a shuffle by list.
+    This is the skip-above model of clicks: a user who clicked has seen everything above, but perhaps nothing below. A
+    list contains the rows of the day with the same request and user or, without a request, with the same user and
+    time. A row with neither request nor user, or without a position, is never below a click. Costs a shuffle by list.
     """
     request, user = F.col("request"), F.col("user") if "user" in config.entities else F.lit(None)
     moment = F.when(request.isNull(), F.col("impression_time"))
-    # Without either key nothing can have a label; a key of its own keeps such rows from piling up in one task.
+    # A row with neither key cannot have a label. Its impression id spreads such rows over many tasks.
     alone = F.when(request.isNull() & user.isNull(), F.col("impression_id"))
     whole = Window.partitionBy(request, user, moment, alone).rowsBetween(
         Window.unboundedPreceding, Window.unboundedFollowing
@@ -304,6 +305,6 @@ def identity_of(config: Impressions, at: Callable[[str], Column] = F.col) -> Col
 
 
 def _identity_of_row() -> Column:
-    """Hash of a row's content and its number among identical rows, whose order does not matter."""
+    """Hash of a row's content and its number among identical rows. The order of identical rows does not matter."""
     alike = Window.partitionBy(_CONTENT, "position").orderBy(_CONTENT)
     return stable_hash("row", [F.col(_CONTENT), F.col("position"), F.row_number().over(alike)])

@@ -1,4 +1,4 @@
-"""The period of a run as two instants, in the zone of the configuration, and the instant at which the run looks back at it."""
+"""Start and end of a run's period in the configured time zone, and the cutoff time for known data."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ctr_samples.periods import Period, span_of
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """``[start, end)`` of a day, which is 23 or 25 hours long when the clocks change, or of an hour; both None for all time.
+    """Half-open interval ``[start, end)`` of a day or an hour. Both ends are None for all time.
 
-    What was not known at ``known_by`` does not exist.
+    A day has 23 or 25 hours when the clocks change. Data that became known after ``known_by`` is ignored.
     """
 
     start: datetime | None
@@ -25,36 +25,42 @@ class Span:
 
     @classmethod
     def of(cls, period: Period, timezone: str, known_by: datetime | None = None) -> Self:
-        """Midnight to midnight of local time, or while the clocks show an hour. UsageError for one that they skip."""
+        """Return the span of a local day or of a clock hour. Raises UsageError for an hour that the clocks skip."""
         start, end = span_of(period, timezone) or (None, None)
         return cls(start, end, known_by)
 
     def contains(self, when: Column) -> Column:
-        """Whether an instant lies in the period."""
+        """Whether an instant is in the period."""
         return self.reaches(when, timedelta(), timedelta())
 
     def reaches(self, when: Column, before: timedelta, after: timedelta) -> Column:
-        """Whether an instant lies in the period or so little before or after it, and what happened then was known."""
+        """Whether an instant is in the period, or within ``before`` or ``after`` of it, and not later than
+        ``known_by``.
+        """
         return self.knows(when, self.goes_back(when, before) & self.is_before_end(when, after))
 
     def knows(self, when: Column, rows: Column) -> Column:
-        """Those of some rows that were known; ``when`` is the time at which each became so."""
+        """Restrict the condition ``rows`` to rows known by ``known_by``. ``when`` is the time at which a row became
+        known.
+        """
         return rows if self.known_by is None else rows & (when <= F.lit(self.known_by))
 
     def if_known(self, when: Column, value: Column) -> Column:
-        """A value that became known at an instant; null if that was too late."""
+        """Return a value, or null if it became known after ``known_by``. ``when`` is the time at which it became
+        known.
+        """
         return value if self.known_by is None else F.when(when <= F.lit(self.known_by), value)
 
     def goes_back(self, when: Column, before: timedelta) -> Column:
-        """Whether an instant lies at most so long before the start, or later."""
+        """Whether an instant is not earlier than ``before`` before the start."""
         return when.isNotNull() if self.start is None else when >= F.lit(self.start - before)
 
     def is_before_end(self, when: Column, after: timedelta = timedelta()) -> Column:
-        """Whether an instant lies before the end, or less than so long after it."""
+        """Whether an instant is before the end plus ``after``."""
         return when.isNotNull() if self.end is None else when < F.lit(self.end + after)
 
     def slices(self, count: int) -> tuple[datetime, timedelta] | None:
-        """Start and length of so many equal parts; None for all time, which has no ends."""
+        """Start and length of ``count`` equal parts, or None for all time."""
         if self.start is None or self.end is None:
             return None
         return self.start, (self.end - self.start) / count

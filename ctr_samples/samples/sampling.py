@@ -1,4 +1,4 @@
-"""Assigns samples to splits and drops negatives. Both depend on hashes only, so every run decides alike."""
+"""Assigns samples to splits and drops negatives. Both depend only on hashes, so every run gives the same result."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ FORMULAS = {
     "probability": "p / (p + (1 - p) / rate)",
     "source": "He et al. 2014, Practical Lessons from Predicting Clicks on Ads at Facebook, section 6.3",
 }
-"""How to correct a model for sampling: train with the weights, or correct the probability, never both."""
+"""Corrections for sampling: train with the weights, or correct the probability, but never both."""
 
 _OWN_ID = f"{IMPRESSION}.impression_id"
 
 
 def split_column(config: JobConfig, span: Span) -> Column:
-    """Return the split, ``train``, ``eval`` or ``test``; without a user or request the impression decides."""
+    """Return the split: ``train``, ``eval`` or ``test``. Without a user or request, the impression id decides."""
     split = config.split
     if split.by == "time":
         assert split.eval_from is not None
@@ -44,14 +44,14 @@ def split_column(config: JobConfig, span: Span) -> Column:
 
 
 DOWN_SAMPLED = "down_sampled"
-"""Drop reason of a negative of train."""
+"""Drop reason of a negative in train."""
 
 _NEGATIVES = "negatives"
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingCounts:
-    """Number of negatives of train, and of dropped ones."""
+    """Number of negatives in train, and number of dropped negatives."""
 
     negatives: int = 0
     dropped: int = 0
@@ -65,7 +65,7 @@ class SamplingWatch:
         self._observations = Observations(active=active)
 
     def on(self, labelled: DataFrame) -> DataFrame:
-        """Drop negatives from the labelled impressions; keep all without sampling."""
+        """Drop negatives from the labelled impressions. Without sampling, keeps all rows."""
         if self._config.sampling is None:
             return labelled
         negative = _may_be_dropped(self._config, self._day)
@@ -74,7 +74,7 @@ class SamplingWatch:
         return self._observations.on(labelled, counts).where(~dropped)
 
     def result(self) -> SamplingCounts | None:
-        """Return the counts, None without sampling. Call it after the action."""
+        """Return the counts, or None without sampling. Call it after the action."""
         if self._config.sampling is None:
             return None
         counts = self._observations.counts()
@@ -90,7 +90,7 @@ def weight_column(config: JobConfig, span: Span) -> Column | None:
 
 
 def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str, Any]:
-    """Return the manifest entry about sampling; empty without it."""
+    """Return the manifest entry about sampling. Empty without sampling."""
     if config.sampling is None or counts is None:
         return {}
     return {
@@ -104,7 +104,7 @@ def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str
 
 
 def _may_be_dropped(config: JobConfig, span: Span) -> Column:
-    """Negatives of train: other splits keep the share of positives of the logs."""
+    """Negatives in train. Other splits keep the positive rate of the logs."""
     all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
     return (split_column(config, span) == "train") & all_zero
 
@@ -121,7 +121,7 @@ def _place(salt: str, *parts: Column) -> Column:
 
 
 def _eval_from(span: Span, timezone: str, text: str) -> datetime:
-    """Instant at which eval begins: a time on the day or, for the whole log, a date or time; the first if ambiguous."""
+    """Start of eval: a time on the day or, for the whole log, a date or time. Ambiguous times mean the first."""
     zone = ZoneInfo(timezone)
     if span.start is None:
         moment = datetime.fromisoformat(text)

@@ -23,7 +23,7 @@ _RECEIPT = "receipt string"
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """Everything a task needs to know; pickled to the executors."""
+    """Everything a task needs. Pickled to the executors."""
 
     storage: Storage
     directory: str
@@ -32,14 +32,14 @@ class SinkPlan:
     shard_size: int
     engine: Literal["native", "tensorflow"] = "native"
     wanted: Wanted | None = None
-    """Measurements to take of the samples, if any."""
+    """Measurements of the samples to collect, if any."""
 
 
 def write_shards(samples: DataFrame, plan: SinkPlan, progress: Progress) -> list[Receipt]:
-    """Run the job's one action over samples in their final order, and return the receipts that reached the driver.
+    """Run the job's single action over samples in final order, and return the receipts that reach the driver.
 
-    The tasks run on executors, possibly several times per partition; Spark takes the result of one attempt of each.
-    Files of other attempts stay behind, named in no receipt.
+    The tasks run on executors, possibly several times per partition; Spark uses the result of one attempt per
+    partition. Files of other attempts remain, but no receipt lists them.
     """
     rows = samples.mapInArrow(_Task(plan, progress), _RECEIPT).collect()
     return [Receipt.from_json(row["receipt"]) for row in rows]
@@ -49,8 +49,8 @@ def write_shards(samples: DataFrame, plan: SinkPlan, progress: Progress) -> list
 class _Task:
     """Writes one partition. Runs on an executor, once per attempt.
 
-    Any error fails the attempt and leaves its open files invisible; Spark then retries. The iterator also ends, without
-    an error, when the JVM side of the task fails, so finishing here proves nothing: only a receipt that reaches the
+    Any error fails the attempt and leaves its open files invisible; Spark then retries. The iterator also ends without
+    an error if the JVM side of the task fails. So finishing here proves nothing; only a receipt that reaches the
     driver does.
     """
 
@@ -88,9 +88,10 @@ class _Task:
 
 
 def _in_order(split: str, rows: pa.RecordBatch, last: tuple[str, int]) -> tuple[str, int]:
-    """Position of the last of some rows of one split; RuntimeError if they are not in final order after ``last``.
+    """Return the position of the last row. Raises RuntimeError if the rows of a split are not in final order after
+    ``last``.
 
-    Spark keeps the order of rows through a broadcast join, but does not promise to.
+    Spark preserves row order through a broadcast join, but does not guarantee it.
     """
     places = rows.column(SHUFFLE).to_numpy()
     if (split, places[0]) < last or (places[1:] < places[:-1]).any():
@@ -101,7 +102,7 @@ def _in_order(split: str, rows: pa.RecordBatch, last: tuple[str, int]) -> tuple[
 
 
 def by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Yield a batch as runs of one split; sorted input has at most two, and slicing copies nothing."""
+    """Split a batch into runs of rows with the same split. Sorted input has few runs, and slicing copies nothing."""
     if batch.num_rows == 0:
         return
     runs = pc.run_end_encode(batch.column(SPLIT))

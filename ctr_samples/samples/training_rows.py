@@ -1,7 +1,6 @@
-"""Counts tokens and numbers of training days. Runs on the driver as a few Spark actions; writes nothing.
+"""Counts tokens and numbers of training days. Runs on the driver as a few Spark actions and writes nothing.
 
-Only rows of the train split count, and only days before those that may use the result, so no evaluation data takes
-part.
+Counts only rows of the train split, on days before any day that may use the result, so it never uses evaluation data.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ ACCURACY = 10_000
 """Accuracy of quantiles: their rank is correct within 1 / ACCURACY."""
 
 _LINE_BREAK = r"[\n-\r\x1c-\x1e\x85\u2028\u2029]"
-"""Characters at which any common text reader begins a new line."""
+"""Characters that common text readers treat as a line break."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +43,11 @@ class Counted:
 
 
 def only_fitted(config: JobConfig) -> JobConfig:
-    """Reduce the configuration to fitted features and the views and histories that they need."""
+    """Reduce the configuration to fitted features and the views and histories they need."""
     features = {name: feature for name, feature in config.features.items() if feature.is_fitted}
     texts = " ".join(text for f in features.values() for text in (f.from_, f.expr, f.at) if text).replace("`", "")
     wanted = [name for name in config.views if f"{name}." in texts]
-    for name in wanted:  # grows while it is read: a view that gives a key may need a key itself
+    for name in wanted:  # the list grows during the loop: a view that provides a key may itself need a key
         wanted += [other for other in config.views[name].looked_up_in if other not in wanted]
     views = {name: view for name, view in config.views.items() if name in wanted}
     histories = {name: history for name, history in config.histories.items() if f"{name}." in texts}
@@ -62,9 +61,9 @@ def count_days(
     before: FittedState | None,
     warn: Callable[[str], None] = lambda sentence: None,
 ) -> Counted:
-    """Count the training rows of some days. Moments and quantiles of the version ``before`` are kept, not refitted.
+    """Count the training rows of some days. Keeps the moments and quantiles of ``before``, without refitting them.
 
-    ``warn`` gets each sentence about the inputs once for all days.
+    Calls ``warn`` once per distinct sentence about the inputs of all days.
     """
     known = {*before.moments, *before.boundaries} if before else set()
     fitted = only_fitted(config)
@@ -94,7 +93,7 @@ def count_days(
 
 
 def days_through(last: date, count: int) -> list[date]:
-    """Return the ``count`` days that end with ``last``."""
+    """Return ``count`` consecutive days ending with ``last``."""
     return [last - timedelta(days=back) for back in reversed(range(count))]
 
 
@@ -110,7 +109,7 @@ def _training_rows(config: JobConfig, inputs: Inputs) -> DataFrame:
 def _token_counts(
     rows: DataFrame, config: JobConfig, lists: set[str], known: Mapping[str, Vocabulary]
 ) -> dict[str, TokenCounts]:
-    """Tokens of each vocabulary with their counts, summed over all features that share it."""
+    """Tokens of each vocabulary with their counts, summed over all features that share the vocabulary."""
     sharing: dict[str, list[str]] = {}
     for name, feature in config.features.items():
         if feature.vocabulary is not None:
@@ -125,9 +124,9 @@ def _token_counts(
 
 
 def _worth_an_id(counts: DataFrame, vocabulary: VocabularyConfig, has: Sequence[str]) -> TokenCounts:
-    """Tokens that already have an id, and the most frequent new ones that occur often enough.
+    """Tokens that already have an id, and the most frequent new tokens that occur often enough.
 
-    A token with a line break never gets an id: the vocabulary is stored with one token per line.
+    A token with a line break never receives an id: the vocabulary file stores one token per line.
     """
     known = counts.sparkSession.createDataFrame(pa.table({"known": pa.array(has, pa.string())}))
     marked = counts.join(F.broadcast(known), F.col("token") == F.col("known"), "left")
@@ -147,7 +146,7 @@ def _items(name: str, listed: bool) -> Column:
 
 
 def _numbers(rows: DataFrame, name: str, listed: bool) -> DataFrame:
-    """``place, x`` of each finite number."""
+    """Return the columns ``place`` and ``x`` of each finite number."""
     exploded = rows.select(F.posexplode(F.col(name)) if listed else F.posexplode(F.array(F.col(name)))).toDF(
         "place", "x"
     )
@@ -156,7 +155,7 @@ def _numbers(rows: DataFrame, name: str, listed: bool) -> DataFrame:
 
 def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> Moments:
     numbers = _numbers(rows, name, listed)
-    # With `pad` a longer list is cut; without it the run refuses such a list.
+    # With `pad`, longer lists are truncated. Without it, the run rejects them.
     numbers = (
         numbers.where(F.col("place") < feature.shape[0]) if feature.shape else numbers.withColumn("place", F.lit(0))
     )

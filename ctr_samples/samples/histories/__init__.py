@@ -1,6 +1,6 @@
 """Lists of the last actions of a user, or of another key, before each impression.
 
-join.py     which actions an impression sees
+join.py     selects the actions visible to an impression
 lists.py    builds the lists, on executors
-needed.py   which actions of a finished day later days may need
+needed.py   selects the actions of a finished day that later days may need
 """

@@ -1,10 +1,10 @@
 """Lists of the last actions of a user, or of another key, before each impression, newest first.
 
-An action is visible to an impression iff ``time < impression_time``, ``time + available_after <= impression_time`` and
-``time >= impression_time - within``, and it is not from the impression's own request. Only the newest action on each
-item counts; the ``last`` newest of these remain. There is always one output row per impression.
+An action is visible to an impression iff ``time < impression_time``, ``time + available_after <= impression_time``,
+``time >= impression_time - within``, and its request differs from the impression's request. Only the newest action on
+each item counts, and the list keeps the ``last`` newest. Each impression always yields one output row.
 
-Impressions and actions are shuffled by key and sorted by time once; the lists are built on the way (``lists.py``).
+Impressions and actions are shuffled by key and sorted by time once. ``lists.py`` builds the lists in that pass.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def actions_of_history(source: DataFrame, name: str, history: History, span: Span) -> DataFrame:
-    """Return the actions that some impression of the day can see, in the columns below.
+    """Return the actions visible to any impression of the day.
 
-    The columns are ``_key``, ``_time``, ``_item``, ``_request`` and those of the history. ``history`` has the values
-    inherited from ``impressions`` filled in.
+    The columns are ``_key``, ``_time``, ``_item``, ``_request`` and the history's own columns. ``history`` already
+    contains the values inherited from ``impressions``.
     """
     where = f"histories.{name}"
     key, time, item = history.key or history.user or "", history.time or "", history.item or ""
@@ -62,13 +62,13 @@ def actions_of_history(source: DataFrame, name: str, history: History, span: Spa
 
 
 def in_sight(actions: DataFrame, history: History, span: Span) -> DataFrame:
-    """Keep the actions that some impression of the day can see."""
+    """Keep the actions visible to any impression of the day."""
     near = actions.where(span.knows(later(F.col(TIME), history.delay), span.is_before_end(F.col(TIME))))
     return near if history.within is None else near.where(span.goes_back(F.col(TIME), history.within))
 
 
 def history_plan(name: str, history: History, shown: Impressions) -> HistoryPlan:
-    """Return the plan for a history whose inherited values are filled in."""
+    """Return the plan for a history that already contains its inherited values."""
     by_request = history.request is not None and shown.request is not None
     return HistoryPlan(
         name, history.last, history.within, history.delay, by_request, tuple(history.columns), on=history.on
@@ -76,14 +76,15 @@ def history_plan(name: str, history: History, shown: Impressions) -> HistoryPlan
 
 
 def moment(plan: HistoryPlan) -> Column:
-    """First instant at which an action is past and known; a microsecond is the resolution of a timestamp."""
+    """First instant at which an action is past and known. Timestamps have microsecond resolution."""
     return later(F.col(TIME), max(plan.delay, _MICROSECOND))
 
 
 def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan) -> DataFrame:
-    """Add a struct to impressions: lists ``items``, ``ages_s`` and further columns, plus ``length`` and ``matched``.
+    """Add a struct to impressions: lists ``items``, ``ages_s`` and the plan's columns, plus ``length`` and
+    ``matched``.
 
-    ``impressions`` has a struct ``impression``; ``actions`` come from :func:`actions_of_history`. Both are shuffled
+    ``impressions`` has a struct ``impression``. ``actions`` come from :func:`actions_of_history`. Both are shuffled
     once.
     """
     _refuse_intervals(impressions, plan.name)
@@ -95,7 +96,7 @@ def join_history(impressions: DataFrame, actions: DataFrame, plan: HistoryPlan) 
 
 
 def _refuse_intervals(impressions: DataFrame, name: str) -> None:
-    """Raise InputError for a column, or a field of a column, that Spark cannot pass to Python."""
+    """Raise InputError for a column, or a field of a struct column, that Spark cannot pass to Python."""
     for column in impressions.schema:
         for field in column.dataType if isinstance(column.dataType, StructType) else [column]:
             try:
@@ -109,7 +110,7 @@ def _refuse_intervals(impressions: DataFrame, name: str) -> None:
 
 
 def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
-    """Return the type of the struct that :func:`join_history` adds, before anything is joined."""
+    """Return the type of the struct that :func:`join_history` adds, without planning the join."""
     lists = {"items": actions.schema[ITEM].dataType, "ages_s": DoubleType()}
     lists |= {column: actions.schema[column].dataType for column in plan.columns}
     kind = StructType([StructField(name, ArrayType(item)) for name, item in lists.items()])
@@ -117,7 +118,7 @@ def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
 
 
 def _stacked(impressions: DataFrame, key: Column, actions: DataFrame, plan: HistoryPlan) -> DataFrame:
-    """Stack impressions and actions in one frame; columns of the other kind are null."""
+    """Stack impressions and actions in one frame. Impression columns are null for actions, and vice versa."""
     shown = F.struct(*[F.col(f"`{c}`") for c in impressions.columns])
     kinds: dict[str, DataType | str] = {
         KEY: actions.schema[KEY].dataType,
@@ -137,7 +138,7 @@ def _stacked(impressions: DataFrame, key: Column, actions: DataFrame, plan: Hist
 
     time, number = F.col("impression.impression_time"), F.col("impression.impression_id")
     request = {REQUEST: F.col("impression.request")} if plan.by_request else {}
-    # An impression without the key has no history; its own number keeps such impressions from piling up in one task.
+    # An impression without the key has no history. Its id spreads such impressions over many tasks.
     alone = F.when(key.isNull(), number)
     placed = {KEY: key, ALONE: alone, _MOMENT: time, _KIND: F.lit(_IMPRESSION), TIE: number, TIME: time, SHOWN: shown}
     known = {_MOMENT: moment(plan), _KIND: F.lit(_ACTION), TIE: content_hash(actions)}

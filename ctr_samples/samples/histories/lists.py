@@ -16,14 +16,16 @@ from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY
 from ctr_samples.codec.machine_code import kernels
 
 KEY, TIME, ITEM, REQUEST, TIE, ALONE = "_key", "_time", "_item", "_request", "_tie", "_alone"
-"""Columns of the rows of a history, beside its own: no column of a configuration begins with an underscore."""
+"""Internal columns of history rows. No configured column name begins with an underscore."""
 SHOWN = "_shown"
-"""Column with an impression as a struct; null for an action."""
+"""Column with an impression as a struct. It is null for an action."""
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
-    """How a history is built; ``on`` is the impressions' key; ``by_request`` is set if both sides have a request."""
+    """Plan for building a history. ``on`` is the join key of the impressions; ``by_request`` is set if both sides have
+    a request.
+    """
 
     name: str
     last: int
@@ -33,15 +35,15 @@ class HistoryPlan:
     columns: tuple[str, ...] = ()
     on: str = "user"
     room: int = 256
-    """Minimum number of actions remembered per key before those that no impression can need are dropped."""
+    """Minimum number of actions remembered per key before the kernel drops actions that no impression can need."""
 
 
 def with_lists(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[pa.RecordBatch]:
-    """Yield the impressions among the rows: their columns and a struct of the history's lists.
+    """Yield the impressions among the rows, with their columns and a struct of the history's lists.
 
-    Rows are sorted by ``_key`` and, within a key, by the moment from which an action is visible. They have a time, and
-    either an impression in ``_shown`` or an action in the other columns. Memory per key does not grow with its actions.
-    An error fails the task; Spark retries it.
+    Rows are sorted by ``_key`` and, within a key, by the moment an action becomes visible. Each row has a time and
+    either an impression in ``_shown`` or an action in the other columns. Memory per key does not grow with its number
+    of actions. An error fails the task; Spark retries it.
     """
     before = _Before()
     for batch in batches:
@@ -51,7 +53,7 @@ def with_lists(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator
 
 @dataclass(slots=True)
 class _Before:
-    """State from earlier batches: the last key, and those of its actions that an impression may need."""
+    """State from earlier batches: the last key, and its actions that later impressions may need."""
 
     key: Any = None
     actions: pa.RecordBatch | None = None
@@ -77,7 +79,7 @@ class _Before:
 
 
 def _first_of_keys(keys: pa.Array, before: Any) -> npt.NDArray[np.bool_]:
-    """Whether each row is the first of its key; a row without a key has a key of its own."""
+    """Whether each row is the first of its key. Each row without a key counts as a separate key."""
     codes = _codes(keys)
     first = np.ones(len(codes), bool)
     first[1:] = (codes[1:] != codes[:-1]) | (codes[1:] < 0)
@@ -86,7 +88,7 @@ def _first_of_keys(keys: pa.Array, before: Any) -> npt.NDArray[np.bool_]:
 
 
 def _codes(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Equal numbers for equal values, -1 for null."""
+    """Return equal numbers for equal values and -1 for null."""
     return _array(pc.fill_null(values.dictionary_encode().indices, -1)).astype(np.int64)
 
 

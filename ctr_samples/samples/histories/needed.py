@@ -1,9 +1,9 @@
-"""Actions of a finished day that impressions of later days may need, found in one pass over sorted rows.
+"""Selection of a finished day's actions that later impressions may need, in one pass over sorted rows.
 
-All actions that are unknown when the day ends are needed, since an impression may come before any of them. Of the known
-ones, the newest ``last`` items are needed, each with its newest action; and, since an impression leaves out its own
-request, the newest ``last`` items without any one request. That is at most two actions for each of twice as many items,
-however many actions a key has.
+Every action that is still unknown at the end of the day is needed, because an impression may precede it. Of the known
+actions, the newest action of each of the newest ``last`` items is needed. Because an impression ignores its own
+request, so are the newest ``last`` items without any one request. That is at most two actions for each of ``2 * last``
+items, however many actions a key has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _UNKNOWN = "not known when the day ends"
 
 
 def newest_first(actions: DataFrame, plan: HistoryPlan, end: datetime, partitions: int) -> DataFrame:
-    """Sort the actions of a day that ends at ``end`` for :func:`needed_of`, all actions of a key in one partition."""
+    """Sort a day's actions for :func:`needed_of`, each key within one partition. The day ends at ``end``."""
     known = moment(plan)
     order = [known.desc(), F.col(ITEM).desc(), content_hash(actions).desc()]
     sorted_rows = actions.repartition(partitions, KEY).sortWithinPartitions(KEY, *order)
@@ -34,7 +34,7 @@ def newest_first(actions: DataFrame, plan: HistoryPlan, end: datetime, partition
 
 
 def needed_of(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[pa.RecordBatch]:
-    """Yield the needed ones of sorted actions. Memory per key does not grow with its actions."""
+    """Yield the needed actions of sorted batches. Memory per key does not grow with its number of actions."""
     key, seen = None, Seen(plan.last)
     for batch in batches:
         columns = [python_values(batch.column(name)) for name in (KEY, ITEM, REQUEST, _UNKNOWN)]
@@ -48,16 +48,16 @@ def needed_of(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[
 
 @dataclass(slots=True)
 class Seen:
-    """Needed actions of one key so far, newest first: enough to judge the next action."""
+    """Needed actions of one key so far, newest first, as required to decide about the next action."""
 
     last: int
     items: dict[Any, Any] = field(default_factory=dict)
-    """Request shared by all actions of each item; None if there is no such request."""
+    """Request shared by all actions of each item, or None."""
     short: dict[Any, int] = field(default_factory=dict)
-    """Requests without which fewer than ``last`` items remain, each with the number of items lost without it."""
+    """Requests whose removal leaves fewer than ``last`` items, each with the number of items lost."""
 
     def needs(self, item: Any, request: Any) -> bool:
-        """Return whether some impression may need the next action."""
+        """Return whether a later impression may need the next action."""
         if item in self.items:
             return self._substitutes(item, request)
         if len(self.items) >= self.last and all(other == request for other in self.short):
@@ -69,7 +69,7 @@ class Seen:
         return True
 
     def _substitutes(self, item: Any, request: Any) -> bool:
-        """Return whether an older action replaces an item that is lost without its request."""
+        """Return whether an older action restores an item that would be lost without its request."""
         own = self.items[item]
         if own == request or own not in self.short:
             return False
@@ -79,7 +79,7 @@ class Seen:
         return True
 
     def _fill(self) -> None:
-        """Drop the requests without which enough items remain."""
+        """Drop requests whose removal leaves at least ``last`` items."""
         spare = len(self.items) - self.last
         if spare >= 0:
             self.short = {request: gone for request, gone in self.short.items() if gone > spare}

@@ -1,4 +1,4 @@
-"""The configured times of a source, and by them the rows, and so the files, that a run needs of it."""
+"""Configured times of a source, and the rows, and so the files, that a run needs according to them."""
 
 from __future__ import annotations
 
@@ -28,18 +28,17 @@ Use = Literal["impressions", "labels", "views", "histories"]
 EARLY = (datetime(1970, 1, 1, tzinfo=UTC), datetime(1972, 1, 1, tzinfo=UTC))
 LATE = datetime(2200, 1, 1, tzinfo=UTC)
 _NO_TIMES = datetime(2000, 1, 1, tzinfo=UTC)
-"""Time of tables that have none."""
+"""Placeholder event time for tables without times."""
 MORE_CLOCKS = ("available_time", "valid_to", "closed_available")
-"""Clocks that a view of events may have besides its event time."""
+"""Optional clocks of an event view besides its event time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Configured time: its key, its expression, the instant, and the rows for which it is read.
+    """Configured time: its key and expression, its value in a row, and the rows to which it applies.
 
-    ``near`` are the rows that the run needs, by this time or by another, ``placed_by``. ``needed`` are further columns
-    without which a row is useless, such as the key of a view. If ``days`` of a log are given, only their rows are
-    counted.
+    ``near`` selects the rows that the run needs, by this time or by ``placed_by``. ``needed`` lists further columns
+    without which a row is useless, such as a view's key. ``days`` restricts the counts to rows of some log days.
     """
 
     name: str
@@ -52,12 +51,12 @@ class Clock:
     days: Collection[date] | None = None
 
     def within(self, days: Collection[date]) -> Clock:
-        """Return the clock, counting only rows of some days of a log."""
+        """Return a copy that counts only rows of some log days."""
         return replace(self, days=days)
 
     @property
     def looked_at(self) -> Column:
-        """Rows that the run needs or has to count. Depends on one time alone, so that file pruning still works."""
+        """Rows that the run needs or must count. Depends on a single time, so that file pruning still works."""
         time = self.time if self.placed_by is None else self.placed_by
         return self.near | time.isNull() | is_early(time) | is_late(time)
 
@@ -68,13 +67,13 @@ class Clock:
 
 
 def clocks_of(config: JobConfig, span: Span, source: str, use: Use, frame: DataFrame) -> list[Clock]:
-    """Return the clocks that are read from a source for one use. Planning only."""
+    """Return the clocks of a source for one use. Planning only."""
     uses = {"impressions": _of_impressions, "labels": _of_labels, "views": _of_views, "histories": _of_histories}
     return list(uses[use](config, span, source, frame))
 
 
 def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
-    """Return the time expressions read from a source, each with the first key that has it; not snapshot days."""
+    """Return the time expressions read from a source, each with its first configuration key. Excludes snapshot days."""
     snapshots = {f"views.{name}.event_time" for name, view in config.views.items() if isinstance(view, SnapshotView)}
     texts: dict[str, str] = {}
     for name, (text, of) in clocks_by_name(config).items():
@@ -84,7 +83,7 @@ def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
 
 
 def of_interest(clocks: Sequence[Clock]) -> Column:
-    """Return the rows that a run needs or has to count. Spark pushes this down, so that file pruning still works."""
+    """Return the rows that a run needs or must count. Spark pushes this down, so that file pruning still works."""
     return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
 
 
@@ -99,7 +98,7 @@ def is_late(time: Column) -> Column:
 
 
 def clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
-    """Expression and source of each clock."""
+    """Expression and source of each clock, by configuration key."""
     impressions = config.impressions
     clocks = {"impressions.time": (impressions.time, impressions.source)}
     clocks |= {
@@ -148,7 +147,7 @@ def _of_views(config: JobConfig, span: Span, source: str, frame: DataFrame) -> I
 
 
 def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Clock]:
-    """Clocks of a view. The event time comes last and needs everything that makes a row usable."""
+    """Clocks of a view. The event time comes last and requires all columns that make a row usable."""
     where = f"views.{name}"
     applies = does_match(frame, view.where, f"{where}.where")
     text, time = view.clock or "", _event_time(frame, view, where)
@@ -188,13 +187,15 @@ def _event_time(frame: DataFrame, view: View, where: str) -> Column:
 
 
 def _ended(frame: DataFrame, text: str, where: str) -> Column:
-    """End of a row; null in the far future, which some tables use for rows that have not ended."""
+    """End time of a row. Null in the far future, which some tables use for rows that have not ended."""
     end = time_column(frame, text, where)
     return F.when(~is_late(end), end)
 
 
 def _near(view: View, span: Span, time: Column) -> Column:
-    """Rows that some impression of the day can see or counts; all rows for daily counts."""
+    """Rows visible to any impression of the day, or counted for it. Selects all rows for static tables and daily
+    counts.
+    """
     if isinstance(view, WindowView):
         return in_windows(time, view, span)
     if isinstance(view, StaticView | DailyCountView):

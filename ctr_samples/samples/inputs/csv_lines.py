@@ -1,4 +1,4 @@
-"""CSV lines as rows: maps the values of a line to columns, by the names in the first line or by position."""
+"""CSV lines as rows. Maps the values of a line to columns, by the names in the first line or by position."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _UNREAD = "_unread_"
 
 @dataclass(frozen=True, slots=True)
 class CsvColumns:
-    """Values of a line, in order: their text in the first line, and the schema column that each becomes."""
+    """Values of a line, in order: their text in the first line, and the schema column of each."""
 
     first_line: str
     cells: tuple[str, ...]
@@ -30,9 +30,9 @@ class CsvColumns:
     by_name: bool
 
     def line_schema(self, schema: StructType, beside: Collection[str]) -> StructType:
-        """Return the schema for reading a line: names from the first line, and text for values of no column.
+        """Return the schema for reading a line: names from the first line, and text for values without a column.
 
-        ``beside`` are columns of ``schema`` that are not in the line.
+        ``beside`` lists columns of ``schema`` that are not in the line.
         """
         kinds = {field.name: field.dataType for field in schema}
         as_read = self.cells if self.by_name else self.names
@@ -42,7 +42,7 @@ class CsvColumns:
         return StructType([*values, *[field for field in schema if field.name in beside]])
 
     def named(self, rows: DataFrame) -> DataFrame:
-        """Rename the columns that Spark read to those of the schema, and drop values of no column."""
+        """Rename Spark's columns to the schema names, and drop values without a column."""
         if not self.by_name:
             return rows
         unread = [name for name in self.names if name.startswith(_UNREAD)]
@@ -52,10 +52,10 @@ class CsvColumns:
 def columns_of(
     spark: SparkSession, where: str, source: CsvSource, wanted: Sequence[str], paths: Sequence[str], day: str | None
 ) -> CsvColumns:
-    """Return the columns of a source from the first line of its files. Runs on the driver; one small Spark job.
+    """Return the columns of a source from the first line of its files. Runs on the driver, with one small Spark job.
 
-    ``wanted`` are the columns of the schema; ``day`` is the one that the path has too. Raises InputError if the first
-    line contradicts the configuration.
+    ``wanted`` lists the schema columns. ``day`` is the column that the path also provides. Raises InputError if the
+    first line contradicts the configuration.
     """
     file, line, cells = _first_line(spark, source, paths)
     if source.by_name:
@@ -66,9 +66,9 @@ def columns_of(
 
 
 def csv_reader(reader: DataFrameReader, source: CsvSource, malformed: str) -> DataFrameReader:
-    """Configure a reader that never takes a header for data, and fails on a file with an unexpected header."""
+    """Configure a reader that never reads a header as data and fails on a file with an unexpected header."""
     reader = reader.options(header=source.header, enforceSchema=not source.by_name)
-    # A reader that parses only some values of a line does not notice that it has too few or too many.
+    # With column pruning, Spark does not detect a line with too few or too many values.
     reader = reader.options(columnPruning=False)
     return reader.options(columnNameOfCorruptRecord=malformed, **csv_options(source))
 
@@ -84,9 +84,9 @@ def csv_options(source: CsvSource) -> dict[str, str]:
 
 
 def delimiter_hint(line: str, delimiter: str, columns: int | None = None) -> str:
-    """Return ``did you mean `delimiter: ';'`?`` for a line with one value, but several by another delimiter.
+    """Return ``did you mean `delimiter: ';'`?`` for a line that only another delimiter splits into several values.
 
-    ``columns`` is the expected number, if known.
+    ``columns`` is the expected number of values, if known.
     """
     counts = {other: line.count(other) + 1 for other in _DELIMITERS if other in line}
     fitting = [other for other, count in counts.items() if count == (columns or count)]
@@ -99,7 +99,7 @@ def delimiter_hint(line: str, delimiter: str, columns: int | None = None) -> str
 def _by_name(
     where: str, source: CsvSource, wanted: Sequence[str], file: str, cells: Sequence[str], day: str | None
 ) -> list[str]:
-    """Return the column that each value of a line becomes; Spark ignores the case of names."""
+    """Return the column of each value in a line. Ignores the case of names, like Spark."""
     lower = [cell.lower() for cell in cells]
     for cell in cells:
         if lower.count(cell.lower()) > 1:
@@ -137,7 +137,7 @@ def _missing(name: str, file: str, cells: Sequence[str], delimiter: str) -> str:
 
 
 def _first_line(spark: SparkSession, source: CsvSource, paths: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Return a file, its first non-blank line, and the values in that line as Spark splits it."""
+    """Return a file, its first non-blank line, and the values of that line as split by Spark."""
     text = spark.read.format("text").option("recursiveFileLookup", True).load(list(paths))
     first = text.select("value", "_metadata.file_path").where(F.col("value").rlike(r"[^\x00-\x20]")).head()
     if first is None:

@@ -1,4 +1,4 @@
-"""Database tables, read over JDBC. The driver's jar must be on Spark's class path; no message contains a password."""
+"""Database tables, read over JDBC. The driver's jar must be on Spark's class path. No message contains a password."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.failures import SPARK_FAILURES, expected_errors
 
 _EXCEPTION = re.compile(r"(?<![\w.$])(?P<kind>(?:[a-z]\w*\.)+[\w$]*(?:Exception|Error)): (?=(?P<said>[^\n]+))")
-"""Java exception and its message, which may contain another exception on the same line."""
+"""Java exception and its message, which may contain a further exception on the same line."""
 
 _NO_DRIVER = (
     "Spark does not find the driver {driver}; give its jar to spark-submit by `--jars`, or its coordinates by `--packages`, "
@@ -27,13 +27,15 @@ _NO_DRIVER = (
 )
 
 _ROWS_AT_ONCE = 10_000
-"""Fetch size; without it some drivers, such as PostgreSQL's, would read a whole table into memory."""
+"""Fetch size. Without it some drivers, such as PostgreSQL's, would read a whole table into memory."""
 
 
 def open_database_table(spark: SparkSession, name: str, source: DatabaseSource) -> DataFrame:
-    """Return the lazy frame of a JDBC source. Runs on the driver; asks the database for the columns, reads no rows."""
+    """Return the lazy frame of a JDBC source. Runs on the driver. Queries the database for its columns but reads no
+    rows.
+    """
     reader = spark.read.format("jdbc").option("url", source.url).option("fetchsize", _ROWS_AT_ONCE)
-    # A time without a zone is in the configured zone, and must not become an instant in the machine's zone.
+    # A time without a zone is in the configured time zone. Spark must not interpret it in the machine's zone.
     reader = reader.option("preferTimestampNTZ", True).option("dbtable", _relation(source))
     for key, value in (("user", source.user), ("password", source.password), ("driver", source.driver)):
         if value is not None:
@@ -59,7 +61,7 @@ def shown_url(url: str) -> str:
 
 @contextmanager
 def without_secrets(what: str, source: DatabaseSource) -> Iterator[None]:
-    """Turn database errors into an InputError of one sentence, without URL and password."""
+    """Turn database errors into a one-sentence InputError without URL and password."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -68,15 +70,15 @@ def without_secrets(what: str, source: DatabaseSource) -> Iterator[None]:
 
 @contextmanager
 def errors_of_sources(sources: Mapping[str, Source]) -> Iterator[None]:
-    """Like :func:`expected_errors`, for a block that reads ``sources``: messages of databases may contain secrets."""
+    """Like :func:`expected_errors`, for a block that reads ``sources``. Database messages may contain secrets."""
     with expected_errors(partial(database_error, sources=sources)):
         yield
 
 
 def database_error(error: Exception, sources: Mapping[str, Source]) -> InputError | None:
-    """Return the error behind a job whose tasks could not read a database; None if no database is involved.
+    """Return the cause of a job failure if a task failed to read a database, or None if no database is involved.
 
-    A task's error arrives as the text of its Java exceptions, of which the last is the cause. A driver, or Spark
+    A task's error arrives as the text of its Java exceptions, the last of which is the cause. A driver, or Spark
     itself, may include the URL with all its parameters.
     """
     read = {name: source for name, source in sources.items() if isinstance(source, DatabaseSource)}
@@ -92,13 +94,13 @@ def database_error(error: Exception, sources: Mapping[str, Source]) -> InputErro
 
 
 def _is_of_driver(kind: str) -> bool:
-    """Whether a Java exception comes from java.sql or a driver: ``org.postgresql.util.PSQLException``."""
+    """Whether a Java exception comes from java.sql or a driver, such as ``org.postgresql.util.PSQLException``."""
     package, _, name = kind.rpartition(".")
     return not package.startswith("org.apache.spark") and ("SQL" in name or ".jdbc" in package)
 
 
 def _with_wall_clocks(spark: SparkSession, frame: DataFrame, url: str) -> DataFrame:
-    """Restore times without a zone to the database's values: most Spark dialects shift them by Java's zone offset."""
+    """Restore times without a zone to the database's values. Most Spark dialects shift them by Java's zone offset."""
     jvm = cast(Any, spark)._jvm
     noon = jvm.java.sql.Timestamp.valueOf("2019-06-05 12:00:00")
     dialect = jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(url)
@@ -116,7 +118,7 @@ def _relation(source: DatabaseSource) -> str:
 def _reason(error: Exception, source: DatabaseSource) -> str:
     """First line of the error, without secrets, or a hint if the JDBC driver is missing."""
     java = getattr(error, "java_exception", None)
-    # For a failed connection Spark says only that it failed; the driver's message is in the cause.
+    # For a failed connection, Spark reports only the failure. The driver's message is in the cause.
     text = str(getattr(error, "_cause", None) or error) if java is None else str(java.getMessage())
     if text == "No suitable driver" or (java is not None and "ClassNotFound" in java.getClass().getName()):
         return _NO_DRIVER.format(driver=source.driver or "for its address")
@@ -125,7 +127,7 @@ def _reason(error: Exception, source: DatabaseSource) -> str:
 
 
 def _redacted(line: str, sources: Collection[DatabaseSource]) -> str:
-    """Message of Spark or a driver without Spark's own marks; replaced as a whole if it contains a secret."""
+    """Message of Spark or a driver without Spark's markup. Replaced entirely if it contains a secret."""
     line = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line)
     line = re.split(r"\s*SQLSTATE: ", line)[0].rstrip(".; ")
     for url in (source.url for source in sources):

@@ -1,4 +1,4 @@
-"""Table column that holds the day of a row: a date, text or a time."""
+"""Table column with the day of a row: a date, text or a time."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ctr_samples.sparksql.columns import quoted
 
 
 def rows_of_days(where: str, table: str, frame: DataFrame, name: str) -> Callable[[Sequence[date]], Column]:
-    """Return a condition for the rows of consecutive days. A time belongs to the day in the session time zone.
+    """Return a condition for the rows of consecutive days. A time belongs to its day in the session time zone.
 
     The column stands alone on one side, so that databases can use an index and skip partitions. Raises InputError,
-    which begins with ``where``, if the table lacks the column or its type has no days.
+    prefixed with ``where``, if the table lacks the column or its type cannot express days.
     """
     kinds = {column.lower(): frame.schema[column].dataType for column in frame.columns}
     kind, column = kinds.get(name.lower()), F.col(quoted(name))

@@ -1,4 +1,4 @@
-"""Columns of Parquet and ORC files: the union over all files that a run may read, each with one type."""
+"""Columns of Parquet and ORC files: the union over all files that a run may read, with one type per column."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.failures import SPARK_FAILURES
 
 _WIDER: tuple[tuple[type[DataType], ...], ...] = (INTEGERS, (FloatType, DoubleType))
-"""Types that Spark reads as any later type of their row, without loss."""
+"""Groups of types, from narrow to wide. Spark reads each type as any wider type of its group without loss."""
 
 
 def columns_of_files(reader: DataFrameReader, where: str, listings: Mapping[str, Listing]) -> StructType:
-    """Return the columns of all files, with the widest integer or float type; a column that a file lacks is null.
+    """Return the columns of all files, with the widest integer or float type. A column missing from a file is null
+    there.
 
-    Spark alone would take columns and types from any one file, and read another file's local time as UTC. Runs a Spark
-    job that reads the footer of each file. Raises InputError, naming two files, if a column has incompatible types.
+    Spark alone would use columns and types of an arbitrary file, and read another file's local time as UTC. Runs a
+    Spark job that reads the footer of each file. Raises InputError, naming two files, if a column has incompatible
+    types.
     """
     return _Merging(reader, where, listings).of(list(listings)).schema
 
@@ -41,7 +43,7 @@ class _Merging:
     listings: Mapping[str, Listing]
 
     def of(self, paths: Sequence[str]) -> _Part:
-        """Merge the columns; where Spark refuses unequal types, merge the two halves separately, then compare them."""
+        """Merge the columns. If Spark rejects unequal types, merges the two halves separately, then compares them."""
         try:
             return _Part(paths, self._schema(paths))
         except SPARK_FAILURES as error:
@@ -58,7 +60,7 @@ class _Merging:
         return merging.load([name for path in paths for name in self._to_load(path)]).schema
 
     def _to_load(self, path: str) -> list[str]:
-        """Paths that Spark is given to load a path, or a single file."""
+        """Paths to pass to Spark in order to load a path or a single file."""
         return self.listings[path].to_load(path) if path in self.listings else [glob_of(path)]
 
     def _files_of(self, path: str) -> list[str]:
@@ -85,7 +87,7 @@ class _Merging:
 
 
 def wider(one: DataType, other: DataType) -> DataType | None:
-    """Return the type that holds values of both types; None if there is none."""
+    """Return the type that holds values of both types, or None if none does."""
     match one, other:
         case _ if one == other:
             return one

@@ -1,4 +1,4 @@
-"""JSON lines as rows. Spark's own reader takes the first object of a line and ignores the rest."""
+"""JSON lines as rows. Spark's own reader parses the first object of a line and ignores the rest."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from pyspark.sql.types import StructType
 from ctr_samples.sparksql.moments import TIME_FORMAT
 
 _MARKS = 3
-"""Number of elements appended to a line's object; more make it less likely that a damaged line has them itself."""
+"""Number of elements appended to a line's object. A larger number makes it less likely that a damaged line contains
+them.
+"""
 
 
 def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFrame:
-    """Parse the objects in ``value``, one per line; other columns of ``lines`` override fields of the same name.
+    """Parse the objects in ``value``, one per line. Other columns of ``lines`` override fields of the same name.
 
-    ``schema`` has the text column ``malformed``: the line, unless it is exactly one object whose fields have these
-    types. Blank lines give no rows.
+    ``schema`` has the text column ``malformed``. It holds the line unless the line is exactly one object whose fields
+    have the schema's types. Blank lines give no rows.
     """
     options = {
         "columnNameOfCorruptRecord": malformed,
@@ -41,8 +43,8 @@ def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFram
 
 def _is_whole(line: Column) -> Column:
     """Whether a line that begins with an object also ends with it."""
-    # Most lines end with all their closing braces, as many as their opening ones. A string with braces may be
-    # miscounted, but never so that one object hides behind another. Bytes are counted, since Spark looks for characters.
+    # Most lines end with all their closing braces, as many as their opening braces. Braces in a string may be
+    # miscounted, but cannot hide a second object. Bytes are counted, since counting characters needs a scan.
     inside = F.substring_index(line, "}", 1)
     opened = F.octet_length(inside) - F.octet_length(F.replace(inside, F.lit("{"), F.lit("")))
     closed = F.octet_length(line) - F.octet_length(inside)

@@ -1,4 +1,4 @@
-"""Lists the data files under the paths of a source: a few calls per path, and one Spark job for all files."""
+"""Lists the data files under the paths of a source, with a few calls per path and one Spark job for all files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ctr_samples.sparksql.failures import input_errors
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """Input file as the driver saw it before the run."""
+    """Input file as seen by the driver before the run."""
 
     path: str
     bytes: int
@@ -29,28 +29,28 @@ class InputFile:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """Files under an existing path; it may match several roots, and a root may be a file."""
+    """Files under an existing path. The path may match several roots, and a root may be a file."""
 
     files: list[InputFile] = field(default_factory=list)
     layouts: set[tuple[str, ...]] = field(default_factory=set)
     """Names of the ``key=value`` directories between root and file: ``hour=01/host1/x.json`` -> ``("hour",)``."""
     roots: set[str] = field(default_factory=set)
     named: dict[str, list[str]] = field(default_factory=dict)
-    """Files of each root as globs, if nothing else under it may be read; else empty, and the path is read as it is."""
+    """Files of each root as globs, if no other file under it may be read. If empty, Spark reads the path itself."""
     told: list[str] = field(default_factory=list)
     """One sentence for each kind of symbolic link or special file."""
 
     def to_load(self, path: str) -> list[str]:
-        """Return the paths that make Spark read no other file: the path itself, unless links lead out of it."""
+        """Return paths that make Spark read exactly these files: the path itself, unless a link leads out of it."""
         return [name for names in self.named.values() for name in names] or [path]
 
 
 def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, Listing]:
     """List the files under each existing path or glob, as Spark reads them with ``recursiveFileLookup``.
 
-    Names that start with ``_`` or ``.`` are skipped, and so are empty files. A local directory yields each real file
-    once, whatever links lead to it. Raises InputError, which begins with ``where``, for a path that cannot be listed
-    and for a file that belongs to two of the paths.
+    Skips empty files and names that start with ``_`` or ``.``. Lists each real file of a local directory once,
+    regardless of links to it. Raises InputError, prefixed with ``where``, for a path that cannot be listed and for a
+    file that belongs to two of the paths.
     """
     roots = _find_roots(spark, where, paths)
     listings = {path: Listing() for path in roots.values()}
@@ -71,7 +71,7 @@ def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[st
 
 
 def _real_files(where: str, roots: dict[str, str]) -> dict[str, RealFiles]:
-    """Real local files of each path; raises InputError if two paths, which belong to two days, share a file."""
+    """Real local files of each path. Raises InputError if two paths, which belong to two days, share a file."""
     local: dict[str, list[str]] = {}
     for root, path in roots.items():
         if root.startswith("file:/"):
@@ -97,18 +97,18 @@ def _real_files(where: str, roots: dict[str, str]) -> dict[str, RealFiles]:
 
 
 def glob_of(name: str) -> str:
-    """Return a glob that matches only the name."""
+    """Return a glob that matches only the given name."""
     return re.sub(r"[\\{}\[\]*?]", r"\\\g<0>", f"file:{name}" if name.startswith("/") else name)
 
 
 def days_there(spark: SparkSession, where: str, path: DayPath) -> list[date]:
-    """Return the days for which the path exists, in order. Raises as :func:`find_files` does."""
+    """Return the days for which the path exists, in order. Raises the errors of :func:`find_files`."""
     roots = _find_roots(spark, where, [path.glob("date")])
     return sorted({day for root in roots if (day := path.day_of(root)) is not None})
 
 
 def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, str]:
-    """Files and directories that the paths match, each mapped to its path."""
+    """Files and directories that match the paths, each mapped to its path."""
     jvm = cast(Any, spark)._jvm
     settings = cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
     roots: dict[str, str] = {}
@@ -117,7 +117,7 @@ def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[s
             pattern = jvm.org.apache.hadoop.fs.Path(path)
             filesystem = pattern.getFileSystem(settings)
             matches = jvm.org.apache.spark.deploy.SparkHadoopUtil.get().globPath(filesystem, pattern)
-            # A glob may match thousands of files: fetch all names in one call.
+            # A glob may match thousands of files, so fetch all names in one call.
             names = matches.mkString("\0")
         for root in names.split("\0") if names else ():
             if root in roots:
@@ -130,7 +130,7 @@ def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[s
 
 
 def _list_files(spark: SparkSession, where: str, paths: list[str], names: list[str]) -> list[InputFile]:
-    """List the non-empty files among ``names`` or below them."""
+    """List the non-empty files among or below ``names``."""
     if not names:
         return []
     lister = spark.newSession()
@@ -143,7 +143,7 @@ def _list_files(spark: SparkSession, where: str, paths: list[str], names: list[s
 
 
 def _root_of(where: str, path: str, roots: dict[str, str]) -> str:
-    """Nearest root of a path; the root of a whole file system ends with a slash."""
+    """Nearest root above a path. The root of a whole file system ends with a slash."""
     parts = path.split("/")
     for length in range(len(parts), 0, -1):
         root = "/".join(parts[:length])
@@ -157,6 +157,8 @@ def _root_of(where: str, path: str, roots: dict[str, str]) -> str:
 
 
 def _keys(directories: list[str]) -> tuple[str, ...]:
-    """Keys of the directories; plain ones count as ``*``, but are ignored below the last ``key=value``, as by Spark."""
+    """Keys of the directories. A plain directory counts as ``*`` but, as in Spark, is ignored below the last
+    ``key=value``.
+    """
     upward = dropwhile(lambda part: "=" not in part, reversed(directories))
     return tuple(part.partition("=")[0] if "=" in part else "*" for part in upward)[::-1]

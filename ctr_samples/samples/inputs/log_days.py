@@ -1,4 +1,4 @@
-"""Day of the log that a row lies in, and row counts by that day, whatever times the rows contain."""
+"""Log day of a row, from its file's path, and row counts by log day. Both ignore the timestamps in the rows."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from ctr_samples.samples.inputs.listing import Listing
 from ctr_samples.sparksql.observations import tally
 
 LOG_DAY = "_log_day"
-"""Column with the day in the path of a row's file; only for sources whose path names the day."""
+"""Column with the day in the path of a row's file. Exists only for sources whose path names the day."""
 
 ByDay = dict[date | None, list[int]]
-"""Number of rows of each kind, by day; the day is None for a source without days."""
+"""Number of rows of each kind, by day. The day is None for a source without days."""
 
 
 def day_in_path(where: str, path: DayPath, listings: Mapping[str, Listing]) -> Column:
     """Return the day named in the path of a row's file. ``listings`` are the files under ``path`` and its days.
 
-    Raises InputError, which begins with ``where``, if directories of a day lie at several depths.
+    Raises InputError, prefixed with ``where``, if a day's files are in directories of different depths.
     """
     roots = {root for listing in listings.values() for root in listing.roots}
     depths = {len(re.sub(r"^[^:/]+:(//[^/]*)?", "", root).split("/")) - path.from_end for root in roots}
@@ -64,5 +64,5 @@ def by_day(tallies: Mapping[str, Mapping[int, int]], kinds: int) -> dict[str, By
 
 
 def in_log_of(day: date | None) -> str:
-    """Return the part of a sentence that names the day of the log; empty without a day."""
+    """Return the phrase that names the day of the log, or an empty string without a day."""
     return "" if day is None else f" in the log of {day}"

@@ -42,7 +42,7 @@ _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """Number of lines of a text source, and of malformed ones."""
+    """Number of lines and of malformed lines of a text source."""
 
     lines: int = 0
     malformed: int = 0
@@ -55,18 +55,18 @@ class LinesWatch:
         self._observations = Observations(active=active)
 
     def on(self, lines: DataFrame, days: Collection[date] = ()) -> DataFrame:
-        """Count the lines of the source; ``days`` are the days of its log, if its path names them."""
+        """Count the lines of the source. ``days`` are the days of its log, if its path names them."""
         kind = F.when(F.col(MALFORMED).isNull(), 0).otherwise(1)
         return self._observations.on(lines, kinds_by_day("lines", kind, 2, days))
 
     def result(self) -> dict[date | None, LineCounts]:
-        """Return the counts for each day of the log; call it after the action."""
+        """Return the counts for each day of the log. Call it after the action."""
         counts = by_day(self._observations.tallies(), 2).get("lines", {})
         return {day: LineCounts(sound + malformed, malformed) for day, (sound, malformed) in counts.items()}
 
 
 def check_lines(name: str, counts: Mapping[date | None, LineCounts], source: TextSource, frame: SourceFrame) -> None:
-    """Raise InputError if a day's log has more malformed lines than allowed, and say what is wrong with them."""
+    """Raise InputError, with an explanation, if a day's log has more malformed lines than allowed."""
     allowed = source.bad_records.max_rate
     for day, of_day in counts.items():
         lines, malformed = of_day.lines, of_day.malformed
@@ -80,7 +80,7 @@ def check_lines(name: str, counts: Mapping[date | None, LineCounts], source: Tex
 
 
 def reasons(source_frame: SourceFrame, source: TextSource, lines: int) -> str:
-    """Describe what is wrong with the malformed lines, of ``lines`` in total. Runs one Spark job over the source."""
+    """Explain the malformed lines among ``lines`` in total. Runs one Spark job over the source."""
     typed = _typed_fields(source_frame, source)
     bad = source_frame.frame.where(F.col(MALFORMED).isNotNull()).withColumn(
         "_texts", _texts(source_frame, source, typed)
@@ -94,7 +94,7 @@ def reasons(source_frame: SourceFrame, source: TextSource, lines: int) -> str:
 
 
 def _typed_fields(source_frame: SourceFrame, source: TextSource) -> list[StructField]:
-    """Columns of the lines that are not plain text."""
+    """Columns in the lines with a type other than text."""
     of_path = set() if source_frame.csv is None else set(source_frame.frame.columns) - set(source_frame.csv.names)
     declared = cast(StructType, StructType.fromDDL(source.schema_)).fieldNames()
     return [
@@ -105,7 +105,7 @@ def _typed_fields(source_frame: SourceFrame, source: TextSource) -> list[StructF
 
 
 def _texts(source_frame: SourceFrame, source: TextSource, typed: list[StructField]) -> Column:
-    """Struct with each column of a line as text; the last field is non-null if the line cannot be split."""
+    """Struct with each column of a line as text. The last field is non-null if the line cannot be split."""
     names = source_frame.csv.names if source_frame.csv else [field.name for field in typed]
     schema = StructType([StructField(name, StringType()) for name in (*names, MALFORMED)])
     options = {"columnNameOfCorruptRecord": MALFORMED}
@@ -126,7 +126,7 @@ def _counted(bad: DataFrame, typed: list[StructField], first_line: str) -> Mappi
     for is_wrong in wrong:
         every, some = every & is_wrong, some | is_wrong
     counts = {
-        # Spark refuses a CSV query that needs no column of the lines.
+        # Spark rejects a CSV query that reads no column of the lines.
         "values": F.max(F.hash(*[quoted(name) for name in bad.columns if name not in ("_texts", MALFORMED)])),
         "others": F.count_if(~some),
         "other": F.max(F.when(~some, F.substring(line, 1, 1000))),
@@ -156,7 +156,7 @@ def _wrong_values(typed: list[StructField], counted: Mapping[str, Any], lines: i
 
 
 def _advice(longest: str, field: StructField, all_are: str | None) -> str:
-    """Type that accepts all values of a column; ``all_are`` is integers, numbers or None."""
+    """Type that accepts all values of a column. ``all_are`` is integers, numbers or None."""
     kind = field.dataType
     if isinstance(kind, DateType | TimestampType | TimestampNTZType):
         return f"STRING, and say its form where it is used, as in to_timestamp({field.name}, 'dd.MM.yyyy HH:mm')"

@@ -1,16 +1,16 @@
-"""Finds each real file below local directories once, whatever symbolic links lead to it. Runs on the driver, no Spark.
+"""Finds each real file below local directories once, regardless of symbolic links. Runs on the driver, without Spark.
 
 ::
 
     day/part-0                   read
     day/part-1 -> /bulk/part-1   read and reported
-    day/again -> part-0          left out, since part-0 is read by its own name; reported
-    day/loop -> ..               left out, since it leads to a directory above; reported
-    day/gone -> nowhere          left out; reported
-    day/pipe                     a FIFO, a socket or a device: left out; reported
+    day/again -> part-0          skipped, since part-0 is read by its own name; reported
+    day/loop -> ..               skipped, since it leads to a directory above; reported
+    day/gone -> nowhere          skipped; reported
+    day/pipe                     a FIFO, a socket or a device: skipped; reported
     day/_x, day/.x               never read
 
-A hard link counts as a file of its own, like a copy.
+A hard link counts as a separate file, like a copy.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ _SPECIAL = "FIFOs, sockets or devices below {path} are left out"
 
 @dataclass(slots=True)
 class RealFiles:
-    """Real files below some directories or files, each with the name by which it is read."""
+    """Real files below some directories or files, each with the name used to read it."""
 
     names: dict[str, str] = field(default_factory=dict)
     """Name by path without links."""
     told: dict[str, list[str]] = field(default_factory=dict)
-    """Names that are not plain files or directories, by the sentence about them."""
+    """Names that are not plain files or directories, grouped by the sentence that describes them."""
     _entered: set[_Identity] = field(default_factory=set)
     _above: set[_Identity] = field(default_factory=set)
 
     def sentences(self, path: str) -> Iterator[str]:
-        """Yield one sentence for each kind of entry that a user may not expect."""
+        """Yield one sentence for each kind of unexpected entry."""
         for what, names in self.told.items():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             yield f"{what.format(path=path)}: {names[0]}{more}."
@@ -52,7 +52,8 @@ class RealFiles:
 
 
 def real_files(roots: Sequence[str]) -> RealFiles:
-    """Find each real file below the roots once; names without links go first, so a link never hides a file's own name.
+    """Find each real file below the roots once. Visits names without links first, so a link never hides a file's own
+    name.
 
     Raises OSError for a directory that cannot be listed.
     """
@@ -62,7 +63,7 @@ def real_files(roots: Sequence[str]) -> RealFiles:
     links: list[str] = []
     for root in sorted(roots, key=lambda root: (os.path.islink(root), root)):
         links += _enter(found, root)
-    # A link may lead to a directory with further links, which are appended.
+    # A link may lead to a directory with further links. `_enter` returns them to extend this list.
     for link in links:
         real = os.path.realpath(link)
         try:
@@ -85,7 +86,7 @@ def real_files(roots: Sequence[str]) -> RealFiles:
 
 
 def _enter(found: RealFiles, name: str) -> list[str]:
-    """Take a file, or everything below a directory; return the symbolic links on the way, in order."""
+    """Add a file, or everything below a directory, and return the symbolic links found, in order."""
     links: list[str] = []
     waiting = deque([(name, os.path.realpath(name))])
     while waiting:

@@ -1,4 +1,4 @@
-"""Reads the configured sources: which days exist, which lines are malformed, which files were read."""
+"""Reads the configured sources and records their existing days, malformed lines and input files."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ from ctr_samples.sparksql.failures import input_errors
 __all__ = ["MALFORMED", "InputFile", "SourceFrame", "days_needed", "read_source"]
 
 _SEED = 0
-"""Seed for sampling, so that a run always plans the same way."""
+"""Fixed sampling seed, so that planning a run again gives the same plan."""
 
 _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplementation=hive`."
 
 
 @dataclass(frozen=True, slots=True)
 class FilesByDay:
-    """Files of a source whose path names the day, the source over some days only, and the current files of a day."""
+    """Files of a dated source by day, the source restricted to some days, and the current files of a day."""
 
     files: Mapping[date, tuple[InputFile, ...]]
     only: Callable[[Collection[date]], SourceFrame]
@@ -60,14 +60,14 @@ class FilesByDay:
 
 @dataclass(frozen=True, slots=True)
 class SourceFrame:
-    """Source as a lazy DataFrame, with what is known of its files.
+    """Source as a lazy DataFrame, with facts about its files.
 
     ``rows`` has the day of each row's file in the column ``LOG_DAY``, if the path names the day. ``missing_days`` are
     the days or hours around the run without data. ``files`` is None for tables, whose content the driver cannot
-    identify by names. ``told`` has a sentence for each kind of link or special file. ``absent`` is the path or table of
-    an optional source that does not exist: its frame has no rows. ``csv`` describes the columns of a CSV line.
-    ``version`` is the version in which a lake table is read. ``some_lines`` returns the rows of a share of the lines,
-    without parsing the rest; ``by_day`` has the files of each day, if paths tell.
+    identify by file names. ``told`` has a sentence for each kind of link or special file. ``absent`` is the path or
+    table of a missing optional source, whose frame has no rows. ``csv`` describes the columns of a CSV line.
+    ``version`` is the version of a lake table. ``some_lines`` returns the rows of a share of the lines, without
+    parsing the rest. ``by_day`` has the files of each day, if the path names the day.
     """
 
     name: str
@@ -92,12 +92,14 @@ class SourceFrame:
 
     @property
     def bytes(self) -> int | None:
-        """Total size of the files; None for tables."""
+        """Total size of the files. None for tables."""
         return None if self.files is None else sum(file.bytes for file in self.files)
 
     @property
     def snapshot(self) -> dict[str, Any]:
-        """Manifest entry about the input: counts, and a fingerprint of names, sizes and times, or of a version."""
+        """Manifest entry about the input: counts, and a fingerprint of file names, sizes and times, or of a table
+        version.
+        """
         missing = [day.isoformat() for day in self.missing_days]
         if self.files is None:
             version = None if self.version is None else asdict(self.version)
@@ -132,11 +134,12 @@ def read_source(
     forward: timedelta = timedelta(),
     pinned: TableVersion | None = None,
 ) -> SourceFrame:
-    """Read a source over what the run needs. Runs on the driver; lists files, reads at most a row per day of a table.
+    """Read the part of a source that the run needs. Runs on the driver; lists files, reads at most a row per day of a
+    table.
 
-    A run of an hour needs data up to ``forward`` after it. A lake table is read in the version that is ``pinned``, else
-    in the current one, whatever is written meanwhile. Raises InputError if the run date is missing or empty; other days
-    may be missing and are reported. An optional source without any of its days has no rows.
+    An hourly run needs data up to ``forward`` after the hour. A lake table is read in the ``pinned`` version, or else
+    in its current version, regardless of concurrent writes. Raises InputError if the run date is missing or empty.
+    Other days may be missing and are reported. An optional source without any of its days has no rows.
     """
     if isinstance(source, DatabaseSource):
         with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
@@ -161,7 +164,7 @@ def _by_day(
     days: Sequence[date],
     schema: StructType | None,
 ) -> FilesByDay | None:
-    """Files of each day; None if a path holds more or less than a day."""
+    """Files of each day, or None if a path does not correspond to one day."""
     if not (days and source.is_dated) or source.is_hourly:
         return None
     paths = {day: path for day in days if (path := source.path_of(day)) in listings}
@@ -177,10 +180,10 @@ def _by_day(
 
 
 def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:
-    """Return the days over which a dated source is read, in order: whole days, and multiples of 24 hours around them.
+    """Return the days of a dated source to read, in order: whole days, and multiples of 24 hours around them.
 
-    So a window of one day is complete even after a day of 23 hours, for which one more day is read. An hour needs no
-    day after that of the instant ``forward`` past its end. Empty for the whole log, which has the days that exist.
+    So a one-day window is complete even after a day of 23 hours, for which one more day is read. An hour needs no day
+    after the day of the instant ``forward`` past its end. Empty for the whole log, which has the days that exist.
     """
     reach, own = _reach(source, run_date, zone, forward), calendar_day(run_date)
     if reach is None or own is None:
@@ -202,7 +205,7 @@ def periods_needed(source: FileSource, run_date: Period, zone: str, forward: tim
 
 
 def _reach(source: SourceKind, run_date: Period, zone: str, forward: timedelta) -> tuple[datetime, datetime] | None:
-    """Instants between which rows of a source may matter; None for the whole log."""
+    """Start and end of the interval in which rows of a source may matter. None for the whole log."""
     span = span_of(run_date, zone)
     if span is None:
         return None
@@ -222,7 +225,7 @@ def _absent(
     place: str,
     missing: tuple[Period, ...],
 ) -> SourceFrame:
-    """Empty frame of an optional source that does not exist. Spark sees this while planning, and joins nothing."""
+    """Empty frame of a missing optional source. Spark detects it while planning and skips the joins."""
     schema = _schema(name, source)
     key = source.days.key if isinstance(source, FileSource) else None
     if key is not None and key.lower() not in _lower(schema.fieldNames()):
@@ -267,7 +270,9 @@ def _of_days(
     forward: timedelta,
     table: str,
 ) -> SourceFrame:
-    """Days of a table that the run needs; all of it without a ``date_column``. Looks for one row of each later day."""
+    """Days of a table that the run needs, or all rows without a ``date_column``. Checks the run date and later days
+    for a row.
+    """
     if source.date_column is None:
         return SourceFrame(name, frame, (), None)
     on = rows_of_days(f"sources.{name}.date_column", table, frame, source.date_column)
@@ -286,7 +291,7 @@ def _of_days(
 def _find_periods(
     spark: SparkSession, name: str, source: FileSource, run_date: Period, forward: timedelta
 ) -> tuple[dict[str, Listing], tuple[Period, ...]]:
-    """Find the files of each day or hour, and the periods without any; finds nothing only for an optional source."""
+    """Find the files of each day or hour, and the periods without files. Finds no files only for an optional source."""
     paths = _paths(spark, name, source, run_date, forward)
     listings = find_files(spark, f"sources.{name}", list(dict.fromkeys(paths.values())))
     if not listings and source.optional:
@@ -303,7 +308,7 @@ def _find_periods(
 def _paths(
     spark: SparkSession, name: str, source: FileSource, run_date: Period, forward: timedelta
 ) -> dict[Period, str]:
-    """Path of each day or hour that a run reads; for the whole log, of each day that exists."""
+    """Path of each day or hour that a run reads; for the whole log, of each existing day."""
     if not source.is_dated:
         return {run_date: source.path}
     if isinstance(run_date, Whole):
@@ -317,14 +322,14 @@ def _paths(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Unit that Spark loads at once: a path or some files, and the directory below which it looks for ``key=value``."""
+    """Unit that Spark loads at once: a path or some files, and the base directory for ``key=value`` directories."""
 
     paths: list[str]
     base: dict[str, str]
 
 
 def _parts(listings: Mapping[str, Listing]) -> list[_Part]:
-    """Parts of everything that was found: each path as it is, or only the files found below each of its roots."""
+    """Units to load for everything found: each path itself, or only the files found below each of its roots."""
     return [
         part
         for path, listing in listings.items()
@@ -335,9 +340,9 @@ def _parts(listings: Mapping[str, Listing]) -> list[_Part]:
 def _file_schema(
     spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]
 ) -> StructType | None:
-    """Columns of files that define their own, and of their ``key=value`` directories; None for text.
+    """Columns of self-describing files, and of their ``key=value`` directories. None for text.
 
-    They cover all files of the source, so a day is read alike whatever other days are read with it.
+    Covers all files of the source, so a day is read the same way regardless of the other days.
     """
     if not isinstance(source, ColumnarSource):
         return None
@@ -350,7 +355,7 @@ def _file_schema(
 def _read_files(
     spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], file_schema: StructType | None
 ) -> SourceFrame:
-    """Read exactly the files that were found; ``key=value`` directories below the path become columns."""
+    """Read exactly the files found. ``key=value`` directories below the path become columns."""
     parts = _parts(listings)
     paths = [path for part in parts for path in part.paths]
     keys = _common_keys(name, source, listings)
@@ -368,7 +373,7 @@ def _read_files(
             reader = reader.option("recursiveFileLookup", True)
         if file_schema is not None:
             reader = reader.schema(file_schema)
-        # With ``key=value`` directories Spark takes one root at a time.
+        # With ``key=value`` directories, Spark loads only one root at a time.
         together = parts if keys else [_Part(paths, {})]
         day = [day_in_path(f"sources.{name}", source.days, listings).alias(LOG_DAY)] if source.is_dated else []
         loaded = [reader.options(**part.base).load(part.paths) for part in together]
@@ -385,14 +390,14 @@ def _read_files(
 def _csv_columns(
     spark: SparkSession, name: str, source: CsvSource, paths: Sequence[str], keys: Sequence[str]
 ) -> CsvColumns:
-    """Columns in the lines of a CSV source; the column of the day may be among them or not."""
+    """Columns in the lines of a CSV source. The day column may or may not be in the lines."""
     schema, day = _schema(name, source), source.days.key
     in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
     return columns_of(spark, f"sources.{name}", source, in_lines, paths, day)
 
 
 def _with_day(rows: DataFrame, name: str, source: FileSource) -> DataFrame:
-    """Add the day of a directory ``key={date}`` as a column of that name. Values in the files take precedence."""
+    """Add the day of a ``key={date}`` directory as the column ``key``. Values in the files take precedence."""
     key = source.days.key
     if key is None:
         return rows

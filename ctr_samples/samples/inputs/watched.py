@@ -1,4 +1,4 @@
-"""Sources of a run over the days it needs, and the watches that count their rows."""
+"""Sources of a run over the required days, and the watches that count their rows."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from ctr_samples.sparksql.expressions import typed_expression
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
-    """Kept rows of a view or history, and the ``later`` days of its source, which must be read.
+    """Kept rows of a view or history, and the ``later`` days of its source that must still be read.
 
-    ``counts`` are the counts of each day's log whose rows were kept.
+    ``counts`` holds the log counts of each kept day.
     """
 
     rows: DataFrame
@@ -50,9 +50,11 @@ class Inputs:
     sources: Mapping[str, SourceFrame]
     watches: Watches
     near: Mapping[str, Collection[date]] = field(default_factory=dict)
-    """Days of a source that hold everything impressions and labels need of it, where known; else all are read."""
+    """Days of a source that cover all its impressions and actions for the run, if known. Otherwise all
+    days are read.
+    """
     kept: Mapping[str, KeptRows] = field(default_factory=dict)
-    """Rows that views and histories take from partial results."""
+    """Rows of views and histories read from partial results."""
 
     @classmethod
     def read(
@@ -65,11 +67,12 @@ class Inputs:
         known_by: datetime | None = None,
         pinned: Mapping[str, TableVersion] | None = None,
     ) -> Self:
-        """Find the data; lists files, reads at most a row per day of a table. Raises as :func:`read_source` does.
+        """Find the data. Lists files and reads at most a row per day of a table. Raises the errors of
+        :func:`read_source`.
 
-        Unless ``watched``, nothing is counted: for plans that run only in part. Data that was not known at ``known_by``
-        is not read. ``pinned`` holds the versions in which lake tables are read, by source; the rest are read in their
-        current version.
+        Unless ``watched``, counts nothing, as required for plans that run only in part. Skips data that was unknown at
+        ``known_by``. ``pinned`` maps sources to versions of lake tables; other tables are read in their current
+        version.
         """
         day, pins = Span.of(run_date, config.timezone, known_by), pinned or {}
         sources = {
@@ -87,24 +90,26 @@ class Inputs:
         return replace(self, span=EVER, watches=Watches.of(self.config, EVER), near={}, kept={})
 
     def plain(self, name: str, days: Collection[date] | None = None) -> DataFrame:
-        """Return the rows of a source, or of some of its days, uncounted: for quick looks while a run is planned."""
+        """Return the rows of a source, or of some of its days, without counting: for quick checks while planning a
+        run.
+        """
         return self._exploded(name, self._rows(name, days)).drop(LOG_DAY)
 
     def shown(self) -> SourceFrame:
-        """Return the source of the impressions, over the days that may hold them."""
+        """Return the source of the impressions, restricted to the days that may contain them."""
         name = self.config.impressions.source
         source, days = self.sources[name], self.near.get(name)
         return source if days is None else self._only(source, days)
 
     def sample_shown(self, share: float) -> DataFrame:
-        """Return a random share of the rows of :meth:`shown`, uncounted. JSON lines left out are not parsed."""
+        """Return a random share of the rows of :meth:`shown`, without counting. Skipped JSON lines are not parsed."""
         return self._exploded(self.config.impressions.source, self.shown().sample(share))
 
     def watched(self, name: str, *uses: Use, days: Collection[date] | None = None) -> DataFrame:
         """Return the rows of a source for some uses, counting malformed lines and implausible times.
 
-        Reads only ``days``, if given. All rows of a log by day are counted. Of other files and tables, which may be
-        large, only rows that matter are read.
+        Reads only ``days``, if given. Counts all rows of a daily log. Reads only relevant rows of other files and
+        tables, which may be large.
         """
         by_time = set(uses) <= {"impressions", "labels"}
         if days is None and by_time:
@@ -125,12 +130,14 @@ class Inputs:
         return (rows.where(self._is_own(clocks)) if by_time and logged else rows).drop(LOG_DAY)
 
     def days_of_log(self, name: str) -> Collection[date]:
-        """Return the existing days of a source whose path names the day; none for other sources."""
+        """Return the existing days of a source whose path names the day, or none for other sources."""
         by_day = self.sources[name].by_day
         return () if by_day is None else by_day.files
 
     def days_around(self, name: str) -> list[date]:
-        """Return the days of a log that a run reads for impressions and labels: its own, and those they reach."""
+        """Return the days of a log that a run reads for impressions and labels: its own day, and the days within their
+        reach.
+        """
         start, end = self.span.start, self.span.end
         if start is None or end is None:
             return list(self.days_of_log(name))
@@ -139,7 +146,7 @@ class Inputs:
         return [day for day in days if day in self.days_of_log(name)]
 
     def _is_own(self, clocks: Sequence[Clock]) -> Column:
-        """Whether a row may belong to the run by its time, or lies in the run's own log, as rows without a time do."""
+        """Whether a row's time may belong to the run, or the row is in the run's own log, like rows without a time."""
         near = reduce(Column.__or__, [F.coalesce(clock.applies & clock.near, F.lit(False)) for clock in clocks])
         if self.span.start is None:
             return F.lit(True)
@@ -149,7 +156,7 @@ class Inputs:
     def with_kept(
         self, name: str, source: str, use: Use, cut: Callable[[DataFrame], DataFrame], *, watched: bool = True
     ) -> DataFrame:
-        """Return the kept rows of a view or history, plus what ``cut`` makes of the rows that only the log has."""
+        """Return the kept rows of a view or history, plus the result of ``cut`` for the remaining days of the log."""
         kept = self.kept.get(name)
         days = None if kept is None else kept.later
         if kept is not None and not days:
@@ -158,12 +165,12 @@ class Inputs:
         return rows if kept is None else kept.rows.unionByName(rows)
 
     def lines(self, name: str) -> dict[date | None, LineCounts]:
-        """Return a text source's line counts by day of its log, from this run or an earlier one; after the action."""
+        """Return a text source's line counts by log day, from this run or an earlier run. Call it after the action."""
         kept = {day: LineCounts(*counts) for key, day, counts in self._kept_counts() if key == lines_of(name)}
         return kept | self.watches.lines[name].result()
 
     def clocks(self) -> dict[str, dict[date | None, ClockCounts]]:
-        """Return the time counts of all sources, by clock name and day of the log; after the action."""
+        """Return the time counts of all sources, by clock name and log day. Call it after the action."""
         clocks = self.watches.clocks.result()
         for key, day, counts in self._kept_counts():
             if not key.startswith("sources."):
@@ -175,7 +182,7 @@ class Inputs:
             yield from ((key, day, counts) for day, of_day in kept.counts.items() for key, counts in of_day.items())
 
     def facts(self) -> dict[str, dict[str, Any]]:
-        """Return the manifest entry of each source; call it after the action."""
+        """Return the manifest entry of each source. Call it after the action."""
         return {name: {**source.snapshot, **self._lines(name)} for name, source in self.sources.items()}
 
     def told(self) -> Iterator[str]:
@@ -212,7 +219,9 @@ def lines_of(source: str) -> str:
 
 
 def forward_reach(config: JobConfig, name: str) -> timedelta:
-    """Return how long after a run rows of a source still matter: actions, and impressions that may take them."""
+    """Return the time after a run during which rows of a source still matter: actions, and impressions that may claim
+    them.
+    """
     plans = plan_labels(config)
     own = [plan.label.window for plan in plans if plan.label.source == name]
     if config.impressions.source == name:
@@ -221,11 +230,11 @@ def forward_reach(config: JobConfig, name: str) -> timedelta:
 
 
 def exploded(frame: DataFrame, lists: Mapping[str, str], where: str) -> DataFrame:
-    """Explode the rows of a source, one per list element, with two more columns: ``<name>`` and ``<name>_position``.
+    """Explode the rows of a source, one per list element, adding the columns ``<name>`` and ``<name>_position``.
 
-    ``lists`` maps the one name to the expression of its list. A row without a list stays, with a null element, so that
-    it is counted; an empty list gives no rows. Lazy. Raises InputError if the value is not a list, or the source has
-    that name.
+    ``lists`` maps the single name to the expression of its list. A row without a list remains, with a null element, so
+    that it is counted; an empty list gives no rows. Lazy. Raises InputError if the value is not a list, or if the
+    source already has either column.
     """
     ((name, text),) = lists.items()
     position = f"{name}_position"

@@ -3,10 +3,10 @@
 actions.py       actions in a log
 plans.py         labels with inherited values filled in
 events.py        impressions and actions as rows of one frame
-attribution.py   the one impression of each action, or none
-reduction.py     from actions to a label
-counts.py        counts of actions, orphans and delays, taken as rows pass
-shifts.py        clock offset of the times of actions
+attribution.py   attribution of each action to at most one impression
+reduction.py     reduction of actions to a label
+counts.py        counts of actions, orphans and delays, collected as rows pass
+shifts.py        clock offset of action times
 """
 
 from ctr_samples.samples.labels.actions import ACTION, actions_by_keys, actions_near, actions_of, key_of_action

@@ -1,4 +1,4 @@
-"""Actions in a log, from which labels are made."""
+"""Actions in a log, the input of labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import key_column, number_column, time_column
 
 ACTION = "_action"
-"""Column of an action: struct<label, time, value>; configured names never begin with an underscore."""
+"""Column of an action: struct<label, time, value>. Configured names never begin with an underscore."""
 
 ACTION_TYPE = "struct<label: string, time: timestamp, value: double>"
 
@@ -27,7 +27,9 @@ def key_of_action(name: str) -> str:
 def actions_by_keys(
     plans: Sequence[LabelPlan], span: Span, source_of: Callable[[str], DataFrame]
 ) -> dict[tuple[str, ...], list[DataFrame]]:
-    """Return the actions that matter for a day, by the keys tried first; labels of one log share a pass over it."""
+    """Return the relevant actions of a day by the first key set of their labels. Labels of one log share a pass over
+    it.
+    """
     by_keys: dict[tuple[str, ...], list[DataFrame]] = {}
     for alike in of_one_log(plans):
         actions = actions_near(actions_of(source_of(alike[0].label.source), alike), span, plans)
@@ -36,7 +38,7 @@ def actions_by_keys(
 
 
 def of_one_log(plans: Sequence[LabelPlan]) -> list[list[LabelPlan]]:
-    """Group the labels that share a log, its keys and the order in which these are tried."""
+    """Group the labels that share a log, its keys and the order of their key sets."""
     tables: dict[Any, list[LabelPlan]] = {}
     for plan in plans:
         tables.setdefault((plan.label.source, tuple(plan.keys.items()), plan.tried), []).append(plan)
@@ -44,10 +46,10 @@ def of_one_log(plans: Sequence[LabelPlan]) -> list[list[LabelPlan]]:
 
 
 def actions_of(frame: DataFrame, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Return the actions of the labels that share one source and its keys, in one pass over it.
+    """Return the actions of labels that share a source and its keys, in one pass over the source.
 
-    Columns: one per key (:func:`key_of_action`), and ``_action``: struct<label, time, value>. A row that counts for two
-    labels gives two rows.
+    Columns: one per key (:func:`key_of_action`), and ``_action``: struct<label, time, value>. A row that counts for
+    two labels gives two rows.
     """
     keys = [column.alias(key_of_action(key)) for key, column in action_keys(frame, plans[0]).items()]
     parts = [F.when(does_match(frame, plan.label.where, where_of(plan)), action_of(frame, plan)) for plan in plans]
@@ -77,10 +79,10 @@ def action_of(frame: DataFrame, plan: LabelPlan) -> Column:
 
 
 def is_near_action(time: Column, span: Span, plans: Sequence[LabelPlan]) -> Column:
-    """Whether an action may belong to an impression of the day, or happened that day; true without a time."""
+    """Whether an action may belong to an impression of the day, or happened that day. True without a time."""
     return span.reaches(time, longest_skew(plans), longest_window(plans)) | time.isNull()
 
 
 def actions_near(actions: DataFrame, span: Span, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Keep the actions of :func:`is_near_action`."""
+    """Keep the actions that satisfy :func:`is_near_action`."""
     return actions.where(is_near_action(F.col(f"{ACTION}.time"), span, plans))

@@ -1,17 +1,17 @@
-"""Finds the one impression to which each action belongs, if any.
+"""Attribution of each action to at most one impression.
 
-The rule, for an action at time t of a label with window W and skew S, among the impressions that share a set of keys
-with it:
+The rule, for an action at time t of a label with window W and skew S, among the impressions with the same values for a
+set of keys:
 
-1. The last one shown at or before t takes it, if that was at most W ago.
-2. Else the first one shown after t takes it, if that is at most S later: the clocks of two machines disagree.
-3. Else the next set of keys is tried: by default the request with what was shown, and for an action without a request
-   id the user with it. An action with a request id may belong to an impression of another request only where ``match``
-   says so. An action that lacks a key of a set finds nothing by that set.
-4. An action that no set places is an orphan.
+1. The last impression at or before t claims the action, if it was shown at most W before t.
+2. Else the first impression after t claims it, if it was shown at most S after t: two clocks may disagree.
+3. Else the next set of keys is tried. By default the first set is the request with the item shown; for an action
+   without a request id, the next is the user with the item. An action with a request id may belong to an impression of
+   another request only if ``match`` allows it. An action that lacks a key of a set has no match by that set.
+4. An action without a match in any set is an orphan.
 
 Impressions of one key in the same microsecond are ordered by id. The result does not depend on the order of the logs.
-Impressions and actions travel as rows of one frame; each set of keys costs one shuffle of it.
+Impressions and actions are rows of one frame, and each set of keys costs one shuffle of it.
 """
 
 from __future__ import annotations
@@ -37,19 +37,19 @@ ACTION_KEYS = "_action_keys"
 """Columns of :func:`attribute`: whether a row is an action, an orphan; its delay in microseconds, its keys as text."""
 
 SHOWN, AT, TIE = "_shown", "_at", "_tie"
-"""Columns of the rows that are sorted by key: the impression as a struct, microseconds, and the tie-breaker."""
+"""Columns of the rows sorted by key: the impression as a struct, its time in microseconds, and the tie-breaker."""
 
 TOGETHER = "_together"
-"""Extra column of rows that are already partitioned: equal for all rows that share the keys tried first."""
+"""Extra column of rows that are already partitioned. It is equal for all rows with the same first key set."""
 
 
 def attribute(
     impressions: DataFrame, actions: Mapping[tuple[str, ...], Sequence[DataFrame]], plans: Sequence[LabelPlan]
 ) -> DataFrame:
-    """Add labels to impressions; the actions become further rows (``_is_action``), to be counted.
+    """Add labels to impressions. The actions become further rows (``_is_action``) for counting.
 
-    ``impressions`` must have ``impression_id``, ``impression_time`` and the keys that are tried; ``actions`` are frames
-    of :func:`actions_of` by the keys that are tried first. Adds ``_is_action``, ``_orphan``, ``_delay``, ``_action``,
+    ``impressions`` must have ``impression_id``, ``impression_time`` and all keys used for matching. ``actions`` maps
+    the first key set to frames of :func:`actions_of`. Adds ``_is_action``, ``_orphan``, ``_delay``, ``_action``,
     ``_action_keys`` and, for each plan, its label column and for reduced values ``<label>__mask``. Lazy.
     """
     names = keys_among(plans)
@@ -67,10 +67,9 @@ def attribute_rows(
     plans: Sequence[LabelPlan],
     arriving: Mapping[tuple[str, ...], Sequence[DataFrame]] = MappingProxyType({}),
 ) -> DataFrame:
-    """Like :func:`attribute`, for impressions and actions in one frame; ``arriving`` are actions not yet in it.
+    """Like :func:`attribute`, for impressions and actions in one frame. ``arriving`` holds actions to be added to it.
 
-    With a column ``_together`` the rows are already partitioned by the keys tried first, and are not shuffled for
-    these.
+    A column ``_together`` shows that the rows are already partitioned by the first key set, so it needs no shuffle.
     """
     names = keys_among(plans)
     states: dict[str, list[Column]] = {plan.name: [] for plan in plans}
@@ -99,7 +98,7 @@ def _shown_rows(impressions: DataFrame, names: Sequence[str], action_type: DataT
 
 
 def action_rows(actions: DataFrame, names: Sequence[str], shown: DataFrame) -> DataFrame:
-    """Return the actions of one log in the columns of the impressions' frame; missing keys are null."""
+    """Return the actions of one log in the columns of the impressions' frame. Missing keys are null."""
     keys = [key_of_action(name) for name in names]
     return actions.select(
         *[F.col(key) if key in actions.columns else F.lit(None).alias(key) for key in keys],
@@ -113,7 +112,7 @@ def action_rows(actions: DataFrame, names: Sequence[str], shown: DataFrame) -> D
 
 
 def with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) -> list[DataFrame]:
-    """Make keys comparable: unchanged where all logs agree on the type, else as text."""
+    """Make keys comparable: keep the type if all logs agree, else convert to text."""
     keys = [key_of_action(name) for name in names]
     texts = [key for key in keys if len({frame.schema[key].dataType for frame in frames} - {NullType()}) > 1]
     return [
@@ -122,8 +121,8 @@ def with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) -> 
 
 
 def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
-    """Place the unplaced actions by one set of keys, and add the states of the labels found."""
-    # Rows that cannot match, or already have, get a key of their own: null keys would all pile up in one task.
+    """Attribute the waiting actions by one set of keys, and add the states of their labels."""
+    # Each row that cannot match, or already has, gets a unique key. Null keys would all pile up in one task.
     keys = [key_of_action(name) for name in tried]
     waiting = reduce(Column.__and__, [F.col(key).isNotNull() for key in keys], F.col(DELAY).isNull())
     bound = [plan.name for plan in plans if plan.is_bound_to_its_request and plan.first != tuple(tried)]
@@ -151,7 +150,7 @@ def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[
     takes = F.when(~F.col(IS_ACTION) | after, F.col("_number")).when(before, F.col("_number") + 1)
     delay = F.when(after, F.col("_since")).when(before, -F.col("_until"))
     taken = numbered.withColumns({"_takes": takes, "_found": delay})
-    # In order, since a float sum depends on it.
+    # Sorted, since a float sum depends on the order.
     of_one = (
         Window.partitionBy(*together, "_takes")
         .orderBy(*order)
@@ -164,16 +163,16 @@ def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[
 
 
 def _until_next(plans: Sequence[LabelPlan], together: Sequence[str], order: Sequence[str]) -> Column:
-    """Microseconds to the next impression of the key; computed only if a label tolerates a skew."""
+    """Microseconds to the next impression of the key. Computed only if a label tolerates a skew."""
     if not any(plan.label.skew for plan in plans):
         return F.lit(None).cast("bigint")
-    # `lead` passes over the partition once; a frame that reaches its end would be read again for each row.
+    # `lead` scans the partition once. A window frame to its end would be read again for each row.
     window = f"partition by {', '.join(together)} order by {', '.join(order)}"
     return F.expr(f"lead(_shown_at) ignore nulls over ({window})") - F.col(AT)
 
 
 def _of_label(plans: Sequence[LabelPlan], spans: Mapping[str, timedelta]) -> Column:
-    """Time span of an action's label, in microseconds; null for labels that do not try this key."""
+    """Duration for an action's label, in microseconds. Null for labels that do not use this key set."""
     chosen = F.lit(None).cast("bigint")
     for plan in plans:
         micros = F.lit(micros_of(spans[plan.name]))

@@ -1,4 +1,4 @@
-"""Counts actions as they pass: their number, orphans and delays.
+"""Counts of actions, orphans and delays, collected as rows pass.
 
 Each row gets one small number, and an observation counts these numbers. Comparing integers for every count is cheap;
 comparing names, days and delays is not.
@@ -35,18 +35,22 @@ _PREFIX = "row."
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 MOST_SAMPLED = 100
-"""Maximum number of orphans per label that the manifest names; lower before Spark 4.2."""
+"""Maximum number of orphans per label listed in the manifest. Lower before Spark 4.2."""
 
 
 def delay_ends(plan: LabelPlan) -> dict[str, timedelta]:
-    """Return the upper ends of the delay ranges by name, up to the window; ``before`` if clocks may disagree."""
+    """Return the upper ends of the delay ranges by name, up to the window. Includes ``before`` if clocks
+    may disagree.
+    """
     early = {"before": -_MICROSECOND} if plan.label.skew else {}
     edges = [edge for edge in _EDGES if edge < plan.label.window]
     return early | {format_duration(edge): edge for edge in (*edges, plan.label.window)}
 
 
 def action_on_day(span: Span) -> Column:
-    """Whether a row of ``attribute`` is an action of the day; one without a time counts, and is always an orphan."""
+    """Whether a row of ``attribute`` is an action of the day. An action without a time counts, and is always an
+    orphan.
+    """
     time = F.col(f"{ACTION}.time")
     return F.col(IS_ACTION) & (span.contains(time) | time.isNull())
 
@@ -80,13 +84,13 @@ class LabelsWatch:
         return self._of_rows.on(impressions, counts) if counts else impressions
 
     def result(self) -> dict[str, dict[str, Any]]:
-        """Return the manifest entry of each label (:func:`labels_counted`); call it after the action."""
+        """Return the manifest entry of each label (:func:`labels_counted`). Call it after the action."""
         counts = self._of_rows.counts()
         rows = {name: {_WITHOUT_VALUE: counts.get(f"{name}.{_WITHOUT_VALUE}", 0)} for name in self._rows}
         return labels_counted(self._plans, self._observations.counts(), self._observations.lists()) | rows
 
     def check(self) -> None:
-        """Raise InputError if a row label that must be 0 or 1 is not; call it after the action."""
+        """Raise InputError if a row label that must be 0 or 1 has any other value. Call it after the action."""
         counts = self._of_rows.counts()
         for name, label in self._rows.items():
             if others := counts.get(f"{name}.{_NO_FLAG}", 0):
@@ -97,10 +101,11 @@ class LabelsWatch:
 
 
 def with_numbers(rows: DataFrame, span: Span, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Add the number that :func:`action_counts` counts: which label, which delay; null except for actions of the day.
+    """Add the number that :func:`action_counts` counts. It encodes label and delay, and is null except for actions of
+    the day.
 
-    If orphans are named, also add their rows and ranks: Spark would interpret expressions inside an observation row by
-    row.
+    For labels that list their orphans, also adds orphan rows and ranks. Spark would interpret expressions inside an
+    observation row by row.
     """
     number = F.lit(None).cast("int")
     for first, plan in _first_numbers(plans):
@@ -115,7 +120,7 @@ def with_numbers(rows: DataFrame, span: Span, plans: Sequence[LabelPlan]) -> Dat
         return numbered
     orphan = F.col(_COUNTED).isin(*named)
     row = F.struct(F.unix_micros(f"{ACTION}.time").alias("micros"), f"{ACTION_KEYS}.*")
-    # By hash: the same orphans on every run, whatever the order of the log.
+    # Ranked by hash, so every run lists the same orphans, regardless of log order.
     rank = F.xxhash64(F.to_json(row), f"{ACTION}.value")
     return numbered.withColumns({_ROW: F.when(orphan, row), _RANK: F.when(orphan, rank)})
 
@@ -140,7 +145,7 @@ def labels_counted(
 ) -> dict[str, dict[str, Any]]:
     """Return the manifest entry of each label: the day's ``actions``, ``orphans``, ``without_value`` and ``delays``.
 
-    ``orphan_sample`` has some of the orphans, with their keys, unless the configuration drops them. ``delays`` maps the
+    ``orphan_sample`` lists some orphans with their keys, unless the configuration drops orphans. ``delays`` maps the
     end of each range (``"10s"``: more than a second, at most ten) to the number of actions in it.
     """
     labels = {}
@@ -172,7 +177,7 @@ def _in_order(orphan: Mapping[str, str | None]) -> list[str]:
 
 
 def _first_numbers(plans: Sequence[LabelPlan]) -> Iterator[tuple[int, LabelPlan]]:
-    """Yield the first number of each label, for its orphans; the numbers of its delays follow."""
+    """Yield the first number of each label, which counts its orphans. The numbers of its delays follow."""
     first = 0
     for plan in plans:
         yield first, plan

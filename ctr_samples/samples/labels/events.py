@@ -1,7 +1,7 @@
-"""Impressions and actions as rows of one frame, in one pass over the impression log, ready to be sorted by their keys.
+"""Impressions and actions as rows of one frame, from one pass over the impression log, ready for sorting by key.
 
-Rows that share the keys tried first are in one partition. So a single shuffle of narrow rows serves both to find
-repeats and to place actions by these keys.
+Rows with the same first key set are in one partition. So a single shuffle of narrow rows suffices to find repeats and
+to attribute actions by these keys.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def events_of(
 ) -> DataFrame:
     """Return the impressions of a day and around it, and the actions of ``plans``, for :func:`attribute_rows`.
 
-    Impressions reach as far around the day as they matter. An impression is a struct ``_shown``; ``_dropped`` is the
-    reason to drop it, if any. ``source_of`` returns a log by its name. Lazy.
+    Includes impressions within their reach of the day. An impression is a struct ``_shown``; ``_dropped`` is the
+    reason for dropping it, if any. ``source_of`` returns a log by its name. Lazy.
     """
     shown, reach, time = config.impressions, impression_reach(config), F.timestamp_micros(AT)
     lines = _Lines(source_of(shown.source), shown, rows_among(config.labels))
@@ -76,7 +76,7 @@ def events_of(
 
 
 def all_events(source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Return all impressions and actions of the logs, at any time, with repeats and dropped ones. Lazy."""
+    """Return all impressions and actions of the logs, at any time, including repeats and dropped impressions. Lazy."""
     lines = _Lines(source_of(config.impressions.source), config.impressions, rows_among(config.labels))
     return reduce(DataFrame.unionByName, _frames(lines, source_of, config, plans))
 
@@ -106,7 +106,7 @@ def _together(shown: Impressions, tried: Sequence[str]) -> Column:
 
 
 class _Lines:
-    """Log whose lines are impressions, which may show a list, or actions of some labels, or both. Planning only."""
+    """Log whose lines are impressions, possibly of lists, or actions of some labels, or both. Planning only."""
 
     def __init__(self, log: DataFrame, shown: Impressions, rows: Mapping[str, RowLabel]) -> None:
         self._log, self._shown = log, shown
@@ -116,12 +116,14 @@ class _Lines:
 
     @property
     def in_order(self) -> list[str]:
-        """Columns of an impression in the order in which its content is hashed."""
+        """Columns of an impression in the order used to hash its content."""
         listed = ["position", "article"] if self._shown.explode else []
         return [name for name in self._type.fieldNames() if name not in listed] + listed
 
     def events(self, names: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
-        """Return the events of all lines; ``names`` are the needed keys, ``plans`` the labels with actions here."""
+        """Return the events of all lines. ``names`` are the needed keys, ``plans`` the labels with actions in this
+        log.
+        """
         keyed = [(alike, action_keys(self._log, alike[0])) for alike in of_one_log(plans)]
         key_types = self._key_types(names, [keys for _, keys in keyed])
         no_line, no_action = F.lit(None).cast(self._type), F.lit(None).cast(ACTION_TYPE)
@@ -141,7 +143,7 @@ class _Lines:
         return self._with_impressions(each.select(f"{_ENTRY}.*"), key_types)
 
     def _with_impressions(self, entries: DataFrame, key_types: Mapping[str, DataType]) -> DataFrame:
-        """Turn entries into events, one for each thing that a line has shown."""
+        """Turn entries into events, with one event for each item shown in a line."""
         place = {}
         if self._shown.explode:
             entries = entries.select("*", F.posexplode(shown_list(F.col(f"{_LINE}.article"))).alias(*_PLACE))
@@ -169,7 +171,7 @@ class _Lines:
         )
 
     def _key_types(self, names: Sequence[str], actions: Sequence[Mapping[str, Column]]) -> dict[str, DataType]:
-        """Types of the keys: those of the log if impressions and actions agree, else text."""
+        """Types of the keys: the log's type if impressions and actions agree, else text."""
         of_actions = [_struct_type(self._log, F.struct(*[c.alias(n) for n, c in keys.items()])) for keys in actions]
         types: dict[str, DataType] = {}
         for name in names:

@@ -1,4 +1,4 @@
-"""Labels with inherited keys filled in, and what follows from them. Values only."""
+"""Labels with inherited values filled in, and values derived from them. No Spark."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ctr_samples.config.references import action_keys, actions_among, match_of
 class LabelPlan:
     """Action label with the values inherited from ``impressions`` filled in.
 
-    ``keys`` are the expressions of an action's keys, by name; ``tried`` are the sets of keys that find its impression,
-    in the order they are tried: ``(("request", "article"), ("user", "article"))``.
+    ``keys`` maps names to the expressions of an action's keys. ``tried`` lists the key sets for matching its
+    impression, in order: ``(("request", "article"), ("user", "article"))``.
     """
 
     name: str
@@ -27,7 +27,7 @@ class LabelPlan:
 
     @property
     def first(self) -> tuple[str, ...]:
-        """Keys that are tried first."""
+        """First key set to try."""
         return self.tried[0]
 
     @property
@@ -37,7 +37,7 @@ class LabelPlan:
 
 
 def plan_label(name: str, label: ActionLabel, impressions: Impressions) -> LabelPlan:
-    """Fill in what a label inherits. If both logs have a request id, it is preferred to user and time."""
+    """Fill in the inherited values of a label. A request id in both logs takes precedence over user and time."""
     tried = match_of(label, impressions)
     assert tried, "references.py refuses a label without a key"
     keys = action_keys(label, impressions)
@@ -46,23 +46,25 @@ def plan_label(name: str, label: ActionLabel, impressions: Impressions) -> Label
 
 
 def plan_labels(config: JobConfig) -> list[LabelPlan]:
-    """Return the plans of all action labels, in the order of the configuration."""
+    """Return the plans of all action labels, in configuration order."""
     labels = actions_among(config.labels)
     return [plan_label(name, label, config.impressions) for name, label in labels.items()]
 
 
 def rows_among(labels: Mapping[str, Label]) -> dict[str, RowLabel]:
-    """Return the labels that the impression's own row holds."""
+    """Return the labels stored in the impression row."""
     return {name: label for name, label in labels.items() if isinstance(label, RowLabel)}
 
 
 def rounds(plans: Sequence[LabelPlan]) -> list[tuple[tuple[str, ...], list[LabelPlan]]]:
-    """Order the sets of keys so that each label can try its own, with the labels that try each; greedily few rounds."""
+    """Order the key sets, each with its labels, so that every label can try its sets in order. Greedily minimises
+    rounds.
+    """
     waiting = {plan.name: list(plan.tried) for plan in plans}
     order = []
     while any(waiting.values()):
         heads = [sets[0] for sets in waiting.values() if sets]
-        # A set that some label tries only later waits for that label, if another set can go first.
+        # A key set that some label tries later waits for that label, if another set can go first.
         free = [names for names in heads if not any(names in sets[1:] for sets in waiting.values())]
         names = (free or heads)[0]
         trying = [plan for plan in plans if waiting[plan.name][:1] == [names]]
@@ -83,12 +85,12 @@ def label_columns(labels: Mapping[str, Label]) -> list[str]:
 
 
 def longest_window(plans: Sequence[LabelPlan]) -> timedelta:
-    """Return how long after an impression actions still matter."""
+    """Return the longest time after an impression at which an action still matters."""
     return max((plan.label.window for plan in plans), default=timedelta())
 
 
 def longest_skew(plans: Sequence[LabelPlan]) -> timedelta:
-    """Return how long before an impression actions still matter."""
+    """Return the longest time before an impression at which an action still matters."""
     return max((plan.label.skew for plan in plans), default=timedelta())
 
 
@@ -98,10 +100,12 @@ def keys_among(plans: Sequence[LabelPlan]) -> list[str]:
 
 
 def impression_reach(config: JobConfig) -> timedelta:
-    """Return how far from the day impressions still matter: they may take an action, or repeat one of the day."""
+    """Return the distance from the day within which impressions matter: they may claim an action, or repeat an
+    impression.
+    """
     return max(label_reach(plan_labels(config)), config.impressions.dedup or timedelta())
 
 
 def label_reach(plans: Sequence[LabelPlan]) -> timedelta:
-    """Return how far from the day impressions still matter: they may take an action from an impression of the day."""
+    """Return how far outside the day an impression can claim an action from the day's impressions."""
     return max((plan.label.window + plan.label.skew for plan in plans), default=timedelta())

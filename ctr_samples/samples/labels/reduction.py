@@ -1,7 +1,7 @@
 """Reduces the actions of an impression to its label.
 
-The *state* of a label is its result after one kind of key, null if no action counted; states of two kinds merge. So no
-kind of key needs the rows of another.
+The *state* of a label is its result after one key set, or null if no action counted. The states of several key sets
+can be merged, so no key set needs the rows of another.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ctr_samples.samples.labels.plans import LabelPlan
 
 
 def state_of(plan: LabelPlan, counts: Column, of_one: WindowSpec) -> Column:
-    """Return a label's state over the counted actions in a window; an action without a numeric value does not count."""
+    """Return a label's state over the counted actions in a window. An action without a numeric value does not count."""
     value = F.when(counts & (F.col(f"{ACTION}.label") == plan.name), F.col(f"{ACTION}.value"))
     match plan.label.reduce:
         case "any":
@@ -28,13 +28,13 @@ def state_of(plan: LabelPlan, counts: Column, of_one: WindowSpec) -> Column:
             return F.sum(value).over(of_one)
         case "max":
             return F.max(value).over(of_one)
-        case "first":  # the least value at one moment, so that the order of the log does not matter
+        case "first":  # the smallest value at that time, so that log order does not matter
             timed = F.struct(F.col(f"{ACTION}.time").alias("time"), value.alias("value"))
             return F.min(F.when(value.isNotNull(), timed)).over(of_one)
 
 
 def merged(plan: LabelPlan, states: Sequence[Column]) -> Column:
-    """Merge the states of several kinds of key."""
+    """Merge the states of several key sets."""
     if len(states) == 1:
         return states[0]
     if plan.label.reduce == "sum":
@@ -43,7 +43,7 @@ def merged(plan: LabelPlan, states: Sequence[Column]) -> Column:
 
 
 def row_values(name: str, label: RowLabel, value: Column) -> list[Column]:
-    """Return a row label and, for a number, its mask: 0 where the row has no value."""
+    """Return a row label and, for a number, its mask, which is 0 if the row has no value."""
     if label.is_flag:
         return [F.coalesce(value, F.lit(0)).cast("bigint").alias(name)]
     there = value.isNotNull() & ~F.isnan(value)
@@ -51,7 +51,9 @@ def row_values(name: str, label: RowLabel, value: Column) -> list[Column]:
 
 
 def label_values(plan: LabelPlan, state: Column) -> list[Column]:
-    """Return the label and, for a reduced value, its mask: 0 without an action, which differs from a label of 0."""
+    """Return the label and, if its values are reduced, a mask. The mask tells a missing action (0) from a label value
+    of 0 (1).
+    """
     there = state.isNotNull().cast("bigint")
     if plan.label.reduce == "any":
         return [there.alias(plan.name)]

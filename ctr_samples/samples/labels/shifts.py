@@ -1,4 +1,4 @@
-"""Offset of action times, for example by a wrong time zone: the shift with which most match an impression."""
+"""Offset of action times, for example from a wrong time zone: the shift that maximises matches with impressions."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """Seconds to add to the times of actions, and the share of actions that would then match."""
+    """Seconds to add to action times, and the share of actions that would then match."""
 
     seconds: int
     share: float
@@ -35,8 +35,8 @@ class Shift:
 def best_shift(source_of: Callable[[str], DataFrame], config: JobConfig, plan: LabelPlan, span: Span) -> Shift | None:
     """Find the shift with which most actions of a label on a day would match. Runs a Spark job over the logs.
 
-    Among equally good shifts, takes the one with the shortest delays. None if no shift makes more than half of them
-    match.
+    Among equally good shifts, returns the shift with the shortest delays. Returns None if no shift lets more than half
+    of the actions match.
     """
     events, time = all_events(source_of, config, [plan]), F.timestamp_micros(AT)
     for tried in plan.tried:

@@ -1,4 +1,4 @@
-"""What is kept of a history: the actions of a day's log that impressions of later days may need."""
+"""Partials of a history: the actions of a day's log that impressions of later days may need."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from ctr_samples.shards.partials import Partial, PartialFile
 class KeptHistory:
     """History with its inherited values.
 
-    A partial serves impressions at the end of its day or later, that is, from the midnight in the configured time zone
-    that ends the day in its log's path. Before that an impression may need any action. So a run takes its own day from
-    the log, and earlier days from partials: they have ended when it begins, whenever their actions happened or became
-    known.
+    A partial serves impressions at or after the end of its day, that is, the midnight in the configured time zone that
+    ends the day in its log's path. An earlier impression may need any action. So a run reads its own day from the log,
+    and earlier days from partials. Those days have ended before the run's day begins, regardless of when their actions
+    happened or became known.
     """
 
     name: str
@@ -42,7 +42,7 @@ class KeptHistory:
 
     @classmethod
     def of(cls, config: JobConfig, name: str) -> Self:
-        """Return a history of a configuration, by its name."""
+        """Return the history with the given name."""
         history = inherited(config.histories[name], config.impressions)
         return cls(name, history, history_plan(name, history, config.impressions))
 
@@ -56,7 +56,9 @@ class KeptHistory:
         return actions_of_history(rows, self.name, self.history, EVER)
 
     def definition(self) -> Mapping[str, Any]:
-        """Return what decides which actions are needed, and what is kept of each; their maximum age is left out."""
+        """Return the settings that determine the needed actions and their kept columns. Their maximum age
+        is excluded.
+        """
         keys = {"where", "time", "key", "item", "request", "last", "available_after", "columns"}
         return {**self.history.model_dump(mode="json", include=keys), "by_request": self.plan.by_request}
 
@@ -71,7 +73,7 @@ class KeptHistory:
         return write_files(newest_first(self.cut(rows), plan, end, place.tasks), write)
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
-        """Return the actions that some impression of the run can see. Lazy."""
+        """Return the actions visible to any impression of the run. Lazy."""
         source, files = inputs.plain(self.source), files_since(partials, inputs.span, self.history.within)
         actions = read_files(source.sparkSession, storage, files, self.cut(source).schema)
         return in_sight(actions, self.history, inputs.span)

@@ -1,4 +1,4 @@
-"""From the rows of an executor to the files of a partial, and from the files of many partials to one frame."""
+"""Conversion of an executor's rows to partial files, and of the files of many partials to one frame."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class PartialWriter:
     def write(
         self, kind: Literal["steps", "totals", "actions", "rows"], table: pa.Table, days: np.ndarray
     ) -> PartialFile:
-        """Write a file; ``days`` are the days of its rows. Files of failed attempts are not referenced anywhere."""
+        """Write a file. ``days`` are the days of its rows. Files of failed attempts are not referenced anywhere."""
         context = TaskContext.get()
         assert context is not None
         buffer = io.BytesIO()
@@ -61,7 +61,7 @@ class PartialWriter:
 def write_timed(
     place: PartialWriter, kind: Literal["actions", "rows"], batches: Iterable[pa.RecordBatch], time: str
 ) -> Iterator[PartialFile]:
-    """Write rows that have a ``time`` to one file; no file without rows. Runs on an executor."""
+    """Write rows with a ``time`` column to one file, or no file if there are no rows. Runs on an executor."""
     parts = [batch for batch in batches if batch.num_rows]
     if parts:
         table = pa.Table.from_batches(parts)
@@ -94,7 +94,9 @@ def files_of(partials: Iterable[Partial]) -> list[PartialFile]:
 
 
 def files_since(partials: Iterable[Partial], span: Span, age: timedelta | None) -> list[PartialFile]:
-    """Return the files of :func:`write_timed` with rows of at most ``age`` when a run begins; all files without it."""
+    """Return the files of :func:`write_timed` with rows not older than ``age`` at the start of a run. Without ``age``,
+    returns all files.
+    """
     files = files_of(partials)
     if age is None or span.start is None:
         return files
@@ -109,14 +111,14 @@ def read_files(
     schema: StructType,
     cut: Cut = lambda _, table: table,
 ) -> DataFrame:
-    """Return the rows of files, each ``cut`` to what is needed. Lazy; raises DamagedFile, when run, if one changed."""
+    """Return the rows of files, each reduced by ``cut``. Lazy; raises DamagedFile, when run, if a file has changed."""
     groups = _groups(files)
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 group = groups[number]
-                with ThreadPoolExecutor(_READ_AT_ONCE) as threads:  # storage latency is high, and a group is small
+                with ThreadPoolExecutor(_READ_AT_ONCE) as threads:  # storage latency is high, and groups are small
                     for file, data in zip(group, threads.map(partial(read_partial_file, storage), group), strict=True):
                         yield from cut(file, pq.read_table(io.BytesIO(data))).to_batches(max_chunksize=1 << 16)
 
@@ -124,7 +126,7 @@ def read_files(
 
 
 def _groups(files: Sequence[PartialFile]) -> tuple[tuple[PartialFile, ...], ...]:
-    """Groups of files to be read together, of about equal size in bytes."""
+    """Groups of files to read together, of about equal size in bytes."""
     count = ceil(sum(file.bytes for file in files) / _BYTES_OF_A_TASK)
     groups: list[list[PartialFile]] = [[] for _ in range(min(count, len(files)))]
     for file in sorted(files, key=lambda file: (-file.bytes, file.path)):

@@ -1,4 +1,4 @@
-"""Partials of one run: existing ones, and those that it makes before it plans."""
+"""Partials of one run: existing partials, and partials built before planning."""
 
 from __future__ import annotations
 
@@ -54,14 +54,16 @@ from ctr_samples.sparksql.observations import Observations
 
 _AT_ONCE = 2
 _BYTES_OF_A_TASK = 512 * 2**20
-"""Bytes of a log whose partial one task writes: some 10 MB, so that few files accumulate over the days."""
+"""Log bytes per task that writes a partial. Each task writes about 10 MB, so that few files accumulate
+over the days.
+"""
 
 
 class Telling(Protocol):
     """Receives progress messages; see ``job/reporting.py``."""
 
     def stage(self, text: str) -> None:
-        """Report that a stage begins."""
+        """Report the start of a stage."""
 
     def warn(self, text: str) -> None:
         """Report a problem that does not stop the run."""
@@ -76,7 +78,7 @@ class Keepable(Protocol):
 
     @property
     def source(self) -> str:
-        """Source that it is made from."""
+        """Source of the view or history."""
 
     @property
     def use(self) -> Use:
@@ -84,17 +86,19 @@ class Keepable(Protocol):
 
     @property
     def done(self) -> str:
-        """Verb, as a participle, for what a run does with its rows."""
+        """Past participle that describes the processing of its rows."""
 
     @property
     def has_own_day(self) -> bool:
-        """Whether a run of a day can use the partial of that very day."""
+        """Whether a daily run can use the partial of its own day."""
 
     def cut(self, rows: DataFrame) -> DataFrame:
-        """Cut the rows of which partials keep some out of rows of the source."""
+        """Extract the rows to keep from rows of the source."""
 
     def definition(self) -> Mapping[str, Any]:
-        """Return what determines the contents of a partial, except the log, the source, the zone and the types."""
+        """Return the settings that determine the contents of a partial, except the log, the source, the zone and the
+        types.
+        """
 
     def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the partial of a day's rows. Runs a Spark job."""
@@ -105,7 +109,7 @@ class Keepable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Partials of one view or history, for all days that it can use and that have a log."""
+    """Partials of one view or history, for all usable days with a log."""
 
     what: Keepable
     definition: str
@@ -115,7 +119,7 @@ class _Kept:
 
 @dataclass(frozen=True, slots=True)
 class Partials:
-    """Partial results of a run, whose logs it need not read. Lives on the driver."""
+    """Partial results that replace log data in a run. Lives on the driver."""
 
     storage: Storage | None
     config: JobConfig
@@ -124,10 +128,11 @@ class Partials:
 
     @classmethod
     def prepare(cls, inputs: Inputs, run_date: Period, telling: Telling) -> Self:
-        """Find the partials that a run needs, and make the missing ones, each by a Spark job over one day of a log.
+        """Find the partials that a run needs, and build the missing partials, each with a Spark job over one day of a
+        log.
 
-        Nothing is kept without ``partials`` in the configuration, or for a run of the whole log. Raises the errors of
-        the inputs, and StorageError.
+        Keeps nothing if the configuration has no ``partials``, or for a run of the whole log. Raises the errors of the
+        inputs, and StorageError.
         """
         config = inputs.config
         if config.partials is None or calendar_day(run_date) is None:
@@ -138,7 +143,7 @@ class Partials:
 
     @classmethod
     def there(cls, inputs: Inputs, run_date: Period) -> Self:
-        """Find the partials of a run that joins no view: they still tell which days impressions and labels can skip."""
+        """Find the partials of a run that joins no view. They still show which days impressions and labels can skip."""
         config = inputs.config
         assert config.partials is not None
         storage, kept = open_storage(config.partials.path), []
@@ -149,19 +154,19 @@ class Partials:
         return cls(storage, config, run_date, tuple(kept))
 
     def applied(self, inputs: Inputs) -> Inputs:
-        """Return the inputs of a run that reads its partials, and only the remaining parts of the logs."""
+        """Return inputs that read the partials, and only the remaining parts of the logs."""
         kept = {one.what.name: self._rows(inputs, one) for one in self.kept}
         near = {source: self._near(inputs, source) for source in {one.what.source for one in self.kept}}
         return replace(inputs, kept=kept, near=near)
 
     def described(self) -> Iterator[str]:
-        """Yield a line for each view and history about what comes from partial results."""
+        """Yield a line about the partial results used for each view and history."""
         for one in self.kept:
             made = f"; this run made those of {one.made}" if one.made else ""
             yield f"{one.what.name} is {one.what.done} from partial results of {len(one.partials)} day(s){made}"
 
     def clean(self, now: datetime, warn: Callable[[str], None]) -> None:
-        """Remove what no run needs any more; call ``warn`` with the message if the storage does not permit it."""
+        """Remove partials that no run needs. Calls ``warn`` with the message if the storage does not permit it."""
         own = calendar_day(self.run_date)
         if self.storage is None or self.config.partials is None or own is None:
             return
@@ -183,7 +188,7 @@ class Partials:
         return KeptRows(rows, later, counts)
 
     def _near(self, inputs: Inputs, source: str) -> Collection[date]:
-        """Days whose logs have impressions, or actions of labels, that may matter to the run."""
+        """Days whose logs contain impressions, or actions of labels, that may matter to the run."""
         start, end = inputs.span.start, inputs.span.end
         assert start is not None
         assert end is not None
@@ -198,7 +203,7 @@ class Partials:
 
 
 def keepable(inputs: Inputs) -> list[Keepable]:
-    """Return the views and histories whose partials can be kept: their source has files with the day in their path."""
+    """Return the views and histories that can keep partials: their source has files with the day in the path."""
     config = inputs.config
     dated = {name for name, source in inputs.sources.items() if source.by_day is not None}
     views = {name: view for name, view in config.views.items() if view.source in dated and view.keeps_days}
@@ -216,7 +221,7 @@ def keepable(inputs: Inputs) -> list[Keepable]:
 
 
 def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:
-    """Return the days with a log that are over when a run looks at their partials."""
+    """Return the days with a log that have ended and whose partials the run can use."""
     own = calendar_day(run_date)
     assert own is not None
     last = own if what.has_own_day and isinstance(run_date, date) else own - timedelta(days=1)
@@ -224,7 +229,7 @@ def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:
 
 
 def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
-    """Describe where a run would take a view or history from; None if nothing of it is kept."""
+    """Describe the origin of a view's or history's data in a run, or return None if it keeps no partials."""
     partials = inputs.config.partials
     if partials is None or calendar_day(run_date) is None:
         return None
@@ -240,7 +245,7 @@ def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
 
 
 def _prepared(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period, telling: Telling) -> _Kept:
-    """Partials of a view or history; missing ones are made, by a single thread even if several days run at once."""
+    """Partials of a view or history. A single thread builds missing partials even if several days run at once."""
     name, definition, wanted = what.name, definition_of(inputs, what), _wanted(inputs, what, run_date)
     with _MAKING[storage.url, name, definition], ThreadPoolExecutor(_AT_ONCE, "partial") as threads:
         there, damaged = _there(storage, name, definition, wanted)
@@ -262,7 +267,7 @@ def _prepared(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period
 
 
 _MAKING: defaultdict[tuple[str, str, str], Lock] = defaultdict(Lock)
-"""Held while partials are made: days that run at once need the same ones."""
+"""Held while building partials, because concurrent days need the same partials."""
 
 
 def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]:
@@ -274,7 +279,7 @@ def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]
 def _there(
     storage: Storage, name: str, definition: str, wanted: Mapping[date, str]
 ) -> tuple[dict[date, Partial], dict[date, DamagedPartial]]:
-    """Existing partials, and damaged ones."""
+    """Existing partials, and damaged partials."""
     texts = {str(day): fingerprint for day, fingerprint in wanted.items()}
     found = {date.fromisoformat(day): one for day, one in find_partials(storage, name, definition, texts)}
     damaged = {day: one for day, one in found.items() if isinstance(one, DamagedPartial)}
@@ -284,9 +289,9 @@ def _there(
 def _make(
     storage: Storage, inputs: Inputs, what: Keepable, definition: str, telling: Telling, day: date, fingerprint: str
 ) -> Partial:
-    """Make the partial of a day and publish it, with the counts that a run needs of the day's log.
+    """Build and publish the partial of a day, with the counts that a run needs of the day's log.
 
-    If the log has changed since it was listed, the partial serves this run only: its name would be wrong.
+    If the log has changed since it was listed, only this run uses the partial, because its name would be wrong.
     """
     config, by_day = inputs.config, _by_day(inputs, what.source)
     times, of_day = Observations(), inputs.for_partials()
@@ -341,7 +346,7 @@ def definition_of(inputs: Inputs, what: Keepable) -> str:
 
 
 def _types_named(schema: StructType, text: str) -> dict[str, str]:
-    """Types of the columns whose names occur in a text: all that its expressions read, and perhaps more."""
+    """Types of the columns whose names occur in a text: all columns that its expressions read, and perhaps more."""
     words = set(re.findall(r"\w+", text.lower()))
     plain = {field.name.lower(): field for field in schema}
     return {
@@ -352,7 +357,7 @@ def _types_named(schema: StructType, text: str) -> dict[str, str]:
 
 
 def _times(config: JobConfig, source: str) -> Mapping[str, str]:
-    """Times that decide whether impressions and actions of labels lie near a run, by use."""
+    """Times that determine whether impressions and label actions are near a run, by use."""
     shown = config.impressions
     uses = {"impressions": shown.time} if shown.source == source else {}
     return uses | {f"labels.{plan.name}": plan.time for plan in plan_labels(config) if plan.label.source == source}

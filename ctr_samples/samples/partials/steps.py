@@ -1,4 +1,4 @@
-"""What is kept of a counted view: the steps of a day's log and, if a day has several, its totals."""
+"""Partials of a counted view: the steps of a day's log and, if a day has several steps, its totals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ctr_samples.shards.partials import Partial, PartialFile
 
 @dataclass(frozen=True, slots=True)
 class CountedView:
-    """View and its name. Counts that an impression sees of its own day also come from steps."""
+    """View and its name. Counts of the impression's own day also come from steps."""
 
     name: str
     view: WindowView | DailyCountView
@@ -36,7 +36,7 @@ class CountedView:
 
     @property
     def source(self) -> str:
-        """Source that is counted."""
+        """Source of the counted rows."""
         return self.view.source
 
     def cut(self, rows: DataFrame) -> DataFrame:
@@ -44,7 +44,7 @@ class CountedView:
         return view_steps(rows, self.name, self.view)
 
     def definition(self) -> Mapping[str, Any]:
-        """Return what determines the contents of a step; windows and rates are not part of it."""
+        """Return the settings that determine the contents of a step. Windows and rates are excluded."""
         keys = {"where", "key", "article_key", "event_time"}
         counting = self.view.model_dump(mode="json", by_alias=True, include=keys)
         counted = self.view.counted
@@ -85,9 +85,10 @@ class CountedView:
 
 
 def totals_of(steps: pa.Table, per_day: int) -> pa.Table:
-    """Sum what each key did on each day, at its last step; a value of a distinct count keeps its first and last step.
+    """Sum the steps of each key by day, and store each total at the day's last step. Distinct-count values keep their
+    first and last step.
 
-    A window that contains a day either fully or not at all sees the same in these rows.
+    Windows that contain only whole days give the same result on these rows.
     """
     summed = [name for name in steps.column_names if name not in (KEY, WHICH, VALUE, STEP)]
     grouped = (
@@ -107,7 +108,7 @@ def totals_of(steps: pa.Table, per_day: int) -> pa.Table:
 def _needed(files: Iterable[PartialFile], in_full: Set[int]) -> Iterator[PartialFile]:
     """Files with steps of the days in ``in_full``, or with totals of other days."""
     for file in files:
-        days = range(file.first_day, file.last_day + 1)  # a single row from another century makes it long
+        days = range(file.first_day, file.last_day + 1)  # a single row from another century makes the range long
         if any(day in days for day in in_full) if file.kind == "steps" else any(day not in in_full for day in days):
             yield file
 
@@ -126,16 +127,16 @@ def steps_of_a_day(counting: Counting) -> int:
 
 
 def days_step_by_step(view: WindowView | DailyCountView, span: Span, zone: str) -> Set[int]:
-    """Return the days, since 1970, on which a step may enter or leave a window during ``day``.
+    """Return the days, counted from 1970, on which a step may enter or leave a window during the run.
 
-    On any other day a window holds either all steps or none, whenever an impression looks.
+    At all times during the run, a window contains either every step of any other day or none.
     """
     assert span.start is not None
     assert span.end is not None
     counting = Counting.of(view)
     days: set[int] = set()
     for window in (timedelta(), *counting.windows):
-        # A step counts when it is over and known, and leaves a window later. One extra step on each side does no harm.
+        # A step counts once it is over and known, and leaves a window later. One extra step on each side does no harm.
         first = counting.step_at(span.start - view.delay - window, zone) - 2
         last = counting.step_at(span.end - window, zone) + 1
         days.update(range(first // steps_of_a_day(counting), last // steps_of_a_day(counting) + 1))

@@ -1,4 +1,4 @@
-"""What is kept of a view of events: the rows of a day's table that can still win when the day is over."""
+"""Partials of an event view: the rows of a day's table that can still match after the day."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ctr_samples.shards.partials import Partial, PartialFile
 
 @dataclass(frozen=True, slots=True)
 class KeptTable:
-    """View of events that do not end, and its columns.
+    """View of events without an end time, and its columns.
 
-    A partial serves impressions at the end of its day or later. Of a key's rows that are visible by then, only the best
-    can win, then and later: it outlives the rest, since none became true after it. Rows that become visible later are
-    all kept.
+    A partial serves impressions at or after the end of its day. Of a key's rows that are visible by then, only the
+    best row can match, then and later: it expires last, since no other row has a later event time. Rows that become
+    visible later are all kept.
     """
 
     name: str
@@ -49,7 +49,7 @@ class KeptTable:
         return usable(view_rows(rows, self.name, self.view, self.columns))
 
     def definition(self) -> Mapping[str, Any]:
-        """Return what decides which rows win and what is kept of each; their maximum age is not part of it."""
+        """Return the settings that determine the matching rows and their kept columns. The maximum age is excluded."""
         keys = {"where", "key", "article_key", "event_time", "available_after", "available_time", "inclusive"}
         keys |= {"sequence", "tombstone"}
         return {**self.view.model_dump(mode="json", by_alias=True, include=keys), "columns": self.columns}
@@ -70,11 +70,11 @@ class KeptTable:
         return write_files(kept.select(*self._in_files(table).columns), write)
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
-        """Return the rows that some impression of the run can see. Lazy."""
+        """Return the rows visible to any impression of the run. Lazy."""
         source, files = inputs.plain(self.source), files_since(partials, inputs.span, self.view.max_age)
         rows = read_files(source.sparkSession, storage, files, self._in_files(self.cut(source)).schema)
         return rows if self.columns else rows.withColumn(PAYLOAD, F.struct())
 
     def _in_files(self, rows: DataFrame) -> DataFrame:
-        """Rows as stored in files: Parquet has no struct without fields."""
+        """Rows as stored in files, since Parquet has no struct without fields."""
         return rows if self.columns else rows.drop(PAYLOAD)

@@ -1,9 +1,9 @@
-"""Feature views: what was true before an impression and known by then.
+"""Feature views: facts that were true before an impression and known by then.
 
 keys.py         join keys of views: keys of the impressions, or columns of other views
 rows.py         a source as rows of key, event time, available time and payload
 aggregates.py   counts, sums, distinct values and rates over windows, as such rows
 as_of/          the join
 joiner.py       all views of a configuration, planned and joined
-counts.py       how many samples matched a row, and the age of these rows
+counts.py       number of samples that matched a row, and the age of these rows
 """

@@ -1,11 +1,11 @@
 """Counts, sums, distinct values and rates over sliding windows, as rows of a feature view: one row per change.
 
-Time is cut into steps. An action enters its windows when its step is over, and leaves each window when that has moved
-on; a running sum of entries and exits is the aggregate from then on. So windows cost the same whatever their length,
-all numbers are exact, and a key has at most one row per step, however hot it is.
+Time is divided into steps. An action enters its windows at the end of its step, and leaves each window after the
+window's length. A running sum of entries and exits is the aggregate from that time on. So the cost does not depend on
+the window length, all numbers are exact, and even a hot key has at most one row per step.
 
-A value of a distinct count enters with an action unless an earlier action still keeps it in the window, and leaves with
-an action unless a later one keeps it: distinct counts are exact too, and need no sketch.
+A distinct value enters with an action unless an earlier action keeps it in the window, and leaves with an action
+unless a later action keeps it. So distinct counts are exact too, and need no sketch.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _DAY = timedelta(days=1)
 _MICROSECOND = timedelta(microseconds=1)
 ROWS = "rows of the source"
 STEP, WHICH, VALUE = "_step", "_which", "_value"
-"""Columns of steps, besides the key: number of the step; number and value of a distinct count (or 0, null)."""
+"""Columns of steps besides the key: step number; number and value of a distinct count (or 0, null)."""
 
 _AT, _LEAVES = "_at", "_leaves"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -47,7 +47,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class _Measures:
-    """Columns of the source that are counted, summed, and counted as distinct values."""
+    """Source columns for counts, sums and distinct counts, by name."""
 
     counts: Mapping[str, Column]
     sums: Mapping[str, Column] = field(default_factory=dict)
@@ -56,7 +56,7 @@ class _Measures:
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """What a view counts, by name, and its windows and steps."""
+    """Names of a view's measures, and its windows and steps."""
 
     step: timedelta
     windows: tuple[timedelta, ...]
@@ -66,7 +66,7 @@ class Counting:
 
     @classmethod
     def of(cls, view: WindowView | DailyCountView) -> Self:
-        """Return what a view counts. Counts by day are windows of whole days, in steps of a day."""
+        """Return the measures of a view. Daily counts are windows of whole days, in steps of a day."""
         if isinstance(view, DailyCountView):
             return cls(_DAY, (view.daily_counts.days * _DAY,), tuple(view.daily_counts.counts))
         counted = view.aggregates
@@ -74,7 +74,7 @@ class Counting:
 
     @property
     def measures(self) -> list[str]:
-        """Everything that is counted, starting with the rows themselves."""
+        """All measures, starting with the row count."""
         return [ROWS, *self.counts, *self.sums, *self.distinct]
 
     def step_at(self, instant: datetime, zone: str) -> int:
@@ -87,10 +87,10 @@ class Counting:
 def steps_of(
     source: DataFrame, rows: DataFrame, key: Column, view: WindowView | DailyCountView, where: str
 ) -> DataFrame:
-    """Aggregate what each key did in each step into one row, plus one row per value of a distinct count.
+    """Aggregate the rows of each key in each step into one row, plus one row per distinct value.
 
-    Rows without a key or a time do not count. Steps are whole numbers: see :func:`instant_of`. Rows of several frames
-    of steps, such as two days of a log, may be combined.
+    Rows without a key or a time do not count. Steps are whole numbers: see :func:`instant_of`. Frames of steps can be
+    combined, such as those of two log days.
     """
     time = time_column(source, view.event_time, f"{where}.event_time")
     return _by_step(rows, key, time, _measures(source, view, where), Counting.of(view).step)
@@ -98,14 +98,16 @@ def steps_of(
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The first impression sees what is known when the step ``first`` begins, the last one when ``last`` begins."""
+    """Steps known to impressions: before ``first`` for the first impression, before ``last`` for the last
+    impression.
+    """
 
     first: int
     last: int
 
     @classmethod
     def of(cls, view: WindowView | DailyCountView, span: Span, zone: str) -> Self | None:
-        """Return the steps of a day; None for all time."""
+        """Return the steps of a day, or None for all time."""
         if span.start is None or span.end is None:
             return None
         counting = Counting.of(view)
@@ -117,8 +119,8 @@ def counted_rows(
 ) -> DataFrame:
     """Return the view's rows from :func:`steps_of`, with some ``columns``.
 
-    With ``seen``, only rows that impressions can see. Everything that was known at the first impression is reduced to
-    its sum.
+    With ``seen``, returns only rows visible to impressions. All rows known at the first impression are reduced to
+    their sum.
     """
     if isinstance(view, DailyCountView):
         counted = _daily_rows(steps, view, columns, seen)
@@ -127,7 +129,7 @@ def counted_rows(
 
 
 def in_reach(steps: DataFrame, view: WindowView | DailyCountView, span: Span, zone: str) -> DataFrame:
-    """Keep the steps that can lie in a window of an impression of the day; for counts by day, keep all."""
+    """Keep the steps that may be in a window of an impression of the day. Keeps all steps for daily counts."""
     if span.start is None or span.end is None or isinstance(view, DailyCountView):
         return steps
     counting = Counting.of(view)
@@ -138,7 +140,7 @@ def in_reach(steps: DataFrame, view: WindowView | DailyCountView, span: Span, zo
 def _windowed_rows(steps: DataFrame, view: WindowView, columns: Sequence[str], seen: Seen | None) -> DataFrame:
     """Rows of a view with ``aggregates``: ``key``, both times, ``gone`` and ``payload``.
 
-    A row is true as of the last microsecond of its step, so that an impression one microsecond later sees it.
+    The event time of a row is the last microsecond of its step, so an impression one microsecond later sees the row.
     """
     aggregates = view.aggregates
     changed = _changes(steps, Counting.of(view), seen)
@@ -154,14 +156,15 @@ def _windowed_rows(steps: DataFrame, view: WindowView, columns: Sequence[str], s
 
 
 def _daily_rows(steps: DataFrame, view: DailyCountView, columns: Sequence[str], seen: Seen | None) -> DataFrame:
-    """Rows of ``daily_counts``: ``key``, ``event_time``, ``payload``, one for each midnight on which something counts.
+    """Rows of ``daily_counts``: ``key``, ``event_time``, ``payload``, with a row for each midnight with a nonzero
+    count.
 
-    A key whose window becomes empty has one more row that says so.
+    A key whose window becomes empty has one more row to show it.
     """
     counted = view.daily_counts
     changed = _changes(steps, Counting.of(view), seen)
     following = F.lead(_AT).over(Window.partitionBy(KEY).orderBy(_AT))
-    # Midnights after the last visible one are not listed.
+    # Midnights after the last visible midnight are not listed.
     until = following - 1 if seen is None else F.coalesce(following - 1, F.lit(seen.last))
     last = F.when(F.col(_measure(ROWS, 0)) > 0, until).otherwise(F.col(_AT))
     values = {name: F.col(_measure(name, 0)) for name in counted.counts}
@@ -174,7 +177,7 @@ def _daily_rows(steps: DataFrame, view: DailyCountView, columns: Sequence[str], 
 
 
 def reach(view: WindowView) -> timedelta:
-    """Return how long before an impression an action or a change can still matter."""
+    """Return the longest time before an impression at which an action or a change still matters."""
     aggregates = view.aggregates
     # A calendar day may have 25 hours.
     slack = timedelta(hours=2) if aggregates.step == _DAY else timedelta()
@@ -182,12 +185,12 @@ def reach(view: WindowView) -> timedelta:
 
 
 def in_windows(time: Column, view: WindowView, span: Span) -> Column:
-    """Whether an action at a time can lie in a window of some impression of the day."""
+    """Whether an action at a given time may be in a window of an impression of the day."""
     return span.reaches(time, reach(view), timedelta())
 
 
 def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:
-    """Return the struct of a joined view; empty windows give zeros, and the prior of each rate."""
+    """Return the struct of a joined view. Empty windows give zeros, and the prior of each rate."""
     empty = _values(aggregates, lambda *_: F.lit(0).cast("bigint"))
     kind = joined.schema[name].dataType
     assert isinstance(kind, StructType)
@@ -199,10 +202,10 @@ def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:
 
 
 def _changes(steps: DataFrame, counting: Counting, seen: Seen | None) -> DataFrame:
-    """``key``, ``_at`` (first step that sees the change), and each measure per window from then on.
+    """``key``, ``_at`` (first step that sees the change), and each measure per window from that step on.
 
-    Everything the first impression sees is one row, with the last change as its ``_at``; changes after the last
-    impression are left out.
+    All changes visible to the first impression become one row, whose ``_at`` is the last of them. Changes after the
+    last impression are dropped.
     """
     if counting.distinct:
         steps = _with_neighbours(steps)
@@ -224,14 +227,14 @@ def _changes(steps: DataFrame, counting: Counting, seen: Seen | None) -> DataFra
 
 
 def instant_of(step: Column, length: timedelta) -> Column:
-    """Return the start of a step: midnight in the session time zone for steps of a day, else counted in UTC."""
+    """Return the start of a step: local midnight in the session time zone for one-day steps, else counted in UTC."""
     if length == _DAY:
         return F.date_from_unix_date(step.cast("int")).cast("timestamp")
     return F.timestamp_micros(step * F.lit(micros_of(length)))
 
 
 def smoothed(rate: Rate, count: Column, of: Column) -> Column:
-    """Return a rate that begins at its prior."""
+    """Return a rate smoothed towards its prior."""
     return (count + F.lit(rate.prior * rate.strength)) / (of + F.lit(rate.strength))
 
 
@@ -249,7 +252,7 @@ def _measures(source: DataFrame, view: WindowView | DailyCountView, where: str) 
 
 
 def _exact(source: DataFrame, text: str, where: str) -> Column:
-    """Number that can be added and subtracted again without error, unlike a float."""
+    """Number that can be added and subtracted without rounding error, unlike a float."""
     column, kind = typed_expression(source, text, where)
     if isinstance(kind, INTEGERS):
         return column.cast("decimal(19,0)")
@@ -274,9 +277,10 @@ def _by_step(rows: DataFrame, key: Column, time: Column, measures: _Measures, st
 
 
 def _with_neighbours(steps: DataFrame) -> DataFrame:
-    """Add ``_before`` and ``_after``: the number of steps since the same value last came, and until it comes again.
+    """Add ``_before`` and ``_after``: the number of steps since the previous and until the next occurrence of the same
+    value.
 
-    If two frames have rows for the same step, the first enters and the last leaves.
+    If two frames have rows for the same step, the first row enters and the last row leaves.
     """
     of_value = Window.partitionBy(KEY, WHICH, VALUE).orderBy(STEP)
     return steps.withColumns(
@@ -285,7 +289,7 @@ def _with_neighbours(steps: DataFrame) -> DataFrame:
 
 
 def _delta(name: str, number: int, length: int, counting: Counting) -> Column:
-    """What a row of a step adds to a measure in one window on entry, and subtracts on exit."""
+    """Change in a measure of one window when a step's row enters or leaves the window."""
     enters, leaves = F.col(_LEAVES) == -1, F.col(_LEAVES) == number
     if name not in counting.distinct:
         return F.when(enters, F.col(own(name))).when(leaves, -F.col(own(name))).otherwise(0)
@@ -296,7 +300,7 @@ def _delta(name: str, number: int, length: int, counting: Counting) -> Column:
 
 
 def own(name: str) -> str:
-    """Return the column of a measure in a step; it cannot clash with any configured name."""
+    """Return the column of a measure in a step. It cannot clash with any configured name."""
     return f"of {name}"
 
 
@@ -306,7 +310,7 @@ def _measure(name: str, window: int) -> str:
 
 
 def _values(aggregates: Aggregates, measure: Callable[[str, int], Column]) -> dict[str, Column]:
-    """Columns of the view, from the measures of their windows."""
+    """Columns of the view, computed from the measures of their windows."""
     values: dict[str, Column] = {}
     for number, window in enumerate(aggregates.windows):
         for name in (*aggregates.counts, *aggregates.distinct):

@@ -1,4 +1,4 @@
-"""Counts how many samples matched a row of each view, the ages of these rows, and irregular rows of some views."""
+"""Counts matching samples of each view, the ages of the matched rows, and irregular rows of some views."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _SAMPLES, _MATCHED, _WITHOUT_KEY, _EMPTY, _AGES = "samples", "matched", "without
 _SEVERAL_ROWS = "keys_with_several_rows"
 _PERCENTILES = {"age_s_p10": 0.1, "age_s_median": 0.5, "age_s_p90": 0.9}
 _STEPS_OF_AGES = 50
-"""Ages are counted in steps of 2 %, so that a percentile is correct within 1 %, however rows are spread."""
+"""Ages are counted in steps of 2 %, so percentiles are correct within 1 % for any distribution."""
 _MOST_STEPS = 2048
-"""Far more steps than the age of the universe needs."""
+"""Maximum number of steps, far more than the age of the universe needs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ViewCounts:
-    """Number of samples that matched a row of a view; ``ages`` are the quantiles of their age.
+    """Number of samples that matched a row of a view. ``ages`` are the quantiles of the row age.
 
     Ages are in whole seconds, by name. ``without_key`` is the number of samples that lack a key of the view, and so
     cannot match.
@@ -41,14 +41,14 @@ class ViewCounts:
 
 @dataclass(frozen=True, slots=True)
 class JoinCounts:
-    """Number of samples that came out of the joins, and counts of each view."""
+    """Number of samples after the joins, and counts of each view."""
 
     samples: int
     views: Mapping[str, ViewCounts]
 
 
 class JoinsWatch:
-    """Counts the samples as they come out of the joins. Lives on the driver."""
+    """Counts the samples after the joins. Lives on the driver."""
 
     def __init__(self, config: JobConfig, *, active: bool = True) -> None:
         self._views = config.views
@@ -62,7 +62,7 @@ class JoinsWatch:
         return self._observations.on(joined, counts)
 
     def result(self) -> JoinCounts:
-        """Return the counts; call it after the action."""
+        """Return the counts. Call it after the action."""
         counts, steps = self._observations.counts(), self._observations.tallies()
         views = {name: _read_back(name, view, counts, steps) for name, view in self._views.items()}
         return JoinCounts(counts.get(_SAMPLES, 0), views)
@@ -104,15 +104,14 @@ def _percentiles(steps: Mapping[int, int]) -> Iterator[tuple[str, int]]:
 
 
 def has_one_row(view: View) -> bool:
-    """Whether each key of a view should have one row, or one per snapshot: nothing says which of several is last."""
+    """Whether each key of a view should have one row, or one per snapshot, because no column orders several rows."""
     return isinstance(view, StaticView) or (isinstance(view, SnapshotView) and view.sequence is None)
 
 
 class RowsWatch:
     """Counts irregular rows of views. Lives on the driver.
 
-    These are rows with ends that were never true or overlap an earlier row, and keys with several rows in no defined
-    order.
+    These are rows whose validity is empty or overlaps an earlier row, and keys with several rows in no defined order.
     """
 
     def __init__(self, config: JobConfig, *, active: bool = True) -> None:
@@ -134,9 +133,10 @@ class RowsWatch:
         return self._observations.on(rows, {f"{name}.{_SEVERAL_ROWS}": F.count_if(SEVERAL)})
 
     def result(self) -> dict[str, dict[str, int]]:
-        """Return the counts by view; call it after the action.
+        """Return the counts by view. Call it after the action.
 
-        Views with ends have ``empty`` and ``overlaps``, those of :func:`has_one_row` have ``keys_with_several_rows``.
+        Views with ends have ``empty`` and ``overlaps``; views that satisfy :func:`has_one_row` have
+        ``keys_with_several_rows``.
         """
         counts = self._observations.counts()
         return {name: {key: counts.get(f"{name}.{key}", 0) for key in keys} for name, keys in self._counted.items()}

@@ -1,4 +1,4 @@
-"""Joins all views to the impressions: from the configuration to a plan, and from the plan to columns."""
+"""Joins all views to the impressions: reads the configuration, plans the joins, and adds the columns."""
 
 from __future__ import annotations
 
@@ -39,11 +39,13 @@ from ctr_samples.sparksql.columns import joint_key
 from ctr_samples.sparksql.session import smallest_memory
 
 _SHARE_OF_MEMORY = 16
-"""Broadcast views take up to four times their size on the driver, where they are collected."""
+"""Divisor of the memory available for broadcast views. On the driver, which collects them, they need up to four times
+their size.
+"""
 
 
 def declared_facts(config: JobConfig) -> list[ViewFacts]:
-    """Return what the configuration alone tells about its views."""
+    """Return the facts about views that the configuration alone determines."""
     return [_declared(config, name) for name in config.views]
 
 
@@ -55,21 +57,21 @@ def _declared(config: JobConfig, name: str) -> ViewFacts:
 
 
 class ViewJoiner:
-    """Views of a configuration, read and ready to be joined to the impressions of a day. Runs on the driver."""
+    """Views of a configuration, read and ready to join to the impressions of a day. Runs on the driver."""
 
     def __init__(self, inputs: Inputs, spark: SparkSession, few: DataFrame | None = None) -> None:
-        """If ``few`` impressions are given, only these and rows with their keys are joined."""
+        """With ``few`` impressions, join only these impressions and rows with their keys."""
         self._inputs, self._views, self._few = inputs, inputs.config.views, few
         self._needed = view_columns(spark, inputs.config)
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
         self._joins = {name: self._cut(self._join(name, self._needed[name])) for name in self._views}
 
     def types(self) -> dict[str, StructType]:
-        """Return the type of the struct that :meth:`join` adds for each view, before anything is joined."""
+        """Return the type of the struct that :meth:`join` adds for each view, without planning the join."""
         return {name: view_type(join) for name, join in self._joins.items()}
 
     def plan(self) -> tuple[JoinStep, ...]:
-        """Plan how to join the views. Measures the keys of small views, with one short Spark job for all of them."""
+        """Plan the joins of the views. Measures the keys of small views, with one short Spark job for all of them."""
         if self._few is not None:
             return plan_joins(declared_facts(self._inputs.config))
         small = {name: self._join(name, self._needed[name], watched=False).features for name in self._small()}
@@ -93,7 +95,7 @@ class ViewJoiner:
         return rows.select(*impressions.columns, *[name for name in self._views if name in joined])
 
     def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
-        """Prepare a view with some of its columns; unless ``watched``, the rows of its source are not counted."""
+        """Prepare a view with some of its columns. Unless ``watched``, does not count the rows of its source."""
         inputs, view, day = self._inputs, self._views[name], self._inputs.span
         if isinstance(view, WindowView | DailyCountView):
             cut = partial(view_steps, name=name, view=view)
@@ -113,14 +115,15 @@ class ViewJoiner:
     def _of_few(self, view: View, rows: DataFrame) -> DataFrame:
         """Keep only the rows that the few impressions need, where possible.
 
-        A key of another view is not known yet, and all rows of a snapshot view are needed to find its latest snapshot.
+        A key from another view is not known yet, and all rows of a snapshot view are needed to find its latest
+        snapshot.
         """
         if self._few is None or view.looked_up_in or isinstance(view, SnapshotView):
             return rows
         return with_keys_of(self._few, view.joined_on, rows, KEY)
 
     def _cut(self, join: Join) -> Join:
-        """Cut rows that end, and reduce to one row if each key should have one."""
+        """Cut rows that end, and reduce to one row if each key should have one row."""
         name, watch = join.how.name, self._inputs.watches.rows
         if has_one_row(self._views[name]):
             return Join(join.how, watch.on_keys(name, one_each(join.features)), join.features)
@@ -134,7 +137,7 @@ class ViewJoiner:
         return self._join(name, [], watched=False).features
 
     def _small(self) -> list[str]:
-        """Views that may be broadcast, if they turn out to have few rows."""
+        """Candidates for broadcast: views that may turn out to have few rows."""
         views = {n: v for n, v in self._views.items() if not (isinstance(v, StaticView) or v.method or v.counted)}
         sizes = {name: self._inputs.sources[view.source].bytes for name, view in views.items()}
         return [name for name, size in sizes.items() if size is not None and size <= self._limits.broadcast_bytes]
@@ -149,17 +152,17 @@ class ViewJoiner:
         return replace(facts, bytes_in_memory=size.bytes_in_memory, rows_of_a_key=size.rows_of_a_key)
 
     def _hot_keys(self, step: JoinStep) -> HotKeys | None:
-        """Keys of a join with too many rows for one task; measured only if the log is large."""
+        """Keys of a join with too many rows for one task. Measured only if the log is large."""
         shown, day = self._inputs.config.impressions, self._inputs.span
         size = self._inputs.shown().bytes
         if day.slices(self._limits.slices) is None or (size is not None and size < self._limits.measured_bytes):
             return None
         views = [(self._keys(name), KEY, 1.0) for name in step.views]
         if any("." in part for part in step.on):
-            # The impressions' keys are known only once another view is joined: all keys of the view count as hot.
+            # The impressions' keys are known only after another view is joined, so all keys of the view count as hot.
             return self._sliced(measure_hot_keys(views, 1))
         if shown.shown_key in step.on and len(step.on) > 1:
-            return None  # nobody sees the same thing so often
+            return None  # no user sees the same item that often
         named = keys_shown(self._inputs.sample_shown(self._limits.sample), shown, day, step.on)
         on = named.select(joint_key([F.col(name) for name in step.on]).alias(KEY))
         return self._sliced(measure_hot_keys([(on, KEY, self._limits.sample), *views], self._limits.rows_of_a_hot_key))
@@ -170,7 +173,9 @@ class ViewJoiner:
 
 
 def with_keys_of(few: DataFrame | None, on: Sequence[str], rows: DataFrame, key: str) -> DataFrame:
-    """Keep the rows whose key belongs to one of ``few`` impressions, which are collected; all rows if it is None."""
+    """Keep the rows whose key belongs to one of ``few`` impressions, which are collected. Keeps all rows if it is
+    None.
+    """
     if few is None:
         return rows
     own = joint_key([F.col(f"{IMPRESSION}.{name}") for name in on]).cast("string")

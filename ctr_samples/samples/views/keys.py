@@ -1,4 +1,4 @@
-"""Join keys of views: keys of the impressions, several of them together, or columns of other views."""
+"""Join keys of views: a single impression key, a composite of several keys, or a column of another view."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from ctr_samples.samples.features import IMPRESSION
 from ctr_samples.sparksql.columns import joint_key, key_column, quoted
 
 _ON = "_on of "
-"""Prefix of a column with a key that is not a column of the impressions, while views are joined on it."""
+"""Prefix of a temporary join key column that the impressions do not have."""
 
 
 def level_of(config: JobConfig, name: str) -> int:
-    """Return the length of the chain of views that are joined before this one."""
+    """Return the length of the chain of views to join before this view."""
     return max((1 + level_of(config, other) for other in config.views[name].looked_up_in), default=0)
 
 
 def made_column(joined_on: Sequence[str]) -> str | None:
-    """Return the column that is made for a join; None if the key is a column of the impressions."""
+    """Return the name of the column to add for a join, or None if the key is a column of the impressions."""
     is_own = len(joined_on) == 1 and "." not in joined_on[0]
     return None if is_own else f"{_ON}{' and '.join(joined_on)}"
 
 
 def on_column(joined_on: Sequence[str]) -> str:
-    """Return the path of the impressions' column on which views are joined."""
+    """Return the path of the impression column used as join key."""
     made = made_column(joined_on)
     return f"{IMPRESSION}.{joined_on[0]}" if made is None else quoted(made)
 
 
 def lacks_key(view: View) -> Column:
-    """Whether an impression with its views lacks a part of a view's key."""
+    """Whether any part of a view's key is null in an impression and its joined views."""
     return reduce(Column.__or__, [F.col(_path(part)).isNull() for part in view.joined_on])
 
 
 def made_key(rows: DataFrame, joined_on: Sequence[str], where: str) -> Column:
-    """Return the key of a join as a column: several keys together, or a column from another view."""
+    """Return the key of a join as a column: a composite of several keys, or a column from another view."""
     return joint_key([key_column(rows, _path(part), where) for part in joined_on])
 
 
 def _path(part: str) -> str:
-    """Column of an impression with its views that a part of a key refers to."""
+    """Column for a part of a key, in an impression or one of its joined views."""
     names = part.split(".") if "." in part else (IMPRESSION, part)
     return ".".join(quoted(name) for name in names)
 
 
 def key_columns(source: DataFrame, view: View, where: str) -> list[Column]:
-    """Return the keys of a source row, in the order of the keys they are compared with."""
+    """Return the keys of a source row, in the same order as the matching impression keys."""
     named = [f"{where}.key"] * len(view.key) + [f"{where}.article_key"]
     return [key_column(source, text, name) for text, name in zip(view.keys, named, strict=False)]

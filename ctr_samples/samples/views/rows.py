@@ -1,4 +1,6 @@
-"""Feature views: a source as rows of key, event time, available time and payload; tables counted from a log by day."""
+"""Feature views: sources as rows of key, event time, available time and payload, including tables counted from daily
+logs.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +34,11 @@ from ctr_samples.sparksql.columns import boolean_column, joint_key, later, order
 from ctr_samples.sparksql.expressions import typed_expression
 
 _FOREVER = datetime(9999, 1, 1, tzinfo=UTC) - timedelta(days=1)
-"""Tables write 9999-12-31 into rows that have not ended; the start of that year depends on the time zone."""
+"""Tables use 9999-12-31 in rows that have not ended. The start of that year depends on the time zone."""
 
 
 def as_of(name: str, view: View, on: str) -> AsOf:
-    """Return how a view is joined on a column of the impressions."""
+    """Return the settings for joining a view on a column of the impressions."""
     snapshot = isinstance(view, SnapshotView)
     return AsOf(name, on, view.max_age, view.inclusive, snapshot, in_order=view.known_in_order)
 
@@ -44,7 +46,7 @@ def as_of(name: str, view: View, on: str) -> AsOf:
 def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) -> DataFrame:
     """Return the rows of a view: ``key``, ``event_time``, ``available_time`` and ``payload`` with just ``columns``.
 
-    Rows without a key or a time are still included; :func:`usable` removes them.
+    Includes rows without a key or a time; :func:`usable` removes them.
     """
     if isinstance(view, WindowView | DailyCountView):
         return counted_rows(view_steps(source, name, view), view, columns)
@@ -71,7 +73,9 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
 
 
 def has_readable_end(source: DataFrame, view: EventView, where: str) -> Column:
-    """Whether the times that end a row are readable. Unreadable text must not pass for a row that never ends."""
+    """Whether the end times of a row are readable. A row with an unreadable end must not count as a row that never
+    ends.
+    """
     ends = {"valid_to": view.valid_to, "closed_available": view.closed_available}
     readable = F.lit(True)
     for key, text in ends.items():
@@ -82,14 +86,14 @@ def has_readable_end(source: DataFrame, view: EventView, where: str) -> Column:
 
 
 def view_steps(source: DataFrame, name: str, view: WindowView | DailyCountView) -> DataFrame:
-    """Return what a view counts of a source, step by step: see :func:`steps_of`."""
+    """Return a view's counts per step from a source: see :func:`steps_of`."""
     where = f"views.{name}"
     rows = matching_rows(source, view.where, f"{where}.where")
     return steps_of(source, rows, joint_key(key_columns(source, view, where)), view, where)
 
 
 def usable(rows: DataFrame) -> DataFrame:
-    """Keep the rows that can be joined: with a key and, if they have times, both of them."""
+    """Keep the rows that can be joined: with a key and, if they have times, both times."""
     present = F.col(KEY).isNotNull()
     for time in (EVENT_TIME, AVAILABLE_TIME):
         if time in rows.columns:
@@ -98,7 +102,7 @@ def usable(rows: DataFrame) -> DataFrame:
 
 
 def within_reach(rows: DataFrame, span: Span, ttl: timedelta | None) -> DataFrame:
-    """Keep the rows that some impression of the day can see."""
+    """Keep the rows visible to any impression of the day."""
     if EVENT_TIME not in rows.columns:
         return rows
     reachable = rows.where(span.knows(F.col(AVAILABLE_TIME), span.is_before_end(F.col(EVENT_TIME))))
@@ -111,7 +115,7 @@ def is_empty() -> Column:
 
 
 def lasting(rows: DataFrame, span: Span) -> DataFrame:
-    """Keep the rows with ends that some impression of the day can see before they end."""
+    """Keep the rows with ends that an impression of the day can see before they end."""
     end = F.greatest(VALID_TO, CLOSED)
     return rows.where(~is_empty() & (F.col(VALID_TO).isNull() | span.goes_back(end, timedelta())))
 
@@ -140,7 +144,7 @@ def _snapshot_clocks(source: DataFrame, view: SnapshotView, where: str) -> tuple
 
 
 def _order(source: DataFrame, view: EventView | SnapshotView, where: str) -> list[Column]:
-    """Columns that order rows of equal times and mark rows that end validity, if configured."""
+    """Columns that order rows of equal times and mark tombstones, if configured."""
     columns = []
     if view.sequence is not None:
         columns.append(order_column(source, view.sequence, f"{where}.sequence").alias(SEQUENCE))
@@ -150,7 +154,7 @@ def _order(source: DataFrame, view: EventView | SnapshotView, where: str) -> lis
 
 
 def _ends(source: DataFrame, view: EventView | SnapshotView, where: str) -> list[Column]:
-    """Instants at which a row ceased to be true and that became known, if configured."""
+    """Instants at which a row ceased to be true and at which this became known, if configured."""
     if not isinstance(view, EventView) or view.valid_to is None:
         return []
     end = time_column(source, view.valid_to, f"{where}.valid_to")
@@ -161,7 +165,7 @@ def _ends(source: DataFrame, view: EventView | SnapshotView, where: str) -> list
 
 
 def _check_clock(source: DataFrame, view: EventView, where: str) -> None:
-    """Refuse a date as event time unless the availability is configured: a date is the first moment of its day."""
+    """Reject a date as event time unless the availability is configured. A date means the first moment of its day."""
     _, kind = typed_expression(source, view.event_time, f"{where}.event_time")
     if isinstance(kind, DateType) and not (view.available_time or view.available_after):
         raise InputError(

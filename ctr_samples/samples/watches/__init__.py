@@ -3,7 +3,7 @@
 all.py           the watches of a run
 times.py         implausible times
 coverage.py      logs that end before the label windows do
-leak_canary.py   features that only the future knows, joined in every run exactly like the views; they must never match
+leak_canary.py   features from the future, joined in every run exactly like the views; they must never match
 
-The watches of lines, impressions, labels, sampling and views are next to what they watch.
+The watches of lines, impressions, labels, sampling and views are in the modules of the data they count.
 """

@@ -34,7 +34,7 @@ class Watches:
 
     @classmethod
     def of(cls, config: JobConfig, span: Span, *, active: bool = True) -> Self:
-        """Create the watches of a configuration for a day; unless ``active``, they count nothing."""
+        """Create the watches of a configuration for a day. Unless ``active``, they count nothing."""
         return cls(
             {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
             ClocksWatch(active=active),
@@ -49,5 +49,5 @@ class Watches:
 
 
 def _joined_on(config: JobConfig) -> list[str]:
-    """Keys of the impressions on which views are joined."""
+    """Impression keys used as join keys of views."""
     return list(dict.fromkeys(part for view in config.views.values() for part in view.joined_on if "." not in part))

@@ -1,4 +1,4 @@
-"""Time coverage of impression and action logs: labels are final only if these cover the label windows."""
+"""Time coverage of impression and action logs. Labels are final only if the logs cover the label windows."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ctr_samples.sparksql.observations import Observations, tally
 
 STEP = timedelta(minutes=15)
 ENOUGH = 10
-"""Rows in the same hours of the run's own day: with that many, a log without any is truncated, not sparse."""
+"""Minimum number of rows in the same hours of the run's own day to treat an empty log as truncated, not sparse."""
 
 
 def ends_of_windows(config: JobConfig, end: datetime) -> dict[str, datetime]:
-    """Return until when each source may hold a row that changes a label of a day with this ``end``.
+    """Return the time until which each source may hold a row that changes a label of a day with this ``end``.
 
     An action belongs to the last impression before it, so impressions matter as long as actions do.
     """
@@ -60,10 +60,10 @@ class CoverageWatch:
         return ceil((end - self._day.start) / STEP)
 
     def cut(self) -> Iterator[str]:
-        """Yield a sentence for each source whose log ends before the windows do; call it after the action.
+        """Yield a sentence for each source whose log ends before the windows do. Call it after the action.
 
-        A log does if no row follows up to the end of the windows, while the same hours of the run's own period had ten
-        or more.
+        A log is truncated if it has no later rows up to the end of the windows, while the same hours of the run's own
+        period had at least ten rows.
         """
         if self._day.start is None or self._day.end is None:
             return
@@ -81,7 +81,7 @@ class CoverageWatch:
                 )
 
     def _by_source(self) -> Mapping[str, Mapping[int, int]]:
-        """Rows of each source by step, whatever their use."""
+        """Rows of each source by step, for all its uses together."""
         sources: dict[str, dict[int, int]] = {}
         for key, steps in self._observations.tallies().items():
             counts = sources.setdefault(key.partition("|")[0], {})

@@ -1,10 +1,11 @@
-"""Features from the future, joined in every run exactly like the views: they must never match.
+"""Canary for data leaks: rows from the future, joined in every run like the views, that must never match.
 
-The day's few impressions with the greatest hashes come back with the counts of the one action, so the logs are not read
-again. Each gets four rows of its own key in a table of canaries: one that was true before it and became known at its
-instant, and three that it must not see: true at the same instant, true a microsecond later, true before but known a
-microsecond later. If rows end, a fifth had ended just before. The planned joins, each with the settings of its view,
-must find the first row and no other. So this detects both a join that sees the future and one that sees nothing.
+The canary uses a few impressions of the day, those with the greatest hashes. The counting job returns them, so the
+logs are not read twice. Each impression gets four rows under its own key in a canary table. The first is valid: its
+event precedes the impression and it became available at the impression time. The other three must not match: an event
+at the impression time, an event a microsecond later, and an earlier event that became available a microsecond later.
+If rows can expire, a fifth row has already expired. The joins run with the settings of each view and must find the
+first row only. The check detects a join that sees the future and a join that finds nothing.
 """
 
 from __future__ import annotations
@@ -46,10 +47,10 @@ from ctr_samples.sparksql.releases import arrow_schema, sample_by
 from ctr_samples.sparksql.session import tiny_session
 
 MOST = 256
-"""Number of impressions checked, whatever the size of the day; lower before Spark 4.2."""
+"""Number of impressions checked, regardless of the size of the day. Lower before Spark 4.2."""
 
 _APART = 1_000
-"""Minimum microseconds between two impressions, so that the canaries of one are not snapshots of another."""
+"""Minimum microseconds between two impressions, so that no impression sees a canary snapshot of its neighbour."""
 _SLICES = 24
 _ONE_HOT_OF = 16
 _SAMPLE = "sample"
@@ -58,14 +59,14 @@ _ROW, _RANK = "_canary_row", "_canary_rank"
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """One of the day's impressions: its id, its time in microseconds and its keys by name."""
+    """Sampled impression of the day: its id, its time in microseconds and its keys by name."""
 
     id: int
     micros: int
     keys: Mapping[str, Any]
 
     def key(self, on: Sequence[str]) -> tuple[Any, ...] | None:
-        """Return the key for a join, None if a part is missing. A key from another view is replaced by a unique one."""
+        """Return the key for a join, or None if a part is missing. A unique key replaces a key from another view."""
         parts = tuple(self.id if "." in part else self.keys[part] for part in on)
         return None if None in parts else parts
 
@@ -87,19 +88,21 @@ class LeakCanary:
         row = F.struct(
             own, F.unix_micros(f"{IMPRESSION}.impression_time"), *[f"{IMPRESSION}.{key}" for key in self._keys]
         )
-        # Computed before the observation: Spark interprets expressions inside an observation row by row.
+        # Computed before the observation, since Spark interprets expressions inside an observation row by row.
         ranked = labelled.withColumns({_ROW: row, _RANK: F.xxhash64(own)})
         sample = sample_by(F.col(_ROW), F.col(_RANK), MOST)
         return self._observations.on(ranked, {_SAMPLE: sample}).drop(_ROW, _RANK)
 
     def sample(self) -> tuple[list[Canary], Mapping[str, DataType]]:
-        """Return the sample and the types of the keys; call it after the action."""
+        """Return the sample and the types of the keys. Call it after the action."""
         rows = self._observations.lists().get(_SAMPLE, [])
         return [Canary(own, at, dict(zip(self._keys, keys, strict=True))) for own, at, *keys in rows], self._types
 
 
 def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[Canary]:
-    """Keep impressions that share no key or moment with an earlier one, so none may see the canaries of another."""
+    """Keep impressions that share no key or moment with an earlier impression, so that each sees only its own
+    canaries.
+    """
     chosen: list[Canary] = []
     taken: set[tuple[tuple[str, ...], Any]] = set()
     for one in sorted(sample, key=lambda c: (c.micros, c.id)):
@@ -113,9 +116,10 @@ def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[
 def check_canaries(
     spark: SparkSession, config: JobConfig, span: Span, steps: Sequence[JoinStep], canary: LeakCanary
 ) -> dict[str, dict[str, int]]:
-    """Return the number of canaries checked for each view (``canaries``); raise AccountingError if a wrong row matched.
+    """Return the number of canaries checked for each view (``canaries``). Raises AccountingError if a wrong row
+    matched.
 
-    Runs one small Spark job in a session of its own. Tables without times promise nothing and have no canary.
+    Runs one small Spark job in a separate session. Tables without times give no guarantee and have no canary.
     """
     sample, types = canary.sample()
     timed = [step for step in steps if step.method != "static"]
@@ -141,12 +145,14 @@ def _joined(
     chosen: Sequence[Canary],
     types: Mapping[str, DataType],
 ) -> DataFrame:
-    """Chosen impressions with a struct for each view, whose only column says whether it is from the future."""
+    """Chosen impressions with a struct for each view, whose only column tells whether the matched row is from the
+    future.
+    """
     schema = StructType().add("id", "long").add("micros", "long")
     for key, kind in types.items():
         schema = schema.add(key, kind)
     columns = zip(*[(c.id, c.micros, *[c.keys[key] for key in types]) for c in chosen], strict=True)
-    # As an Arrow table they are rows of the plan itself, and need no Python worker.
+    # From an Arrow table, Spark puts the rows into the plan itself and needs no Python worker.
     table = pa.table([list(column) for column in columns], arrow_schema(schema))
     flat = spark.createDataFrame(table)
     made = {name: _made_key(step.on) for step in steps if (name := made_column(step.on)) is not None}
@@ -207,17 +213,18 @@ def _canaries(flat: DataFrame, view: View, offsets: Sequence[_Offsets]) -> DataF
 def _offsets(inclusive: bool) -> list[tuple[int, int, bool]]:
     """Event time and available time in microseconds after the impression, and whether a row is from the future.
 
-    The later the event, the higher a row ranks: a wrongly visible row wins. Rows of one snapshot are known at once, so
-    the row that is known late has its own event time.
+    Rows with later events rank higher, so a wrongly visible row would match. Rows of one snapshot become known
+    together, so the row with the late available time has a separate event time.
     """
     same_instant = 0 if not inclusive else 1
     return [(-3, 0, False), (-1, 1, True), (same_instant, same_instant, True), (1, 1, True)]
 
 
 def _with_ends(view: EventView) -> list[_Offsets]:
-    """The same for rows that end, with the end and when it became known, plus a higher-ranking row that had ended.
+    """Offsets for rows that end, with the end and its available time, plus a higher-ranking row that has already
+    ended.
 
-    If a view says when ends became known, the row that must be seen had ended too, but that was not known yet.
+    If a view has available times for ends, the valid row has also ended, but its end is not yet known.
     """
     (event, known, future), *others = _offsets(view.inclusive)
     end = (-1, 1) if view.closed_available is not None else (None, None)

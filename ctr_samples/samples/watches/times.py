@@ -1,8 +1,8 @@
-"""Implausible times: a number read in the wrong unit lands in 1970, or in the far future.
+"""Implausible times: a number read in the wrong unit gives a time in 1970 or in the far future.
 
-The clocks of a source are checked as its rows are read, before any filter by time: an impression of 1970 would
-otherwise just belong to another day, a feature row of 1970 would be visible to every impression, and actions of 1970
-would make every history empty.
+The clocks of a source are checked before any filter by time. Otherwise an impression of 1970 would just belong to
+another day, a feature row of 1970 would be visible to every impression, and actions of 1970 would leave every history
+empty.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ClockCounts:
 
 
 ClocksByDay = dict[str, dict[date | None, ClockCounts]]
-"""Counts by clock name and day of the log; the day is None for a source without days."""
+"""Counts by clock name and log day. The day is None for a source without days."""
 
 
 class ClocksWatch:
@@ -60,11 +60,11 @@ class ClocksWatch:
         self._observations = Observations(active=active)
 
     def on(self, rows: DataFrame, clocks: Sequence[Clock], days: Collection[date] = ()) -> DataFrame:
-        """Count the times of a source for these clocks; ``days`` are the days of its log, if paths name them."""
+        """Count the times of a source for these clocks. ``days`` are the days of its log, if its path names them."""
         return self._observations.on(rows, clock_counts(clocks, days))
 
     def result(self) -> ClocksByDay:
-        """Return the counts; call it after the action."""
+        """Return the counts. Call it after the action."""
         return by_clock(self._observations.counts(), self._observations.tallies())
 
 
@@ -77,7 +77,7 @@ def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> dict[s
     """Return aggregates over the rows of a source: :class:`ClockCounts` of each clock and each of the ``days``."""
     counts: dict[str, Column] = {}
     for clock in clocks:
-        micros = F.unix_micros(clock.time)  # numbers take fewer calls to the JVM than instants
+        micros = F.unix_micros(clock.time)  # numbers need fewer calls to the JVM than instants
         early, late = micros.between(micros_at(EARLY[0]), micros_at(EARLY[1]) - 1), micros >= micros_at(LATE)
         kind = clock.is_missing.cast("int") + F.when(early, _EARLY_TIME).when(late, _LATE_TIME).otherwise(0)
         mine = clock.applies if clock.days is None else clock.applies & F.col(LOG_DAY).isin(*clock.days)
@@ -106,9 +106,9 @@ def by_clock(latest: Mapping[str, int], tallies: Mapping[str, Mapping[int, int]]
 
 
 def check_clocks(config: JobConfig, counts: ClocksByDay, source_of: Callable[[str], DataFrame] | None = None) -> None:
-    """Raise InputError if a day's log exceeds `bad_records` of its source in implausible times or unusable view rows.
+    """Raise InputError if implausible times or unusable view rows of a log day exceed `bad_records` of the source.
 
-    ``source_of`` returns the rows of a source; if given, the error quotes a time that could not be read.
+    ``source_of`` returns the rows of a source. If given, the error quotes a time that could not be read.
     """
     for name, (text, source) in clocks_by_name(config).items():
         for day, of_day in counts.get(name, {}).items():
@@ -125,7 +125,7 @@ def check_clocks(config: JobConfig, counts: ClocksByDay, source_of: Callable[[st
 
 
 def _not_read(rows: DataFrame, name: str, view: View) -> str:
-    """Sentence about an unreadable time of a view; empty if there is none."""
+    """Sentence about an unreadable time of a view, or an empty string."""
     if view.clock is None or isinstance(view, SnapshotView):
         return ""
     return time_not_read(rows, f"views.{name}", view.where, "event_time", view.clock)
@@ -154,13 +154,13 @@ def _check_times(name: str, text: str, day: date | None, counts: ClockCounts, al
 
 
 def _year(micros: int) -> str:
-    """Year of a time, which may be beyond Python's calendar."""
+    """Year of a time, which may exceed the range of Python's calendar."""
     year = 1970 + int(micros / _MICROS_OF_A_YEAR)
     return str(year) if year < 10_000 else f"{year:,}"
 
 
 def _hint(text: str, micros: int) -> str:
-    """Suggest the function that would read the number correctly, judged by how far off it is."""
+    """Suggest the function that would read the number correctly, according to the size of the error."""
     factor = next((f for f in (1e3, 1e6, 1e-3, 1e-6) if _AROUND_NOW[0] <= micros * f < _AROUND_NOW[1]), None)
     if factor is None:
         return "."

@@ -1,19 +1,19 @@
 """As-of join: adds to each impression the last row of a feature view that was true before it and known by then.
 
 A row is visible to an impression iff ``event_time < impression_time`` (``<=`` if inclusive) and ``available_time <=
-impression_time``; the visible row with the greatest (event_time, available_time, sequence, content) wins, if its event
-time is ``>= impression_time - ttl`` and it is not a tombstone. A row with ``valid_to`` is visible until ``valid_to <
-impression_time`` (``<=`` if inclusive) and ``closed_available <= impression_time``. Of a snapshot view only rows of the
-latest visible snapshot count. There is always one output row per impression, whatever the method::
+impression_time``. The visible row with the greatest (event_time, available_time, sequence, content) matches, if its
+event time is ``>= impression_time - ttl`` and it is not a tombstone. A row with ``valid_to`` is visible until
+``valid_to < impression_time`` (``<=`` if inclusive) and ``closed_available <= impression_time``. Only rows of the
+latest visible snapshot of a snapshot view count. Every method always returns one output row per impression::
 
-    ranked_rows.py feature rows with their moment and rank; the struct that a joined view becomes
-    validity.py    rows that end, cut so that only one row per key is visible at a time
+    ranked_rows.py feature rows with their moment and rank; the struct of a joined view
+    validity.py    rows with an end, cut so that only one row per key is visible at a time
     union.py       impressions and rows of several views in one window: one shuffle for all views of an entity
-    hot_keys.py    keys with too many rows for one task, cut into slices of time that carry the best row along
-    intervals.py   small views: interval in which each row is the best, broadcast
-    snapshots.py   daily snapshots: an equi-join on the latest available one
+    hot_keys.py    keys with too many rows for one task, cut into time slices that start with the best earlier row
+    intervals.py   small views: broadcast of the interval in which each row is the best
+    snapshots.py   daily snapshots: an equi-join on the latest available snapshot
     static.py      tables without times: a join on the key
-    methods.py     from the name of a method to its join
+    methods.py     join functions by method name
     planning.py    choice of the method for each view, as a value
 """
 

@@ -1,7 +1,7 @@
-"""Keys with too many rows for one task, cut into slices of time.
+"""Keys with too many rows for one task, cut into time slices.
 
-The first row of each slice is the best row of all slices before it, so the join stays exact: a slice of a key is joined
-like a separate key.
+Each slice starts with the best row of all earlier slices, so the join stays exact. Each slice is joined like a
+separate key.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ctr_samples.sparksql.columns import micros_of
 
 @dataclass(frozen=True, slots=True)
 class HotKeys:
-    """Hot keys (as text), and how their time is cut: ``slices`` of ``length`` from ``start`` on.
+    """Hot keys (as text), and the division of their time into ``slices`` of ``length`` from ``start`` on.
 
     Times before ``start`` are in slice 0, times after the end in the last slice.
     """
@@ -31,7 +31,7 @@ class HotKeys:
 
 
 def slice_of(hot: HotKeys | None, key: Column, moment: Column) -> Column:
-    """Return the slice of a key in which an instant lies; 0 for keys that are not hot."""
+    """Return the slice of a key that contains an instant, or 0 for keys that are not hot."""
     if hot is None or not hot.keys:
         return F.lit(0).cast("bigint")
     micros = F.unix_micros(moment) - F.unix_micros(F.lit(hot.start))
@@ -41,10 +41,10 @@ def slice_of(hot: HotKeys | None, key: Column, moment: Column) -> Column:
 
 
 def carried(rows: DataFrame, hot: HotKeys) -> DataFrame:
-    """Return the best earlier row for each slice of a hot key except the first.
+    """Return the best earlier row for each slice of a hot key except the first slice.
 
-    ``rows`` has ``key``, ``moment``, ``rank`` and ``row``; the result also has ``slice``. It is small: rows are first
-    reduced to the best of each slice, in the tasks that read them.
+    ``rows`` has ``key``, ``moment``, ``rank`` and ``row``; the result also has ``slice``. The result is small: the
+    tasks that read the rows first reduce each slice to its best row.
     """
     of_slice = (
         rows.where(_is_hot(hot, F.col(KEY)))
@@ -52,7 +52,7 @@ def carried(rows: DataFrame, hot: HotKeys) -> DataFrame:
         .groupBy(KEY, "slice")
         .agg(F.max_by(F.struct(MOMENT, RANK, ROW), RANK).alias("best"))
     )
-    # Each best row is offered to every later slice, and the best of those offered is carried.
+    # Each best row is a candidate for every later slice, which carries its best candidate.
     later = F.sequence(F.col("slice") + 1, F.lit(hot.slices).cast("bigint"))
     offered = of_slice.where(F.col("slice") < hot.slices).select(KEY, F.explode(later).alias("slice"), "best")
     best = offered.groupBy(KEY, "slice").agg(F.max_by("best", F.col(f"best.{RANK}")).alias("best"))
@@ -64,8 +64,7 @@ def measure_hot_keys(
 ) -> tuple[str, ...]:
     """Return the keys with at least ``least_rows`` rows over all frames, as text, most frequent first.
 
-    Runs a Spark job. Each frame comes with its key column and the share of all rows that it has: 1, or less for a
-    sample.
+    Runs a Spark job. Each frame comes with its key column and its share of all rows: 1, or less for a sample.
     """
     counts = None
     for frame, key, share in frames:

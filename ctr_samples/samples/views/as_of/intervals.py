@@ -1,4 +1,4 @@
-"""Small views: the interval in which each row is the best, broadcast. No impression is shuffled."""
+"""Small views: broadcast of the interval in which each row is the best. Impressions are not shuffled."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ _BYTES_OF_A_ROW = 100
 def join_by_intervals(impressions: DataFrame, join: Join) -> DataFrame:
     """Add a column for the view to the impressions.
 
-    For views with few rows per key: an impression looks at all intervals of its key, of which at most one holds its
-    time.
+    For views with few rows per key: each impression is compared with all intervals of its key, at most one of which
+    contains its time.
     """
     how = join.how
     left_key, right_key = same_key_type(impressions, how.on, join.features, KEY)
@@ -48,14 +48,14 @@ def join_by_intervals(impressions: DataFrame, join: Join) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class ViewSize:
-    """Cost of broadcasting a view: the most rows that a key has, and the approximate total bytes."""
+    """Cost of broadcasting a view: the maximum number of rows per key, and the approximate total bytes."""
 
     rows_of_a_key: int
     bytes_in_memory: int
 
 
 def sizes_of_views(views: Mapping[str, DataFrame]) -> dict[str, ViewSize]:
-    """Measure one or more views whose payloads have the columns that are joined. Runs one Spark job."""
+    """Measure one or more views whose payloads have the columns to join. Runs one Spark job."""
     rows = reduce(DataFrame.unionAll, [_size(name, features) for name, features in views.items()]).collect()
     return {name: ViewSize(most or 0, size or 0) for name, most, size in rows}
 

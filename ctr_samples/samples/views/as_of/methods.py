@@ -1,4 +1,4 @@
-"""Joins by method name, the same way for the views of a run and for the canaries that watch them."""
+"""Joins by method name, used for the views of a run and for their canaries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ctr_samples.samples.views.as_of.union import join_by_union
 
 
 def join_by(method: Method, impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | None = None) -> DataFrame:
-    """Add a column per view to the impressions. Only a union joins several views and has hot keys."""
+    """Add a column per view to the impressions. Only a union joins several views and supports hot keys."""
     if method == "union":
         return join_by_union(impressions, joins, hot)
     (join,) = joins

@@ -1,4 +1,4 @@
-"""Choice of a join method for each view. Pure: facts about views in, steps out, and the steps in words."""
+"""Choice of a join method for each view. Pure: maps facts about views to steps, and steps to text."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ Method = Literal["static", "intervals", "snapshots", "union"]
 
 @dataclass(frozen=True, slots=True)
 class ViewFacts:
-    """What is known of a view before it is joined.
+    """Facts about a view before it is joined.
 
-    ``on`` is its join key, and ``level`` the length of the chain of views that must be joined before it, since each
-    gives the next a key. ``bytes`` is the size of its files, None if unknown (tables, views counted from a log).
-    ``bytes_in_memory`` and ``rows_of_a_key``, the most rows that one key has, are None unless measured. ``method`` is
-    the configured method.
+    ``on`` is its join key, and ``level`` the length of the chain of views to join before it, each of which provides a
+    key for the next. ``bytes`` is the size of its files, or None if unknown (tables, views counted from a log).
+    ``bytes_in_memory`` and ``rows_of_a_key``, the maximum number of rows per key, are None unless measured. ``method``
+    is the configured method.
     """
 
     name: str
@@ -32,11 +32,11 @@ class ViewFacts:
 
 @dataclass(frozen=True, slots=True)
 class JoinLimits:
-    """Size up to which a view is broadcast, and size of the log from which hot keys are measured.
+    """Maximum size of broadcast views, and minimum log size for measuring hot keys.
 
-    The smallest views are broadcast, as long as together they take at most ``broadcast_bytes`` in memory and no
-    impression looks at more than ``rows_of_a_key`` intervals. If the impressions' log has ``measured_bytes`` or an
-    unknown size, keys with about ``rows_of_a_hot_key`` rows, estimated from a ``sample`` of the log, are cut into
+    The smallest views are broadcast, as long as together they need at most ``broadcast_bytes`` of memory and no
+    impression is compared with more than ``rows_of_a_key`` intervals. If the impression log has ``measured_bytes`` or
+    an unknown size, keys with about ``rows_of_a_hot_key`` rows, estimated from a ``sample`` of the log, are cut into
     ``slices`` of the day.
     """
 
@@ -50,7 +50,7 @@ class JoinLimits:
 
 @dataclass(frozen=True, slots=True)
 class JoinStep:
-    """One join: a method, the views that it joins, all on the same keys, and why."""
+    """Join of one or more views on the same keys, with the method and the reason for it."""
 
     method: Method
     views: tuple[str, ...]
@@ -64,10 +64,10 @@ class JoinStep:
 
 
 def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) -> tuple[JoinStep, ...]:
-    """Return the steps in the order in which they run.
+    """Return the steps in execution order.
 
-    Level by level: a view that gives a key is joined before the views on that key. Within a level, joins that shuffle
-    the impressions come first, key by key, so that broadcast columns do not go through those shuffles.
+    Level by level: a view that provides a key is joined before the views on that key. Within a level, joins that
+    shuffle the impressions come first, key by key, so that broadcast columns do not go through those shuffles.
     """
     steps: list[JoinStep] = []
     broadcast = _broadcast(views, limits)
@@ -89,7 +89,7 @@ def described(steps: Sequence[JoinStep]) -> Iterator[str]:
 
 
 def _broadcast(views: Sequence[ViewFacts], limits: JoinLimits) -> set[str]:
-    """Names of the views that are small enough together."""
+    """Names of the views that together are small enough to broadcast."""
     names, total = set(), 0
     for view in sorted(views, key=lambda view: (view.bytes_in_memory or 0, view.name)):
         if view.bytes_in_memory is None or view.rows_of_a_key is None or view.rows_of_a_key > limits.rows_of_a_key:
@@ -104,7 +104,7 @@ def _one_level(views: Sequence[ViewFacts], broadcast: Collection[str]) -> Iterat
     chosen = [(view, *_method(view, view.name in broadcast)) for view in views]
     together = sorted((view for view, method, _ in chosen if method == "union"), key=lambda view: view.on)
     shared = [(on, list(group)) for on, group in groupby(together, key=lambda view: view.on)]
-    # The columns of the first group travel through the shuffles of later ones, so the largest comes last.
+    # The columns of each group go through the shuffles of all later groups, so the largest group comes last.
     for on, group in sorted(shared, key=lambda one: sum(view.bytes or 0 for view in one[1])):
         names = tuple(view.name for view in group)
         yield JoinStep("union", names, on, _UNION if len(names) == 1 else _SHARED)

@@ -1,4 +1,4 @@
-"""Feature rows with their moment and rank, and the struct that a joined view becomes."""
+"""Feature rows with their moment and rank, and the struct of a joined view."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from ctr_samples.sparksql.columns import hash_of_fields, later, quoted
 
 KEY, EVENT_TIME, AVAILABLE_TIME, PAYLOAD = "key", "event_time", "available_time", "payload"
 SEQUENCE, GONE = "sequence", "gone"
-"""Columns of a feature table that is ready to be joined.
+"""Columns of a feature table that is ready to join.
 
-The last two are optional: the order of rows with equal times, and whether a row is a tombstone, that is, says that the
-entity no longer has features.
+The last two are optional: the order of rows with equal times, and a flag for tombstones, which mark that the entity no
+longer has features.
 """
 
 VALID_TO, CLOSED = "valid_to", "closed_available"
-"""Two more columns of a table whose rows end: the end of a row's validity, and when that became known.
+"""Two more columns of a table whose rows end: the end of a row's validity, and the time at which the end became known.
 
 The first is null if the row has not ended, the second if the end was known at once. Such a table is ready once
 :func:`~ctr_samples.samples.views.as_of.validity.cut` has processed its rows.
 """
 
 UNTIL = "until"
-"""Column of cut rows: the first instant at which an impression no longer sees the row; null if there is none.
+"""Column of cut rows: the first instant at which an impression no longer sees the row, or null if there is none.
 
 Only one row per key is visible at a time, each from its available time on.
 """
 
 SEVERAL = "several"
-"""Column of tables with one row per key, or per key and snapshot: whether the source had several different ones."""
+"""Column of tables with one row per key, or per key and snapshot: whether the source had several different rows."""
 
 MOMENT, RANK, ROW = "moment", "rank", "row"
 CONTENT = "content"
@@ -43,12 +43,12 @@ _LEAST = -(2**63)
 
 @dataclass(frozen=True, slots=True)
 class AsOf:
-    """How one view is joined: its name, the key of the impressions, and the maximum age of a row.
+    """Join settings of one view: its name, the key of the impressions, and the maximum age of a row.
 
-    ``snapshot`` views have their rows in snapshots, with one event time per snapshot; an entity missing from the latest
-    visible snapshot has no features. ``in_order`` says that rows become known in the order in which they became true,
-    those of one instant together: then the best row so far is the last one. ``time`` and ``id`` are the columns with
-    the impression's time and its unique id.
+    ``snapshot`` views have their rows in snapshots, with one event time per snapshot. An entity missing from the
+    latest visible snapshot has no features. ``in_order`` states that rows become known in event-time order, and
+    simultaneous rows become known together; then the best row so far is the last row. ``time`` and ``id`` are the
+    columns with the impression's time and its unique id.
     """
 
     name: str
@@ -63,9 +63,9 @@ class AsOf:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """View that is ready to be joined; ``features`` must not have rows without key or times.
+    """View that is ready to join. ``features`` must not have rows without a key or times.
 
-    ``all_rows`` is the table before :func:`one_each`, if that was applied: it has the same times, and needs no shuffle.
+    ``all_rows`` is the table before :func:`one_each`, if it was applied. It has the same times and needs no shuffle.
     """
 
     how: AsOf
@@ -74,7 +74,7 @@ class Join:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the rows end, and are cut so that only one is visible at a time."""
+        """Whether the rows end, and are cut so that only one row is visible at a time."""
         return UNTIL in self.features.columns
 
     @property
@@ -86,9 +86,10 @@ class Join:
 
 
 def one_each(features: DataFrame) -> DataFrame:
-    """Return one row per key of a table without times, or per key and event time of snapshots; the same on every run.
+    """Reduce a table without times to one row per key, or snapshots to one row per key and event time.
 
-    Has the columns of ``features``, and ``several``. Tombstones do not count as different rows.
+    Keeps the same rows in every run. Returns the columns of ``features``, and ``several``. Tombstones do not count as
+    different rows.
     """
     content = content_of(features.schema[PAYLOAD].dataType)
     alive = F.when(F.col(GONE), None).otherwise(content) if GONE in features.columns else content
@@ -101,7 +102,9 @@ def one_each(features: DataFrame) -> DataFrame:
 
 
 def placed(join: Join, key: Column) -> DataFrame:
-    """Return ``key``, ``moment`` (when both clocks have passed), ``rank`` (which row wins) and ``row`` (contents)."""
+    """Return ``key``, ``moment`` (when both clocks have passed), ``rank`` (which decides the match) and ``row``
+    (contents).
+    """
     features = join.features
     gone = F.coalesce(F.col(GONE), F.lit(False)) if GONE in features.columns else F.lit(False)
     until = [F.col(UNTIL)] if join.is_cut else []
@@ -114,14 +117,16 @@ def placed(join: Join, key: Column) -> DataFrame:
 
 
 def rank_of(features: DataFrame) -> Column:
-    """Return the rank that decides between rows of a key visible at the same time; of cut rows, the last wins."""
+    """Return the rank that selects among simultaneously visible rows of a key. Among cut rows, the last has the
+    highest rank.
+    """
     if UNTIL in features.columns:
         seen_from = F.col(AVAILABLE_TIME)
         return _rank(seen_from, seen_from, F.lit(None).cast("bigint"), F.lit(0).cast("bigint"))
     sequence = F.col(SEQUENCE) if SEQUENCE in features.columns else F.lit(None).cast("bigint")
     content = content_of(features.schema[PAYLOAD].dataType)
     if GONE in features.columns:
-        # A tombstone loses a tie: an update ends a row and begins a new one.
+        # A tombstone loses a tie: an update ends one row and begins the next.
         content = F.when(F.col(GONE), F.lit(_LEAST)).otherwise(content)
     return _rank(F.col(EVENT_TIME), F.col(AVAILABLE_TIME), sequence, content)
 
@@ -132,7 +137,7 @@ def _rank(event_time: Column, available_time: Column, sequence: Column, content:
 
 
 def by_rank(rank: str) -> list[Column]:
-    """Return the sort columns for ascending ranks: Spark sorts by the parts of a struct faster than by the struct."""
+    """Return the sort columns for ascending ranks. Spark sorts by the parts of a struct faster than by the struct."""
     return [F.col(f"{rank}.{part}") for part in (EVENT_TIME, AVAILABLE_TIME, SEQUENCE, CONTENT)]
 
 
@@ -142,7 +147,7 @@ def effective_from(how: AsOf) -> Column:
 
 
 def effective_until(how: AsOf) -> Column:
-    """Return the first instant at which an impression sees that a row has ended; null if it has not."""
+    """Return the first instant at which an impression sees that a row has ended, or null if it has not."""
     return F.when(F.col(VALID_TO).isNotNull(), F.greatest(_seen_from(how, VALID_TO), F.col(CLOSED)))
 
 
@@ -152,7 +157,7 @@ def _seen_from(how: AsOf, clock: str) -> Column:
 
 
 def view_struct(join: Join, best: str, impression_time: Column, latest: Column | None = None) -> Column:
-    """Return the struct that features are made from, for the best visible row in the column ``best``.
+    """Return the struct from which features are computed, for the best visible row in the column ``best``.
 
     A row past its ttl, an ended row, a tombstone, and a row outside the snapshot ``latest`` do not match.
     """
@@ -188,9 +193,9 @@ def content_of(kind: DataType) -> Column:
 
 
 def with_latest_snapshot(impressions: DataFrame, join: Join, name: str) -> DataFrame:
-    """Add the event time of the latest snapshot that each impression sees, null if there is none.
+    """Add the event time of the latest snapshot visible to each impression, or null if there is none.
 
-    There are only as many snapshots as days: their times travel with each task as one array.
+    There are only as many snapshots as days, so each task receives their times as one array.
     """
     rows = join.features if join.all_rows is None else join.all_rows
     snapshots = rows.select(F.struct(EVENT_TIME, effective_from(join.how).alias(MOMENT)).alias("snapshot"))

@@ -22,7 +22,7 @@ from ctr_samples.sparksql.columns import same_key_type
 def join_snapshots(impressions: DataFrame, join: Join) -> DataFrame:
     """Add a column for the view, which must be a snapshot view, to the impressions.
 
-    Rows of one key and snapshot are reduced to the winner. Impressions without a key are spread over all tasks.
+    Reduces the rows of each key and snapshot to the best row. Spreads impressions without a key over all tasks.
     """
     how = join.how
     assert how.snapshot, f"{how.name} is no snapshot view"

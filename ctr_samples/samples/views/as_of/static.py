@@ -1,4 +1,4 @@
-"""Tables without times."""
+"""Join of tables without times."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctr_samples.sparksql.columns import quoted, same_key_type
 def join_static(impressions: DataFrame, features: DataFrame, name: str, on: str) -> DataFrame:
     """Add the row of a table without times (``key``, ``payload``) to the impressions.
 
-    If a key has several rows, every run takes the same one.
+    If a key has several rows, every run selects the same row.
     """
     payload = features.schema[PAYLOAD].dataType
     assert isinstance(payload, StructType)

@@ -1,4 +1,4 @@
-"""Joins several views of one entity by one union and one window: one shuffle, and no fan-out."""
+"""Join of several views of one entity by one union and one window: one shuffle, and no fan-out."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ ALONE, SLICE, IS_IMPRESSION, LEFT = "alone", "slice", "is_impression", "left"
 def join_by_union(impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | None = None) -> DataFrame:
     """Add a column per view to the impressions. All views are joined on the same key of the impressions.
 
-    A row takes effect when both its clocks have passed; from then on a running maximum keeps the best so far, so that a
-    late correction of an old fact never hides a newer one. Spark keeps the rows of one key at a time, and spills; the
-    rows of a hot key are cut into slices of time, each of which begins with the best earlier row.
+    A row takes effect when both its clocks have passed. A running maximum then keeps the best row so far, so a late
+    correction of an old fact never hides a newer fact. Spark buffers the rows of one key at a time, and spills to
+    disk. The rows of a hot key are cut into time slices, each of which begins with the best earlier row.
     """
     joins, left_key = _of_one_type(impressions, joins)
     how = joins[0].how
@@ -40,7 +40,7 @@ def join_by_union(impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | 
     for i, name in snapshots.items():
         left = with_latest_snapshot(left, joins[i], name)
     both = _stacked(left, joins, left_key, hot)
-    # If a view's rows come in order, the last is the best; among rows of one moment the rank decides.
+    # If a view's rows are in order, the last row is the best; the rank decides among rows of one moment.
     ranks = [part for i, join in enumerate(joins) if join.how.in_order for part in by_rank(f"{RANK}{i}")]
     so_far = (
         Window.partitionBy(KEY, SLICE, ALONE)
@@ -62,7 +62,7 @@ def _best(i: int, join: Join) -> Column:
 
 
 def _stacked(left: DataFrame, joins: Sequence[Join], left_key: Column, hot: HotKeys | None) -> DataFrame:
-    """Stack impressions and the rows of all views in one frame; columns of other kinds are null."""
+    """Stack impressions and the rows of all views in one frame. Columns that do not apply to a row are null."""
     how = joins[0].how
     struct = F.struct(*[F.col(f"`{c}`") for c in left.columns])
     left_type = left.select(struct.alias(LEFT)).schema[LEFT].dataType
@@ -82,7 +82,7 @@ def _stacked(left: DataFrame, joins: Sequence[Join], left_key: Column, hot: HotK
         left.select(
             left_key.alias(KEY),
             slice_of(hot, left_key, F.col(how.time)).alias(SLICE),
-            # An impression without a key matches nothing; its own id keeps such impressions from piling up in one task.
+            # An impression without a key has no match. Its id spreads such impressions over many tasks.
             F.when(left_key.isNull(), F.col(how.id)).alias(ALONE),
             F.col(how.time).alias(MOMENT),
             F.lit(True).alias(IS_IMPRESSION),
@@ -110,7 +110,7 @@ def _stacked(left: DataFrame, joins: Sequence[Join], left_key: Column, hot: HotK
 
 
 def _of_one_type(impressions: DataFrame, joins: Sequence[Join]) -> tuple[list[Join], Column]:
-    """Views with keys of one type, and the impressions' key in that type: text, if they differ."""
+    """Views with keys of one type, and the impressions' key in that type. Uses text if the types differ."""
     on = joins[0].how.on
     assert all(join.how.on == on for join in joins), "views of one union have one key"
     pairs = [same_key_type(impressions, on, join.features, KEY) for join in joins]

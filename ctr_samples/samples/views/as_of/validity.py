@@ -1,8 +1,8 @@
 """Rows that end: a table with ``valid_to``, cut so that only one row per key is visible at a time.
 
-The best visible row may end while a row that it hid goes on. So the best row so far is no longer the answer, and rows
-that overlap are cut at each instant at which the answer changes. Rows without an overlap, which are all rows of a
-well-kept table, pass unchanged.
+The best visible row may end before a row that it hid. So the best row so far may be wrong, and overlapping rows are
+cut at each instant at which the best row changes. Rows without an overlap pass unchanged; in a well-kept table, no
+rows overlap.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _BATCH = 10_000
 
 
 def cut(features: DataFrame, how: AsOf) -> DataFrame:
-    """Return the rows of a table with ends, ready to be joined."""
+    """Return the rows of a table with ends, ready to join."""
     return disjoint(in_sight(features, how))
 
 
@@ -55,7 +55,8 @@ def in_sight(features: DataFrame, how: AsOf) -> DataFrame:
         KEY,
         F.unix_micros(effective_from(how)).alias(_FROM),
         end.alias(_TO),
-        # One column, so that both branches of `disjoint` need the same, and Spark reads and shuffles the rows once.
+        # One column, so that both branches of `disjoint` read the same input, and Spark reads and shuffles the rows
+        # once.
         F.struct(*columns, rank_of(features).alias(RANK)).alias(_ROW),
     ).where(F.col(_FROM) < F.col(_TO))
     by_time = Window.partitionBy(KEY).orderBy(_FROM, *by_rank(f"{_ROW}.{RANK}"))
@@ -99,8 +100,8 @@ def _rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Any, int, int,
 def pieces_of(rows: Iterator[tuple[Any, int, int, int, Any]]) -> Iterator[tuple[Any, int, int]]:
     """Cut rows (key, start, end, number, what), sorted by key and start, into disjoint pieces (what, start, end).
 
-    At each instant the row with the greatest ``number`` of those in ``[start, end)`` wins. Keeps the rows of one key
-    that are visible at the same time.
+    At each instant, the row with the greatest ``number`` is chosen among the rows with ``start <= instant < end``.
+    Memory holds the simultaneously visible rows of one key.
     """
     for _, of_key in groupby(rows, key=itemgetter(0)):
         visible: list[tuple[int, int, Any]] = []  # a heap: the greatest number first
