@@ -129,7 +129,7 @@ def _snapshot_clocks(source: DataFrame, view: SnapshotView, where: str) -> tuple
     """A snapshot is true as of the midnight that ends its day, in the session's zone, and known some time later."""
     column, kind = typed_expression(source, view.snapshot, f"{where}.snapshot")
     if isinstance(kind, StringType):
-        column = F.try_to_date(column)
+        column = column.try_cast("date")
     elif not isinstance(kind, DateType):
         raise InputError(
             f"{where}.snapshot: {view.snapshot} is {kind.simpleString()}, expected the day of a snapshot: a date, or text such "
