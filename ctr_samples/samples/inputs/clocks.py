@@ -181,7 +181,7 @@ def _of_histories(config: JobConfig, span: Span, source: str, frame: DataFrame) 
 def _event_time(frame: DataFrame, view: View, where: str) -> Column:
     if isinstance(view, SnapshotView):
         column, kind = typed_expression(frame, view.snapshot, f"{where}.snapshot")
-        day = F.try_to_date(column) if isinstance(kind, StringType) else column.cast("date")
+        day = column.try_cast("date") if isinstance(kind, StringType) else column.cast("date")
         return F.date_add(day, 1).cast("timestamp")
     return F.lit(_NO_TIMES) if view.clock is None else time_column(frame, view.clock, f"{where}.event_time")
 

@@ -133,7 +133,7 @@ def _snapshot_clocks(source: DataFrame, view: SnapshotView, where: str) -> tuple
     """Clocks of a snapshot: true as of the midnight that ends its day, in the session time zone, and known later."""
     column, kind = typed_expression(source, view.snapshot, f"{where}.snapshot")
     if isinstance(kind, StringType):
-        column = F.try_to_date(column)
+        column = column.try_cast("date")
     elif not isinstance(kind, DateType):
         raise InputError(
             f"{where}.snapshot: {view.snapshot} is {kind.simpleString()}, expected the day of a snapshot: a date, or text such "
