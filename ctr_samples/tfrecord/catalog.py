@@ -28,7 +28,7 @@ _OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=[0-9]{4}-[0-9]{2}-[0-9]{2}/mani
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Files of some paths, and what is known about them without opening any (None: nothing)."""
+    """Files of one or more paths, with the metadata known without opening a file (None if unknown)."""
 
     files: tuple[DataFile, ...]
     partitions: StructType
@@ -38,7 +38,8 @@ class Catalog:
 
 
 def find(options: Options) -> Catalog:
-    """Find the files of the options' paths. Raises InputError if one is missing, or they do not fit together."""
+    """Find the files of the options' paths. Raises InputError if a path does not exist or the paths are incompatible.
+    """
     catalogs = [_find_one(existing_place(path, options.base_path), options) for path in options.paths]
     files = tuple(file for catalog in catalogs for file in catalog.files)
     if all(catalog.schema is None for catalog in catalogs):
@@ -53,7 +54,7 @@ def find(options: Options) -> Catalog:
 
 
 def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[DataFile, ...]:
-    """Unify the case of partition names, which may differ between directories as between Spark's columns."""
+    """Unify the case of partition names, which is insignificant in Spark and may differ between directories."""
     return tuple(replace(file, values=dict(zip(names, file.values.values(), strict=True))) for file in files)
 
 
@@ -91,7 +92,7 @@ def _table(storage: Storage, place: Place, options: Options) -> Catalog:
 
 
 def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
-    """Schemas of all writes. Raises DamagedFile if Spark cannot read one."""
+    """Return the schemas of all writes. Raises DamagedFile if Spark cannot read a schema."""
     try:
         return [StructType.fromJson(dict(document)) for document in manifest.schemas]
     except Exception as error:  # Spark checks its schemas with assertions, and with whatever errors its parsers raise
@@ -101,14 +102,14 @@ def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
 
 
 def _contract(manifest: TableManifest) -> ExampleContract | None:
-    """Merge the features of all writes; in a conflict the later one wins."""
+    """Merge the features of all writes. In a conflict, the later write wins."""
     contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]
     features = {spec.name: spec for contract in contracts for spec in contract.features}
     return ExampleContract(tuple(features.values()), contracts[-1].record) if contracts else None
 
 
 def merged(schemas: list[StructType], place: str) -> StructType:
-    """Merge the columns of all writes. Raises ContractError if two writes gave a column different types."""
+    """Merge the columns of all writes. Raises ContractError if a column has different types in two writes."""
     columns: dict[str, StructField] = {}
     for schema in schemas:
         for field in schema:
@@ -122,7 +123,7 @@ def merged(schemas: list[StructType], place: str) -> StructType:
 
 
 def _nightly(storage: Storage, place: Place, options: Options) -> Catalog | None:
-    """Latest generation of each day; None if no day has one."""
+    """Catalog the latest generation of each day. None if no day is published."""
     days = [day for day in published_days(storage) if place.has(day_directory(day), partly=True)]
     manifests = [manifest for day in days if (manifest := latest_manifest(storage, day))]
     if not manifests:
@@ -158,7 +159,7 @@ def _check_record_type(where: str, there: str, options: Options) -> None:
 
 
 def _foreign(place: Place, options: Options) -> Catalog:
-    """Files of a directory without a manifest. Partition columns are inferred over all paths together."""
+    """Catalog the files of a directory without a manifest. Partition columns are inferred over all paths together."""
     storage = open_storage(place.root)
     sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}  # a file on HDFS lists itself
     for path in sizes:
@@ -180,7 +181,7 @@ def _foreign(place: Place, options: Options) -> Catalog:
 
 
 def _single(storage: Storage, place: Place) -> tuple[Storage, Place, dict[str, int]]:
-    """Treat the path as a single file or an empty directory. Raises InputError if it is neither."""
+    """Treat the path as a single file or an empty directory. Raises InputError for anything else."""
     if not place.fixed:
         parent, slash, path = place.root.rpartition("/")
         place = Place(parent or slash or ".", path, place.pattern)
