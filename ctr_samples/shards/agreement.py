@@ -29,8 +29,7 @@ def disagreement(manifest: Manifest) -> str | None:
 
 
 def disagreement_of_shards(shards: Sequence[Shard], directory: str, compression: str | None = None) -> str | None:
-    """Describe the first shard that is listed twice, or whose path does not match its split and partition; else None.
-    """
+    """Describe the first shard that is listed twice, or whose path contradicts its split and partition; else None."""
     for path, times in Counter(shard.path for shard in shards).items():
         if times > 1:
             return f"it lists {path} {times} times"

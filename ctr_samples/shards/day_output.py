@@ -120,8 +120,7 @@ class DayRun:
                 file.write(text.encode())
 
     def manifest(self, **facts: Any) -> Manifest:
-        """Build this run's manifest: adds names, generation and parent to ``facts``, the remaining fields of Manifest.
-        """
+        """Build the manifest: adds names, generation and parent to ``facts``, the remaining fields of Manifest."""
         current = self.output.current
         return Manifest(
             name=self.output.name,
@@ -133,8 +132,7 @@ class DayRun:
         )
 
     def publish(self, manifest: Manifest) -> None:
-        """Publish the run; see :func:`ctr_samples.shards.publish.publish`. Raises ConfigError if the run took too long.
-        """
+        """Publish the run (:func:`ctr_samples.shards.publish.publish`). Raises ConfigError if it took too long."""
         check_age(self.storage, self.directory, self.began, self.output.retention.longest_run)
         publish(self.storage, manifest)
 

@@ -115,8 +115,7 @@ def find_partials(
 
 
 def publish_partial(storage: Storage, partial: Partial) -> Partial:
-    """Put the marker of a partial whose files are written. Returns the stored partial, which may be from a faster run.
-    """
+    """Put the marker of a partial whose files are written. Returns the stored partial, possibly from a faster run."""
     try:
         storage.put_new(partial.path, sealed(asdict(partial)))
     except NameTaken:
@@ -131,8 +130,7 @@ def publish_partial(storage: Storage, partial: Partial) -> Partial:
 
 
 def read_partial_file(storage: Storage, file: PartialFile) -> bytes:
-    """Read a partial file. Raises DamagedPartial if its contents have changed. Can run on the driver or on an executor.
-    """
+    """Read a partial file. Raises DamagedPartial if its contents have changed. Runs on the driver or an executor."""
     try:
         data = storage.read(file.path)
     except FileNotFoundError:

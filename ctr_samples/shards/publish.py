@@ -85,8 +85,7 @@ def published_days(storage: Storage) -> list[Period]:
 
 
 def days_of(storage: Storage) -> list[Period]:
-    """Return the sorted periods below an output directory, published or not: days, all hours of days, or the whole log.
-    """
+    """Return sorted periods below an output directory, published or not: days, all hours of days, or the whole log."""
     found = [day for day in map(day_of, storage.names("")) if day is not None]
     days = [day for day in found if isinstance(day, date)]
     if not days or not hours_among(days[-1], storage.names(day_directory(days[-1]))):
@@ -95,8 +94,7 @@ def days_of(storage: Storage) -> list[Period]:
 
 
 def periods_of(storage: Storage, period: Period) -> list[Period]:
-    """Return the periods to read for a period: the period itself, or the published hours of a day built hour by hour.
-    """
+    """Return the periods to read for a period: the period itself, or the published hours of a day built by the hour."""
     if not isinstance(period, date) or generations.latest(storage, manifests_directory(period)):
         return [period]
     hours = hours_among(period, storage.names(day_directory(period)))
@@ -114,8 +112,7 @@ def require_manifest(storage: Storage, day: Period) -> Manifest:
 
 
 def require_generation(storage: Storage, day: Period, number: int) -> Manifest:
-    """Return the manifest of a generation. Raises InputError, listing the existing generations, if it does not exist.
-    """
+    """Return a generation's manifest. Raises InputError, listing the existing generations, if it does not exist."""
     numbers = generations.numbers(storage, manifests_directory(day))
     if not numbers:
         require_manifest(storage, day)  # raises, naming the published days

@@ -37,8 +37,7 @@ class Published:
 
 
 def find(storage: Storage, day: Period | None) -> Published:
-    """Find the published samples of a day (default: the latest), or a table. Raises InputError if nothing is published.
-    """
+    """Find the published samples of a day (default: latest), or a table. Raises InputError if nothing is published."""
     if day is not None:
         return _of_day(require_manifest(storage, day))
     table = Table(storage).current()

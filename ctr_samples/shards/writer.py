@@ -1,5 +1,4 @@
-"""Write Arrow batches to shards of a target size, for any number of splits in one pass; verify a shard byte for byte.
-"""
+"""Write Arrow batches to shards of a target size, for any number of splits in one pass; verify shards byte by byte."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ class ShardWriter:
         self._receipt: Receipt | None = None
 
     def write(self, rows: pa.RecordBatch, split: str = "") -> None:
-        """Append rows to the shard of a split, a subdirectory of the writer's directory. "" is that directory itself.
-        """
+        """Append rows to the shard of a split, a subdirectory of the writer's. "" is that directory itself."""
         for piece in _pieces(rows, min(_PIECE_BYTES, self._shard_size // _PIECES_OF_A_SHARD)):
             while len(self._pending) >= _AHEAD:
                 self._pending.popleft().result()

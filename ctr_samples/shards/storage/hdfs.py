@@ -129,8 +129,7 @@ class HadoopStorage:
 
     @contextmanager
     def _staged(self, path: str, *, overwrite: bool) -> Iterator[_HadoopSink]:
-        """Write a file under a hidden name and rename it after the block succeeds. Raises NameTaken if the name exists.
-        """
+        """Write a file under a hidden name and rename it if the block succeeds. Raises NameTaken if the name exists."""
         final, location = self._absolute(path), self.locate(path)
         staged = f"{final.rpartition('/')[0]}/.{final.rpartition('/')[2]}.{uuid.uuid4().hex}"
         sink = self._create(staged, location)

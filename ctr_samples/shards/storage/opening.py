@@ -41,8 +41,7 @@ def open_storage(url: str | Path) -> Storage:
 
 
 def _plain(text: str) -> str:
-    """Return the URL. Reject special characters that a library would cut or decode, silently writing samples elsewhere.
-    """
+    """Return the URL. Reject characters that a library would cut or decode, silently writing samples elsewhere."""
     if special := re.search(r"[?#%]", text):
         raise UsageError(f"{text}: found {special[0]!r} in the URL; expected a plain name for the directory.")
     return text
