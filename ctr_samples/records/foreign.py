@@ -106,8 +106,7 @@ class ForeignRecords:
 
 
 def _first_of(storage: Storage, files: Sequence[ForeignFile], count: int | None) -> Iterator[Located]:
-    """Yield the first ``count`` records across all files, or all records. Raises DamagedFile, naming the damaged file.
-    """
+    """Yield the first ``count`` records across all files, or all. Raises DamagedFile, naming the file."""
     for file in files:
         for chunk in _chunks_of(storage, file):
             yield _on_one_line(storage.locate(file.path)), chunk if count is None else _cut(chunk, count)

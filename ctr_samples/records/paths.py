@@ -107,8 +107,7 @@ def _inside(root: str, text: str) -> str | None:
 
 @cache
 def regex_of(pattern: str) -> re.Pattern[str]:
-    """Compile a Hadoop glob: ``*``, ``?``, ``[ab]``, ``[^a]`` and ``{a,b}``. A directory match includes all its files.
-    """
+    """Compile a Hadoop glob: ``*``, ``?``, ``[ab]``, ``[^a]`` and ``{a,b}``. A matched directory includes its files."""
     out, depth, i = "", 0, 0
     while i < len(pattern):
         char = pattern[i]

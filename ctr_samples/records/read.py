@@ -14,8 +14,7 @@ from ctr_samples.shards import CheckedFile, Shard, Storage
 from ctr_samples.shards.naming import compression_of
 
 _THREADS = 8
-"""Number of shards checked concurrently. Exceeds a laptop's core count, since most time is spent waiting for the store.
-"""
+"""Number of shards checked concurrently. Exceeds a laptop's core count, since checks mostly wait for the store."""
 
 
 def first_examples(
