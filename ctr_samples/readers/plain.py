@@ -89,8 +89,7 @@ def check_size(contract: ExampleContract, batch_size: int) -> None:
 
 
 class Parser:
-    """Parser of serialized records with ``tf.io``, as described by contract.json. Returns the native engine's columns.
-    """
+    """Parser of serialized records with ``tf.io``, as described by contract.json. Same columns as the native engine."""
 
     def __init__(self, contract: ExampleContract) -> None:
         import tensorflow as tf

@@ -50,8 +50,7 @@ class SampleSet:
         return math.ceil(share(self.records, *shard) / batch_size)
 
     def check(self) -> None:
-        """Check the size of every shard in the store. Raises DamagedFile if a shard is missing or has the wrong size.
-        """
+        """Check the stored size of every shard. Raises DamagedFile if a shard is missing or has the wrong size."""
         check_shards(self.storage, self.shards, "restore it, or run the day again")
 
 
@@ -100,8 +99,7 @@ def _days(date: Period | str | None, dates: Sequence[Period | str] | None) -> li
 
 
 def _published(storage: Storage, day: Period) -> list[Period]:
-    """Return the periods that make up a day. ``all`` means all published days, unless the samples are of a whole log.
-    """
+    """Return the periods that make up a day. ``all`` means all published days, unless the output covers a log."""
     published = published_days(storage) if day == WHOLE else []
     return published if published and WHOLE not in published else periods_of(storage, day)
 
