@@ -38,8 +38,7 @@ class Catalog:
 
 
 def find(options: Options) -> Catalog:
-    """Find the files of the options' paths. Raises InputError if a path does not exist or the paths are incompatible.
-    """
+    """Find the files of the options' paths. Raises InputError if a path is missing or the paths are incompatible."""
     catalogs = [_find_one(existing_place(path, options.base_path), options) for path in options.paths]
     files = tuple(file for catalog in catalogs for file in catalog.files)
     if all(catalog.schema is None for catalog in catalogs):

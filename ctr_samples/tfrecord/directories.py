@@ -30,8 +30,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """File with the directory that matched the place (``top``), and the directory below which partition columns start.
-    """
+    """File with the directory that matched the place (``top``), and the base of its partition columns."""
 
     path: str
     top: str

@@ -29,8 +29,7 @@ class TfrecordStreamWriter(DataSourceStreamArrowWriter):
         return ReceiptMessage(write_partition(self._plan, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publish a batch. A restarted query repeats its last batch; if that batch is already published, does nothing.
-        """
+        """Publish a batch. A restarted query repeats its last batch; if already published, does nothing."""
         stream = (stream_id(self._options), batchId)
         Table(self._plan.storage).commit(table_write(self._plan, new_run_id(), shards_of(messages), stream))
 

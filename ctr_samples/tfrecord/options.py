@@ -174,8 +174,7 @@ def _record_type(text: str) -> RecordType:
 
 
 def partition_overwrite_named(text: str) -> PartitionOverwrite:
-    """Parse Spark's mode for overwriting a partitioned table: static or dynamic. Raises UsageError for anything else.
-    """
+    """Parse Spark's mode for overwriting a partitioned table: static or dynamic. Otherwise raises UsageError."""
     modes: dict[str, PartitionOverwrite] = {"static": "static", "dynamic": "dynamic"}
     if text.lower() not in modes:
         raise UsageError(f"The option partitionOverwriteMode is {text!r}; expected static or dynamic.")

@@ -28,8 +28,7 @@ from pyspark.sql.types import (
 from ctr_samples.errors import ContractError, InputError
 
 NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
-"""Directory name that Spark and Hive write for null and for the empty string, which has no directory name of its own.
-"""
+"""Directory name that Spark and Hive write for null and for the empty string, which has no name of its own."""
 
 PARTITION_TYPES = (BooleanType, ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, StringType)
 """Column types allowed as partitions: their text form is the same everywhere and in every time zone."""

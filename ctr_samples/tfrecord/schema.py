@@ -92,8 +92,7 @@ def schema_as_stored(schema: StructType) -> StructType:
 
 
 def schema_of(contract: ExampleContract, binary: Collection[str] = ()) -> StructType:
-    """Return the schema of data with a given or inferred contract. ``binary`` names bytes features that are not text.
-    """
+    """Return the schema for a given or inferred contract. ``binary`` names bytes features that are not text."""
     return StructType([StructField(spec.name, type_of(spec, binary=spec.name in binary)) for spec in contract.features])
 
 

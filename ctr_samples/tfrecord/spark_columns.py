@@ -22,8 +22,7 @@ Features = Mapping[str, pa.Array]
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """Features to decode, and a builder for each column. Created on the driver to check the schema, and in each task.
-    """
+    """Features to decode, and a builder for each column. Created on the driver, to check the schema, and per task."""
 
     contract: ExampleContract
     schema: pa.Schema
@@ -71,8 +70,7 @@ def _plan_byte_array(schema: StructType, target: pa.Schema) -> ReadPlan:
 
 
 def _specs(field: StructField, record: RecordType, known: ExampleContract | None) -> list[FeatureSpec]:
-    """Return the features of a column. Units, defaults, tensors and shapes come from the contract of the data, if any.
-    """
+    """Return the features of a column. Units, defaults, tensors and shapes come from the data's contract, if any."""
     if known is not None and field.name in known.names():
         there = known[field.name]
         _check_known(field, there)

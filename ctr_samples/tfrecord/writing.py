@@ -39,8 +39,7 @@ class TfrecordWriter(DataSourceArrowWriter):
         return ReceiptMessage(write_partition(self._plan, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish the table. Runs once, after every partition has returned its receipt. Readers see all shards or none.
-        """
+        """Publish the table. Runs once, when every partition has returned a receipt. Readers see all shards or none."""
         Table(self._plan.storage).commit(table_write(self._plan, self._run_id, shards_of(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
