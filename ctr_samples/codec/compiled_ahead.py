@@ -34,8 +34,7 @@ def default_cpu() -> str:
 
 
 def compile_ahead(cpu: str, path: Path) -> None:
-    """Write the kernels for ``cpu`` to a file. Compiles in a separate process, since Numba reads its target at startup.
-    """
+    """Write the kernels for ``cpu`` to a file. Runs in a separate process: Numba reads its target at startup."""
     name, features = _target(cpu)
     flags = ",".join(f"+{feature}" for feature in features)
     told = os.environ | {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": flags}

@@ -90,8 +90,7 @@ class ExampleDecoder:
         return self.decode_frames(data, frame_offsets(data))
 
     def decode_frames(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        """Like :meth:`decode`, for records checked by :func:`frame_offsets`. ``offsets`` may be a slice of its result.
-        """
+        """Like :meth:`decode`, for records checked by :func:`frame_offsets`. ``offsets`` may be a slice."""
         messages = Messages([EncodedBatch(data, offsets)])
         if self.contract.record == "byte_array":
             limits, content = byte_arrays(messages)

@@ -38,8 +38,7 @@ def frame_offsets(buffer: Buffer) -> npt.NDArray[np.int64]:
 
 
 def scan(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], int, int]:
-    """Return the offsets of the valid frames at the start of ``data``, their end, and the fault found there (or SOUND).
-    """
+    """Return the offsets of the valid frames at the start of ``data``, their end, and the fault there (or SOUND)."""
     walk = Walk(data)
     walk.to(data.size)
     return walk.offsets, walk.position, walk.wrong

@@ -158,8 +158,7 @@ def _bytes(buffer: pa.Buffer | None) -> npt.NDArray[np.uint8]:
 
 
 def with_nulls_replaced(array: pa.Array, default: object) -> pa.Array:
-    """Replace nulls with ``default`` or, for lists, with copies of it: full size for fixed-size lists, else one value.
-    """
+    """Replace nulls with ``default`` or, for lists, with copies of it: the full size if fixed, else one value."""
 
     def shaped(kind: pa.DataType) -> object:
         if pt.is_fixed_size_list(kind):

@@ -21,8 +21,7 @@ BYTES, FLOAT, INT64 = 1, 2, 3
 """Field number of each list in tf.train.Feature."""
 
 GROUP_SIZE = 24
-"""Size of a message map's entry, three int64: its tag, its first column, and its column end. A zero tag ends the list.
-"""
+"""Size of one map of a message, three int64: tag, first column and column end. A zero tag ends the list."""
 
 KEY_PADDING = bytes(8)
 SLACK = 16

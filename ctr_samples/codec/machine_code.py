@@ -170,8 +170,7 @@ def cache_directories() -> list[Path]:
 
 
 def read_code(directory: PrivateDirectory, name: str) -> bytes | None:
-    """Read machine code if :func:`write_code` wrote it completely and no other user could have changed it; else None.
-    """
+    """Read machine code if :func:`write_code` wrote it completely and no other user changed it; else None."""
     content = directory.read(name) or b""
     code = content[DIGEST_SIZE:]
     return code if content and hashlib.sha256(code).digest() == content[:DIGEST_SIZE] else None

@@ -159,8 +159,7 @@ class _Ticks(int):
 
 
 def _python(scalar: Any) -> Any:
-    """Like ``as_py``, but returns timestamps as counts: Python's datetime lacks nanoseconds and ends in the year 9999.
-    """
+    """Like ``as_py``, but returns timestamps as counts: Python's datetime lacks nanoseconds and ends in 9999."""
     kind = scalar.type
     if pa.types.is_dictionary(kind):
         return _python(pa.scalar(scalar.as_py(), kind.value_type))

@@ -212,8 +212,7 @@ class WireArray:
         return self._steps
 
     def to_arrow(self) -> pa.Array:
-        """Convert to an Arrow array, null if the feature was absent. Raises ContractError if it needs 64-bit offsets.
-        """
+        """Convert to Arrow, null if the feature is absent. Raises ContractError if it needs 64-bit offsets."""
         mask = None if self.valid.all() else pa.py_buffer(np.packbits(self.valid, bitorder="little"))
         if self.spec.sequence:
             return self._list(self.steps, self._shaped(None), mask)

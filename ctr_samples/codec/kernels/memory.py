@@ -179,8 +179,7 @@ def copy(target: Any, source: Any, size: Any) -> Any:
 
 @njit(forceinline=True)
 def copy_padded(target: Any, source: Any, size: Any) -> Any:
-    """Copy ``size`` bytes in words. Reads and writes up to seven extra bytes, which must be accessible on both sides.
-    """
+    """Copy ``size`` bytes in words. Reads and writes up to seven extra bytes, which must exist on both sides."""
     for done in range(0, size, 8):
         store_u64(target + done, load_u64(source + done))
 

@@ -28,8 +28,7 @@ def after(first: Any) -> Any:
 
 @njit
 def is_utf8(position: Any, end: Any) -> Any:
-    """Return 1 if the bytes are well-formed UTF-8, else 0. Rejects overlong forms, surrogates and values over U+10FFFF.
-    """
+    """Return 1 if the bytes are well-formed UTF-8, else 0. No overlong forms, surrogates or values over U+10FFFF."""
     while position < end:
         if position + 8 <= end and load_i64(position) & NOT_ASCII == 0:
             position += 8
