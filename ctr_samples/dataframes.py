@@ -1,9 +1,9 @@
-"""Joins of the nightly job for any DataFrames: features as of each impression, labels, windowed counts and histories.
+"""The nightly job's joins for any DataFrames: features as of each impression, labels, windowed counts and histories.
 
-They run the same code as the job, in the caller's session: text is parsed as a time in the session's time zone. ``on``
-names the key columns, which both frames have; times, conditions and numbers are SQL expressions, as in the
-configuration. A key is text or an integer. Each function returns the impressions, one row each, with one more column.
-All are lazy.
+These functions run the same code as the job, in the caller's session: text is parsed as a timestamp in the session's
+time zone. ``on`` names the key columns, which both frames have. Times, conditions and numbers are SQL expressions, as
+in the configuration. A key is text or an integer. Each function returns the impressions, one row each, with an
+additional column. All are lazy.
 """
 
 from __future__ import annotations
@@ -239,7 +239,7 @@ def _viewed(
 
 
 def _packed(impressions: DataFrame, keys: Sequence[str], time: str, name: str) -> DataFrame:
-    """Pack the original impression into a struct, next to the columns that the job's joins expect."""
+    """Pack the original impression into a struct, next to the columns that the job's joins need."""
     if name.lower() in {column.lower() for column in impressions.columns}:
         raise InputError(f"name: the impressions have a column {name!r} already; choose another name.")
     # Equal rows may share an id: if the id breaks a tie, either may come first.
@@ -257,7 +257,7 @@ def _keyed(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
-    """Join one or more columns into one key; null if any of them is null."""
+    """Combine one or more columns into a single key, null if any of them is null."""
     return joint_key([key_column(frame, quoted(key), "on") for key in keys])
 
 
