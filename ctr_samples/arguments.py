@@ -1,5 +1,6 @@
-"""Checks for arguments of public functions: paths, whole numbers, lists of names. UsageError gives value and
-expectation.
+"""Checks for arguments of public functions: paths, whole numbers and lists of names.
+
+A failed check raises UsageError with the actual value and the expected kind of value.
 """
 
 from __future__ import annotations

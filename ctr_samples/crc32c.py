@@ -1,6 +1,6 @@
 """CRC32C (Castagnoli), the checksum of TFRecord frames and of shard receipts.
 
-Uses the processor's own instruction if it has one (SSE 4.2 on x86-64, the CRC extension on arm64), and a lookup table
+Uses the processor's CRC instruction if available (SSE 4.2 on x86-64, the CRC extension on arm64), and a lookup table
 otherwise. The choice is made at run time, for the processor that runs the process. LLVM generates the few instructions
 on first use, in milliseconds; Numba is imported only if the table is needed.
 """

@@ -22,8 +22,8 @@ DTYPES: dict[int, DType] = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
 class SeenFeature:
     """Kinds found under a key (one bit each), and the minimum and maximum number of values per feature.
 
-    ``binary`` is set if any value is not UTF-8. ``both`` is set if the key is in the context of some records and in the
-    feature lists of others.
+    ``binary`` is set if any value is not UTF-8. ``both`` is set if the key occurs both in contexts and in feature
+    lists.
     """
 
     sequence: bool

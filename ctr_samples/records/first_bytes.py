@@ -20,7 +20,7 @@ def found_reader(
 ) -> RecordReader:
     """Return a reader for a file not listed in any manifest. ``option`` is the user's compression setting, if any.
 
-    Raises DamagedFile if the first bytes contradict the option or are not those of a TFRecord file. If the first bytes
+    Raises DamagedFile if the first bytes contradict the option or do not start a TFRecord file. If the first bytes
     are inconclusive, the suffix of ``path`` decides.
     """
     start = file.read(HEADER)

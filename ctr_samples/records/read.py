@@ -54,7 +54,7 @@ def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
 def damage_of(
     storage: Storage, shards: Sequence[Shard], on_bytes: Callable[[int], None] = lambda _: None
 ) -> Iterator[str]:
-    """Yield a sentence for each shard whose size, checksum or records differ from what its task wrote.
+    """Yield a sentence for each shard whose size, checksum or records differ from the manifest entry.
 
     Checks every shard, even after finding damage. Reads each byte once, on several threads, which call ``on_bytes``.
     """

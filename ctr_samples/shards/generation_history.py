@@ -133,7 +133,7 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
 
 
 def _check_forgotten(storage: Storage, earlier: Manifest) -> None:
-    """Raise UsageError if the generation predates the forgetting of users of the day, whatever came later."""
+    """Raise UsageError if the generation predates the forgetting of users of the day, regardless of later runs."""
     last = last_forgotten(storage, earlier.day)
     if earlier.generation < last:
         raise UsageError(

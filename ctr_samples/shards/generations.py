@@ -84,7 +84,7 @@ def _unknown(location: str, run_id: str, reason: str) -> PublishUnknown:
 
 
 def mark_forgotten(storage: Storage, day: Period, generation: int) -> None:
-    """Record that generations before this one may contain samples of forgotten users."""
+    """Record that generations before ``generation`` may contain samples of forgotten users."""
     with suppress(NameTaken):
         storage.put_new(forgotten_path(day, generation), b"")
 

@@ -153,7 +153,7 @@ class Manifest:
     ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count. ``fingerprint`` is equal for two
     runs that must produce the same samples (config, code, inputs, contract), or empty if changes of an input cannot be
     detected. ``features_from`` is None if no earlier generation was eligible. If ``rollback`` is set, the samples are
-    those of an earlier generation: ``run_id`` and ``created_at`` describe the rollback, all other fields come from that
+    from an earlier generation: ``run_id`` and ``created_at`` describe the rollback, all other fields come from that
     generation. ``known_by`` is the time as of which the run read its inputs, or None if it used all data available when
     it ran. ``checksum`` is the value read, or empty if an older release wrote none; :meth:`to_json` recomputes it.
     """

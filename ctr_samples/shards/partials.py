@@ -141,7 +141,7 @@ def read_partial_file(storage: Storage, file: PartialFile) -> bytes:
 
 
 def drop_damaged(storage: Storage) -> list[str]:
-    """Read all partials in a store and remove the damaged ones, so that they are rebuilt. Returns their locations."""
+    """Read all partials in a store and remove damaged partials, so that they are rebuilt. Returns their locations."""
     dropped = []
     for path in [file.path for file in storage.files("") if _MARKER.fullmatch(file.path)]:
         try:

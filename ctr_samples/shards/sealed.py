@@ -1,7 +1,7 @@
 """JSON documents that contain their own checksum, so that manual edits and transfer errors are detected.
 
 ``checksum`` is the SHA-256, in hex, of all other fields as JSON with sorted keys, without spaces, in UTF-8. It is not a
-signature: anyone with write access to the store can compute one.
+signature: anyone with write access to the store can compute it.
 """
 
 from __future__ import annotations

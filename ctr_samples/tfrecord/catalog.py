@@ -1,7 +1,7 @@
-"""Find the files of a path: those listed in a manifest, or all files of a foreign directory.
+"""Find the files of a path: files listed in a manifest, or all files of a foreign directory.
 
-Runs while a query is planned, never in a task. A path may be a table written by this format, a partition of one, the
-output of the nightly job or one of its days, any directory of TFRecord files, a file, or a glob.
+Runs while a query is planned, never in a task. A path may be a table written by this format, a partition of such a
+table, the output of the nightly job or of a single day, any directory of TFRecord files, a file, or a glob.
 """
 
 from __future__ import annotations

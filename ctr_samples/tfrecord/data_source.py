@@ -33,7 +33,7 @@ class TfrecordSource(DataSource):
         return "tfrecord"
 
     def schema(self) -> StructType:
-        """Return the schema, unless the user sets one. Runs once, when ``load`` is called."""
+        """Return the schema, unless the user sets a schema. Runs once, when ``load`` is called."""
         options = parse_options(self.options)
         return schema_for(find(options), options)
 

@@ -57,7 +57,7 @@ def reserve_values(column: Any, count: Any, status: Any) -> Any:
 
 @njit
 def count_varints(position: Any, end: Any) -> Any:
-    """Count the varints up to ``end``, including a truncated one."""
+    """Count the varints up to ``end``, including a truncated varint."""
     count = 1
     for i in range(position, end - 1):
         count += load_u8(i) < MORE

@@ -214,8 +214,8 @@ def _link(staged: Path, final: Path) -> None:
 def _created(staged: Path) -> int:
     """Create a file for writing, and its parent directories.
 
-    While a new directory is empty, another task may replace it with an identical one (:func:`_make_directories`). A
-    task still using the old directory then gets FileNotFoundError, and retries.
+    While a new directory is empty, another task may replace it with an identical directory (:func:`_make_directories`).
+    A task still using the old directory then gets FileNotFoundError, and retries.
     """
     tries = _TRIES
     while True:
