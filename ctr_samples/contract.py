@@ -41,11 +41,11 @@ class _State(TypedDict):
 class ModelSteps:
     """Steps left to the model, which applies them in this order to the value in the record.
 
-    ``clip`` is a minimum and a maximum, ``log1p`` the natural logarithm of 1 + x. The next step is ``(x - shift) /
-    scale``, each a single number or a number per vector element. ``boundaries`` map the value to an id: 0 for NaN, else
-    1 plus the number of boundaries that are not above x, both as float32. ``vocabulary`` names the token file next to
-    the contract, ``vocabularies/<name>.txt``, with one token per line. Its ids: 0 is padding, 1 an empty text, 2 an
-    unknown token, 3 the first line, and so on.
+    ``clip`` is a minimum and a maximum, ``log1p`` the natural logarithm of 1 + x. The next step is
+    ``(x - shift) / scale``, where ``shift`` and ``scale`` have one number, or one per vector element. ``boundaries``
+    map the value to an id: 0 for NaN, else 1 plus the number of boundaries that are not above x, both as float32.
+    ``vocabulary`` names the token file next to the contract, ``vocabularies/<name>.txt``, with one token per line. Its
+    ids: 0 is padding, 1 an empty text, 2 an unknown token, 3 the first line, and so on.
     """
 
     clip: tuple[float, float] | None = None
