@@ -24,7 +24,7 @@ CONTRACT_VERSION = 1
 _ADDED_KEYS = ("fingerprint", "parse")
 """Keys that a manifest and ``contract.json`` add to a contract."""
 _MOST_BYTES = 2**31 - 1
-"""Maximum size of a record, since it is a protocol buffer."""
+"""Maximum size of a record in bytes, the limit of protocol buffers."""
 _LEAST_BYTES = {"int64": 1, "float32": 4, "float64": 8, "bytes": 1}
 """Minimum number of bytes per value in a record."""
 

@@ -47,7 +47,7 @@ class ConfigError(CtrSamplesError):
 
 
 class ExpressionError(ConfigError):
-    """An SQL expression in the configuration does not parse or uses something forbidden."""
+    """An SQL expression in the configuration does not parse or uses a forbidden construct."""
 
 
 class InputError(CtrSamplesError):

@@ -29,7 +29,7 @@ _NARROW = 16
 
 
 def visible(text: str) -> str:
-    """Escape each character that a terminal would obey or hide, as in ``\\x1b`` or ``\\u202e``.
+    """Escape each character that a terminal would interpret or hide, as in ``\\x1b`` or ``\\u202e``.
 
     These are control characters, marks that change the direction of text, and characters without a glyph. Line feeds
     are escaped too: a value must not look like separate lines.

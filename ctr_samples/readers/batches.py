@@ -41,7 +41,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Options for reading a sample set; the checked arguments of the public functions."""
+    """Validated arguments of the public functions: options for reading a sample set."""
 
     batch_size: int
     shuffle: bool | int = False

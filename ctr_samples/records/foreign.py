@@ -189,7 +189,7 @@ def _is_data(name: str, place: Place) -> bool:
 
 
 def _single(place: Place) -> tuple[Storage, dict[str, int]]:
-    """Treat the path as a single file."""
+    """Find the path as a single file. Returns no files if it does not exist."""
     parent, slash, name = place.root.rpartition("/")
     storage = open_storage(parent or slash or ".")
     if place.pattern is not None or name not in storage.names(""):

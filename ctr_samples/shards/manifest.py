@@ -20,7 +20,7 @@ MANIFEST_FORMAT = 1
 REMEDY = "restore it, or move it away and run the day again"
 """Remedy for a manifest that readers reject."""
 FORGOTTEN = "forgotten"
-"""Drop reason of samples whose users asked to be forgotten."""
+"""Drop reason for samples whose users asked to be forgotten."""
 _FORM = Form(MANIFEST_FORMAT, "a manifest", REMEDY)
 
 _SAMPLE_SET = Such(re.compile(r"[a-z][a-z0-9_-]{0,63}").fullmatch, "a name of small letters, digits, - and _")

@@ -117,7 +117,7 @@ def file_of_run(day: Period, run_id: str, name: str) -> str:
 
 
 def last_refused_day(storage: Storage) -> list[Period]:
-    """Newest day with a refused run, if any."""
+    """Return a list with the newest day that has a refused run, or an empty list."""
     return next(([day] for day in reversed(days_of(storage)) if report_of_refused(storage, day, "")), [])
 
 

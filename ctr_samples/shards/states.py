@@ -79,7 +79,7 @@ def state_before(storage: Storage, run_date: date) -> FittedState | None:
 
 
 def require_state(storage: Storage, run_date: date) -> FittedState:
-    """Like :func:`state_before`, but raises InputError if there is none."""
+    """Like :func:`state_before`, but raises InputError if no version qualifies."""
     state = state_before(storage, run_date)
     if state is None:
         latest = latest_state(storage)

@@ -69,7 +69,7 @@ def lists_of_lists(name: str, values: pa.Array, lengths: pa.Array, target: pa.Da
 
 
 def vectors_of(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Build dense ML vectors."""
+    """Build dense Spark ML vectors from lists of values."""
     count = len(values)
     lists = take_apart(values)
     doubles = pc.cast(lists.values, pa.float64())

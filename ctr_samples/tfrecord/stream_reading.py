@@ -54,7 +54,7 @@ class TfrecordStreamReader(DataSourceStreamReader):
         return {"files": given + new[: getattr(limit, "max_files", None)]}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """End a query with this trigger after the files that exist now."""
+        """Limit a query with the trigger AvailableNow to the files that exist now."""
         self._last = frozenset(self._there())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:

@@ -53,7 +53,7 @@ def write_partition(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Recei
     """Write the rows of one task as shards, one directory at a time.
 
     Any error fails the attempt and leaves its open file invisible. The iterator also ends, without an error, if the JVM
-    side of the task fails: only a receipt that reaches the driver proves anything.
+    side of the task fails: only a receipt that reaches the driver proves success.
     """
     context = TaskContext.get()
     assert context is not None

@@ -158,7 +158,7 @@ class HadoopStorage:
             return _HadoopSink(self._connect().create(staged, options), location)
 
     def _connect(self) -> Any:
-        """Connect in the process that uses the connection, since it survives neither a fork nor a pickle."""
+        """Connect in the process that uses the connection, since it survives neither forking nor pickling."""
         check_process("hdfs-native", self.url)
         if self._client is None:
             try:

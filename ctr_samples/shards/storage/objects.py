@@ -137,7 +137,7 @@ class ObjectStorage:
         return f"{self.url}/{checked(plain(path))}"
 
     def _connect(self) -> Any:
-        """Connect in the process that uses the connection, since it survives neither a fork nor a pickle."""
+        """Connect in the process that uses the connection, since it survives neither forking nor pickling."""
         check_process("obstore", self.url)
         if self._store is None:
             self._store = connected(self.url)
