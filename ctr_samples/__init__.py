@@ -1,4 +1,4 @@
-"""Training-ready TFRecord shards from impression and click logs, by a nightly PySpark job."""
+"""Training-ready TFRecord shards from impression and click logs, built by a nightly PySpark job."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import modules that need Spark on first use: many callers of this package do not have or want Spark."""
+    """Import modules that need Spark on first use, since many callers of this package do not have or want Spark."""
     for place, names in _PLACES.items():
         if name in names:
             return getattr(import_module(place), name)

@@ -1,4 +1,4 @@
-"""``python -m ctr_samples``."""
+"""Entry point of ``python -m ctr_samples``."""
 
 from ctr_samples.cli import main
 

@@ -1,4 +1,4 @@
-"""Addresses of files and directories: reject embedded credentials and detect overlaps."""
+"""Checks on addresses of files and directories: reject embedded credentials and detect overlaps."""
 
 from __future__ import annotations
 
@@ -29,16 +29,15 @@ def holds_credentials(address: str) -> bool:
 
 
 def check_address(address: str) -> None:
-    """Raise UsageError if an address contains credentials; the message does not repeat it."""
+    """Raise UsageError if an address contains credentials. The message does not repeat the address."""
     if holds_credentials(address):
         raise UsageError(f"{CREDENTIALS_ELSEWHERE[0].upper()}{CREDENTIALS_ELSEWHERE[1:]}.")
 
 
 def overlap(read: str, written: str) -> str | None:
-    """Describe how an output would mix with or replace an input, or return None if the two are separate.
+    """Describe how an output directory overlaps an input, or return None if they are separate.
 
-    ``read`` may contain date templates and globs. Links, ``..`` and different spellings of a local path make no
-    difference.
+    ``read`` may contain date templates and globs. Links, ``..`` and alternative spellings of a local path are resolved.
     """
     (store, pattern), (other, place) = _parts(DayPath(read).spread), _parts(written)
     if store != other or not all(_matches(one, name) for one, name in zip(pattern, place, strict=False)):
@@ -65,7 +64,7 @@ def _parts(address: str) -> tuple[str, list[str]]:
 
 
 def _on_disk(path: str) -> list[str]:
-    """Components of a local path, with links resolved up to the first template or glob."""
+    """Return the components of a local path, with links resolved up to the first template or glob."""
     names = os.path.normpath(os.path.join(os.getcwd(), path)).split("/")
     fixed = next((i for i, name in enumerate(names) if _TOKEN.search(name)), len(names))
     real = os.path.realpath("/".join(names[:fixed]) or "/")

@@ -1,4 +1,7 @@
-"""What public functions take: paths, whole numbers and lists of names, checked. UsageError says what was given and expected."""
+"""Checks for arguments of public functions: paths, whole numbers and lists of names.
+
+A failed check raises UsageError with the actual value and the expected kind of value.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from ctr_samples.errors import UsageError
 
 
 def path_text(name: str, value: Any) -> str:
-    """The text of a path or URL, which may be text or a ``pathlib.Path``."""
+    """Return the text of a path or URL, given as text or as ``pathlib.Path``. Raise UsageError for anything else."""
     text = os.fspath(value) if isinstance(value, str | os.PathLike) else None
     if not isinstance(text, str):
         raise UsageError(f"`{name}` is {value!r}; expected a path or URL, as text or as pathlib.Path.")
@@ -19,7 +22,7 @@ def path_text(name: str, value: Any) -> str:
 
 
 def check_whole(name: str, value: Any, least: int, *, optional: bool = False) -> None:
-    """Check that a number is whole and not below ``least``, or None where it is ``optional``."""
+    """Raise UsageError unless the value is a whole number of at least ``least``, or None if it is ``optional``."""
     if value is None and optional:
         return
     if not isinstance(value, Integral) or isinstance(value, bool) or int(value) < least:
@@ -29,19 +32,19 @@ def check_whole(name: str, value: Any, least: int, *, optional: bool = False) ->
 
 
 def check_text(name: str, value: Any, what: str, *, optional: bool = False) -> None:
-    """Check that an argument is text, or None where it is ``optional``."""
+    """Raise UsageError unless the value is text, or None if it is ``optional``."""
     if not isinstance(value, str) and not (optional and value is None):
         raise UsageError(f"`{name}` is {value!r}; expected {what}{', or None' if optional else ''}.")
 
 
 def names_in(name: str, value: Any) -> Collection[str]:
-    """A collection of names of features, and no text, whose letters would pass for names."""
+    """Return a collection of feature names. Raise UsageError for anything else, including a single string."""
     if isinstance(value, str) or not isinstance(value, Collection) or not all(isinstance(one, str) for one in value):
         raise UsageError(f"`{name}` is {value!r}; expected a list of feature names.")
     return value
 
 
 def check_kind(name: str, value: Any, kind: type, how: str) -> None:
-    """Check that an argument is an object of a class; ``how`` says where one comes from."""
+    """Raise UsageError unless the value is an instance of ``kind``. ``how`` tells the user how to get an instance."""
     if not isinstance(value, kind):
         raise UsageError(f"`{name}` is {value!r}; expected the {kind.__name__} {how}.")

@@ -1,4 +1,4 @@
-"""Format of a sample on the wire: the one description shared by the encoder, manifest, readers and serving."""
+"""Wire format of a sample: the single description shared by the encoder, manifest, readers and serving."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ CONTRACT_VERSION = 1
 _ADDED_KEYS = ("fingerprint", "parse")
 """Keys that a manifest and ``contract.json`` add to a contract."""
 _MOST_BYTES = 2**31 - 1
-"""Maximum size of a record, since it is a protocol buffer."""
+"""Maximum size of a record in bytes, the limit of protocol buffers."""
 _LEAST_BYTES = {"int64": 1, "float32": 4, "float64": 8, "bytes": 1}
-"""Minimum bytes that one value takes in a record."""
+"""Minimum number of bytes per value in a record."""
 
 
 class _State(TypedDict):
@@ -41,11 +41,11 @@ class _State(TypedDict):
 class ModelSteps:
     """Steps left to the model, which applies them in this order to the value in the record.
 
-    ``clip`` is a minimum and a maximum; ``log1p`` the natural logarithm of 1 + x; then ``(x - shift) / scale``, each
-    one number or one per vector element. ``boundaries`` make an id: 0 for NaN, else 1 plus the number of boundaries
-    that are not above x, both as float32. ``vocabulary`` names the token file next to the contract,
-    ``vocabularies/<name>.txt``, one token per line: 0 is padding, 1 an empty text, 2 an unknown token, 3 the first
-    line, and so on.
+    ``clip`` is a minimum and a maximum, ``log1p`` the natural logarithm of 1 + x. The next step is
+    ``(x - shift) / scale``, where ``shift`` and ``scale`` have one number, or one per vector element. ``boundaries``
+    map the value to an id: 0 for NaN, else 1 plus the number of boundaries that are not above x, both as float32.
+    ``vocabulary`` names the token file next to the contract, ``vocabularies/<name>.txt``, with one token per line. Its
+    ids: 0 is padding, 1 an empty text, 2 an unknown token, 3 the first line, and so on.
     """
 
     clip: tuple[float, float] | None = None
@@ -60,7 +60,7 @@ class ModelSteps:
 class Part:
     """Position of a feature in a record that joins all features: ``size`` numbers or ids starting at ``start``.
 
-    ``missing`` is the same as in its :class:`FeatureSpec`.
+    ``missing`` has the same meaning as in :class:`FeatureSpec`.
     """
 
     name: str
@@ -74,15 +74,15 @@ class FeatureSpec:
     """One tf.Feature of a record.
 
     ``shape`` is ``()`` for a scalar, ``(n, ...)`` for a fixed number of values in row-major order and ``None`` for a
-    list of any length. ``nulls`` sets how null rows are handled: omit the key, write ``default``, or reject the batch.
-    ``fill`` replaces nulls *inside* a list; without it they are rejected. ``nonfinite`` allows NaN and infinity.
-    ``unit`` is the unit of an int64 converted from a date or timestamp, counted since 1970 (UTC). Any ``encoding`` but
-    ``list`` packs the values, of type ``dtype``, into one bytes value: a TensorProto or raw little-endian. ``sequence``
-    makes the feature a FeatureList of a SequenceExample; ``shape`` is then the shape of one step. ``buckets`` is the
-    number of ids of an id feature, 0 to ``buckets - 1``, which is the size of its embedding table. ``missing`` is the
-    id of a missing hashed scalar; if it is None, as in contracts of earlier releases, missing values were hashed like
-    any other. ``model`` holds the steps left to the model. float64 requires an ``encoding`` other than ``list``:
-    tf.train.Feature has no list of doubles.
+    variable-length list. ``nulls`` sets how null rows are handled: omit the key, write ``default``, or reject the
+    batch. ``fill`` replaces nulls *inside* a list; without ``fill`` they are rejected. ``nonfinite`` allows NaN and
+    infinity. ``unit`` is the unit of an int64 converted from a date or timestamp, counted since 1970 (UTC). Any
+    ``encoding`` but ``list`` packs the values, of type ``dtype``, into one bytes value: a TensorProto or raw
+    little-endian. ``sequence`` makes the feature a FeatureList of a SequenceExample; ``shape`` is then the shape of one
+    step. ``buckets`` is the number of ids of an id feature, 0 to ``buckets - 1``, which is the size of its embedding
+    table. ``missing`` is the id of a missing hashed scalar, or None in contracts of earlier releases, which hashed
+    missing values like any other value. ``model`` holds the steps left to the model. float64 requires an ``encoding``
+    other than ``list``: tf.train.Feature has no list of doubles.
     """
 
     name: str
@@ -132,10 +132,10 @@ class FeatureSpec:
 
 @dataclass(frozen=True, slots=True)
 class ExampleContract:
-    """Features of a record in declared order (the wire sorts them by name).
+    """Features of a record in declared order (the wire format sorts them by name).
 
-    ``layout`` says how the features of a sample set are arranged in records, and ``parts`` gives the position of each
-    in a layout that joins them. ``state`` identifies the version of the fitted state behind the ids.
+    ``layout`` sets the arrangement of a sample set's features in records. If it joins features, ``parts`` has the
+    position of each feature. ``state`` identifies the version of the fitted state behind the ids.
     """
 
     features: tuple[FeatureSpec, ...]
@@ -159,7 +159,7 @@ class ExampleContract:
         raise KeyError(name)
 
     def names(self, *roles: Role) -> list[str]:
-        """Feature names in declared order, optionally only those with one of ``roles``."""
+        """Return feature names in declared order, optionally only of features with the given ``roles``."""
         return [f.name for f in self.features if not roles or f.role in roles]
 
     def to_dict(self) -> dict[str, Any]:
@@ -175,7 +175,7 @@ class ExampleContract:
 
     @classmethod
     def from_dict(cls, value: dict[str, Any]) -> Self:
-        """Read :meth:`to_dict`, with or without the keys that ``contract.json`` adds.
+        """Parse the output of :meth:`to_dict`, with or without the keys that ``contract.json`` adds.
 
         Raises ContractError for an unknown version or a malformed contract.
         """
@@ -200,8 +200,8 @@ class ExampleContract:
     def fingerprint(self) -> str:
         """Sixteen hex digits that change whenever the meaning of a record changes.
 
-        Of the fitted state only the lineage counts: within a lineage ids and moments never change, so days written with
-        different versions can be read together.
+        The fitted state counts only by its lineage: within a lineage, ids and moments never change, so days written
+        with different versions can be read together.
         """
         document = self.to_dict()
         document["state"] = None if self.state is None else self.state["lineage"]
@@ -210,5 +210,5 @@ class ExampleContract:
 
 
 def _as_dict(entry: FeatureSpec | Part) -> dict[str, Any]:
-    """Convert to a dict, omitting ``missing`` if it is None, so that fingerprints of older contracts stay the same."""
+    """Convert to a dict without ``missing`` if it is None, so that fingerprints of older contracts stay the same."""
     return {key: value for key, value in asdict(entry).items() if key != "missing" or value is not None}

@@ -1,8 +1,8 @@
 """CRC32C (Castagnoli), the checksum of TFRecord frames and of shard receipts.
 
-Uses the processor's own instruction if it has one (SSE 4.2 on x86-64, the CRC extension on arm64), and a lookup table
-otherwise. The choice depends on the processor that runs the process, not on install time. LLVM generates the few
-instructions on first use, in milliseconds; Numba is imported only if the table is needed.
+Uses the processor's CRC instruction if available (SSE 4.2 on x86-64, the CRC extension on arm64), and a lookup table
+otherwise. The choice is made at run time, for the processor that runs the process. LLVM generates the few instructions
+on first use, in milliseconds; Numba is imported only if the table is needed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 
 
 def instruction_of(machine: str, features: dict[str, bool], system: str = sys.platform) -> Instruction:
-    """Choose the implementation for a processor: ``machine`` from ``platform.machine()``, ``features`` from LLVM."""
+    """Choose the implementation for a processor. ``machine`` is from ``platform.machine()``, ``features`` from LLVM."""
     if machine.lower() in ("x86_64", "amd64") and features.get("sse4.2"):
         return "sse4.2"
     # LLVM does not list features on macOS; every arm64 Mac has the CRC extension.
@@ -42,10 +42,9 @@ INSTRUCTION: Instruction = instruction_of(platform.machine(), dict(binding.get_h
 
 
 def crc32c(data: bytes | bytearray | memoryview | npt.NDArray[Any], crc: int = 0) -> int:
-    """CRC32C of ``data``, any contiguous buffer, as an unsigned 32-bit number (not masked).
+    """Return the CRC32C of ``data``, any contiguous buffer, as an unsigned 32-bit number (not masked).
 
-    ``crc`` continues from the checksum of what came before: ``crc32c(b, crc32c(a)) == crc32c(a + b)``.
-    Releases the GIL while it computes.
+    ``crc`` is the checksum of the preceding data: ``crc32c(b, crc32c(a)) == crc32c(a + b)``. Releases the GIL.
     """
     source: Any = data
     view = memoryview(source)
@@ -56,7 +55,7 @@ def crc32c(data: bytes | bytearray | memoryview | npt.NDArray[Any], crc: int = 0
 
 
 def tables() -> npt.NDArray[np.uint64]:
-    """Remainders for slicing by eight: row k holds the remainder of each byte followed by k zero bytes."""
+    """Return the remainders for slicing by eight. Row k holds the remainder of each byte followed by k zero bytes."""
     rows = np.zeros((8, 256), np.uint64)
     for byte in range(256):
         remainder = byte
@@ -72,7 +71,7 @@ def tables() -> npt.NDArray[np.uint64]:
 def emit_step(
     builder: ir.IRBuilder, state: ir.Value, data: ir.Value, instruction: Instruction = INSTRUCTION
 ) -> ir.Value:
-    """Emit LLVM code that feeds ``data`` (i8 or i64) into ``state`` (i32). ``instruction`` must not be "table"."""
+    """Emit LLVM code that updates ``state`` (i32) with ``data`` (i8 or i64). ``instruction`` must not be "table"."""
     wide = data.type == I64
     if instruction == "arm64":
         step = _intrinsic(
@@ -91,7 +90,9 @@ def _intrinsic(builder: ir.IRBuilder, name: str, state: ir.Type, data: ir.Type) 
 
 
 def checksum_module(instruction: Instruction) -> ir.Module:
-    """Build a module with ``i32 checksum(i64 address, i64 size, i32 state)``: eight-byte words, then bytes."""
+    """Build a module with ``i32 checksum(i64 address, i64 size, i32 state)``, which processes eight-byte words, then
+    bytes.
+    """
     module = ir.Module("crc32c")
     function = ir.Function(module, ir.FunctionType(I32, [I64, I64, I32]), "checksum")
     address, size, state = function.args
@@ -114,7 +115,7 @@ def _emit_loop(
     *,
     unit: ir.IntType = I64,
 ) -> ir.Value:
-    """Feed the units from address ``first`` to ``stop`` into ``state``; leaves the builder after the loop."""
+    """Emit a loop that updates ``state`` with the units from ``first`` to ``stop``. The builder ends after the loop."""
     before = builder.block
     head, body, after = (builder.append_basic_block() for _ in range(3))
     builder.branch(head)
@@ -154,7 +155,7 @@ def _compiled(assembly: str) -> Checksum:
 
 
 def table_checksum() -> Checksum:
-    """Like :func:`_checksum`, for processors without an instruction. Takes a moment to compile with Numba."""
+    """Like :func:`_checksum`, for processors without a CRC instruction. Takes a moment to compile with Numba."""
     from numba import njit
 
     rows = tables()

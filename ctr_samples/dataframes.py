@@ -1,9 +1,9 @@
-"""Joins of the nightly job for any DataFrames: features as of each impression, labels, windowed counts and histories.
+"""The nightly job's joins for any DataFrames: features as of each impression, labels, windowed counts and histories.
 
-They run the same code as the job, in the caller's session: text is parsed as a time in the session's time zone. ``on``
-names the key columns, which both frames have; times, conditions and numbers are SQL expressions, as in the
-configuration. A key is text or an integer. Each function returns the impressions, one row each, with one more column.
-All are lazy.
+These functions run the same code as the job, in the caller's session: text is parsed as a timestamp in the session's
+time zone. ``on`` names the key columns, which both frames have. Times, conditions and numbers are SQL expressions, as
+in the configuration. A key is text or an integer. Each function returns the impressions, one row each, with an
+additional column. All are lazy.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ def as_of_join(
 ) -> DataFrame:
     """Join each impression with the table row that was valid just before it and known by then, as a struct ``name``.
 
-    ``time`` is the time of the impression and ``event_time`` the time from which a row is valid. The struct has
+    ``time`` is the impression time and ``event_time`` the time from which a row is valid. The struct has
     ``columns`` (by default all but the keys), ``age_s`` and ``matched``. ``intervals`` is for tables of a few
-    megabytes, which are broadcast. All other keys are those of an event view in docs/configuration.md:
+    megabytes, which are broadcast. ``clocks`` are further keys of an event view in docs/configuration.md:
     ``available_after``, ``available_time``, ``valid_to``, ``closed_available``, ``inclusive``, ``sequence``,
-    ``tombstone``, ``where``. Raises InputError or ValidationError if one is invalid.
+    ``tombstone``, ``where``. Raises InputError or ValidationError for an invalid key.
 
     >>> shown = spark.sql("SELECT 'ann' AS user, timestamp'2019-06-05 10:00:00' AS at")
     >>> plans = spark.sql('''
@@ -95,7 +95,8 @@ def windowed_aggregates(
 
     ``measures`` are ``counts``, ``sums``, ``distinct`` and ``rates``, each a dict as under `aggregates` of a view in
     docs/configuration.md. The struct has one column per measure and window, such as ``clicks_1h``; without any action
-    it is 0, or the prior of a rate. An action counts once its ``step`` is over and ``available_after`` has passed.
+    the value is 0, or the prior of a rate. An action counts once its ``step`` is over and ``available_after`` has
+    passed.
 
     >>> shown = spark.sql("SELECT 7 AS item, timestamp'2019-06-05 10:00:00' AS at")
     >>> log = spark.sql('''
@@ -141,8 +142,8 @@ def attribute_labels(
     """Label impressions by their actions: each action is attributed to the last impression of its key before it.
 
     ``rules`` are further keys of a label in docs/configuration.md: ``where``, ``skew``, ``value`` and ``reduce``.
-    Without a ``value`` the label is 1 if there is an action within the ``window``, else 0; with one there is also
-    ``<name>__mask``.
+    Without a ``value`` the label is 1 if there is an action within the ``window``, else 0. With a ``value`` there is
+    also ``<name>__mask``.
 
     >>> shown = spark.sql('''
     ...     SELECT 1 AS id, 'ann' AS user, 'lamp' AS item, timestamp'2019-06-05 10:00:00' AS at
@@ -239,7 +240,7 @@ def _viewed(
 
 
 def _packed(impressions: DataFrame, keys: Sequence[str], time: str, name: str) -> DataFrame:
-    """Pack the original impression into a struct, next to the columns that the job's joins expect."""
+    """Pack the original impression into a struct, next to the columns that the job's joins need."""
     if name.lower() in {column.lower() for column in impressions.columns}:
         raise InputError(f"name: the impressions have a column {name!r} already; choose another name.")
     # Equal rows may share an id: if the id breaks a tie, either may come first.
@@ -257,7 +258,7 @@ def _keyed(frame: DataFrame, keys: Sequence[str]) -> DataFrame:
 
 
 def _key(frame: DataFrame, keys: Sequence[str]) -> Column:
-    """Join one or more columns into one key; null if any of them is null."""
+    """Combine one or more columns into a single key, null if any of them is null."""
     return joint_key([key_column(frame, quoted(key), "on") for key in keys])
 
 

@@ -1,4 +1,4 @@
-"""Paths with date and hour templates in any form: ``{date}``, ``{date:%Y%m%d}``, ``{hour}``."""
+"""Paths with date and hour templates in any format: ``{date}``, ``{date:%Y%m%d}``, ``{hour}``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIELDS = {
     },
     "hour": {"%H": (r"\d\d", "[0-2][0-9]"), "%-H": (r"\d\d?", "{[0-9],[1-2][0-9]}")},
 }
-"""Fields of a template: regular expression and Hadoop glob that match each."""
+"""Regular expression and Hadoop glob for each template field."""
 _ANY = {field: how for fields in _FIELDS.values() for field, how in fields.items()}
 _BETWEEN = re.compile(r"[\w.,=+ /-]*", re.ASCII)
 _SAFE = re.compile(r"[\w.=-]+", re.ASCII)
@@ -29,12 +29,14 @@ _SAFE = re.compile(r"[\w.=-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class DayPath:
-    """Path declared by a source. Globs do not cross slashes, so components count from the end of a matched path."""
+    """Path in a source's configuration. Globs do not match slashes, so components are counted from the end of a matched
+    path.
+    """
 
     path: str
 
     def problem(self) -> str | None:
-        """Describe what is wrong with the templates, or return None if the path is valid."""
+        """Describe the first fault of the templates, or return None if the path is valid."""
         for template in sorted(set(re.findall(r"\{[^}]*\}", self.path))):
             if (problem := _problem(template)) is not None:
                 return problem
@@ -46,16 +48,16 @@ class DayPath:
 
     @property
     def is_dated(self) -> bool:
-        """Whether the path names the day."""
+        """Whether the path contains the date."""
         return "{date" in self.path
 
     @property
     def is_hourly(self) -> bool:
-        """Whether the path names the hour."""
+        """Whether the path contains the hour."""
         return "{hour" in self.path
 
     def filled(self, day: date | None, hour: int | None) -> str:
-        """Fill in the day and the hour; templates of one that is None stay."""
+        """Fill in the day and the hour. If either is None, its templates stay."""
         values = {"Y": day and day.year, "m": day and day.month, "d": day and day.day, "H": hour}
 
         def fill(template: re.Match[str]) -> str:
@@ -74,16 +76,18 @@ class DayPath:
 
     @property
     def spread(self) -> str:
-        """Split templates at slashes, one per path component: ``{date:%Y/%m}`` -> ``{date:%Y}/{date:%m}``."""
+        """Path with templates split at slashes, so that ``{date:%Y/%m}`` becomes ``{date:%Y}/{date:%m}``."""
         return _NAMED.sub(_spread, self.path)
 
     def names(self) -> list[str]:
-        """Components of the path, each with its own template."""
+        """Return the components of the path, each with its own template."""
         return self.spread.rstrip("/").split("/")
 
     @property
     def key(self) -> str | None:
-        """Partition key if one directory names the whole day: ``dt`` for ``users/dt={date}``."""
+        """Partition key if a single directory name contains the whole date: ``dt`` for ``users/dt={date}``. Otherwise
+        None.
+        """
         for name in self.names():
             match = re.fullmatch(r"([A-Za-z_][\w-]*)=(\{date[^{}]*\})", name, re.ASCII)
             if match is not None and DayPath(match[2]).problem() is None:
@@ -92,13 +96,14 @@ class DayPath:
 
     @property
     def from_end(self) -> int:
-        """Position of the first component with a date, counted from the end; 1 is the last."""
+        """Position of the first component with a date, counted from the end (the last is 1)."""
         names = self.names()
         return len(names) - next(i for i, name in enumerate(names) if "{date" in name)
 
     def day_pattern(self) -> tuple[str, list[int]]:
-        """Regular expression, for Java and Python, that matches the date components, and its group numbers of year,
-        month and day."""
+        """Return a regular expression, for Java and Python, that matches the date components, and its group numbers of
+        year, month and day.
+        """
         names = self.names()[-self.from_end :]
         names = names[: 1 + max(i for i, name in enumerate(names) if "{date" in name)]
         pattern, groups = "", dict[str, int]()
@@ -110,7 +115,7 @@ class DayPath:
         return f"{pattern}(/|$)", [groups[field] for field in ("%Y", "%m", "%d")]
 
     def day_of(self, found: str) -> date | None:
-        """Parse the day from a path that matches this one; None if the calendar has no such day."""
+        """Parse the day from a path that matches this path. None if the date does not exist."""
         pattern, groups = self.day_pattern()
         match = re.match(pattern, "/".join(found.rstrip("/").split("/")[-self.from_end :]))
         try:
@@ -120,7 +125,7 @@ class DayPath:
 
 
 def pattern_of(template: str) -> str | None:
-    """Regular expression that matches a filled-in date or hour template; None for other templates."""
+    """Return a regular expression that matches a filled-in date or hour template; None for any other template."""
     if _NAMED.fullmatch(template) is None:
         return None
     return "".join(re.escape(text) + (_ANY[field][0] if field else "") for text, field in _pieces(template))
@@ -144,7 +149,7 @@ def _form(template: re.Match[str]) -> str:
 
 
 def _pieces(text: str) -> Iterator[tuple[str, str | None]]:
-    """Text before each template field, with the field; finally the text after the last field, with None."""
+    """Yield each template field with the text before it, and finally the text after the last field, with None."""
     plain, end = "", 0
     for template in _NAMED.finditer(text):
         plain, end, at = plain + text[end : template.start()], template.end(), 0
@@ -161,7 +166,7 @@ def _spread(template: re.Match[str]) -> str:
 
 
 def _literal(text: str) -> str:
-    """Regular expression for literal text. Globs, and characters that Spark escapes, match any text."""
+    """Return a regular expression for literal text. Globs, and characters that Spark escapes, match any text."""
     pieces: Sequence[str] = re.findall(r"[\w.=-]+|/|(?:\[[^\]]*\]|\\.|[^\w.=/\\[-])+", text, re.ASCII)
     return "".join(re.escape(piece) if piece == "/" or _SAFE.fullmatch(piece) else "[^/]*?" for piece in pieces)
 

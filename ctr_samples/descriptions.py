@@ -1,4 +1,4 @@
-"""Export the contract to a TensorFlow Metadata schema and to arguments of ``tf.io.parse_example``. Pure."""
+"""Export the contract to a TensorFlow Metadata schema and to arguments of ``tf.io.parse_example``. Pure functions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _DTYPES = {"int64": "int64", "float32": "float32", "bytes": "string"}
 
 
 def contract_json(contract: ExampleContract) -> str:
-    """The contract with its fingerprint and, under ``parse``, the arguments that TensorFlow needs for each feature."""
+    """Return contract.json: the contract, its fingerprint and, under ``parse``, TensorFlow's parsing arguments per
+    feature.
+    """
     document = {**contract.to_dict(), "fingerprint": contract.fingerprint, "parse": parsing(contract)}
     return json.dumps(document, indent=1, ensure_ascii=False) + "\n"
 
@@ -24,8 +26,8 @@ def parsing(contract: ExampleContract) -> dict[str, dict[str, Any]]:
     ``kind`` is FixedLenFeature (``shape``, ``dtype``, and ``default_value`` if the key may be missing), RaggedFeature
     (``dtype``), FixedLenSequenceFeature (``shape``, ``dtype``, and ``allow_missing`` if the list may be missing; for
     the feature lists of a SequenceExample) or, for the sparse layout, SparseFeature (``index_key``, ``value_key``,
-    ``dtype``, ``size``). ``decode`` says how to decode a bytes value: ``parse_tensor`` or ``decode_raw``, with
-    ``decoded_dtype`` and ``decoded_shape``.
+    ``dtype``, ``size``). ``decode`` is the function that decodes a bytes value, ``parse_tensor`` or ``decode_raw``,
+    with ``decoded_dtype`` and ``decoded_shape``.
     """
     if contract.layout == "sparse":
         others = {spec.name: _parsing(spec) for spec in contract.features if spec.role != "feature"}
@@ -74,7 +76,7 @@ def _parsing(spec: FeatureSpec) -> dict[str, Any]:
 
 
 def _missing(spec: FeatureSpec, dtype: str, size: int) -> dict[str, Any]:
-    """Default for a key that may be missing; without one TensorFlow rejects the record."""
+    """Return a default for a key that may be missing. Without a default, TensorFlow rejects the record."""
     if spec.nulls != "omit":
         return {}
     zero: Any = {"int64": 0, "float32": 0.0, "string": ""}[dtype]

@@ -8,7 +8,7 @@
     │   └── ExpressionError    2  an SQL expression that is malformed or not allowed
     ├── InputError             3  the data: missing path, empty day, missing column, too many malformed lines
     ├── ContractError          3  features that cannot be written as declared
-    │   └── EncodeError        3  one value in one row that cannot be written
+    │   └── EncodeError        3  a single value that cannot be written
     ├── GateRefused            3  samples that are written, but differ too much from previous days
     ├── AccountingError        3  impressions that do not add up
     ├── DamagedFile            3  a shard or manifest with unexpected content
@@ -17,10 +17,10 @@
     ├── StorageError           1  a store that failed or cannot keep our guarantees
     │   └── AccessDenied       2  files and directories that this user may not read or write
     ├── PublishConflict        4  another run published this generation first
-    └── PublishUnknown         5  the store did not say whether the manifest was written
+    └── PublishUnknown         5  the store did not report whether the manifest was written
 
-Messages are one or two sentences: what was found, what was expected, what to do. All errors pickle, since some cross
-from a Python worker to the driver.
+Messages are one or two sentences: what was found, what was expected, what to do. All errors can be pickled, since some
+cross from a Python worker to the driver.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ NO_TENSORFLOW = "TensorFlow is not installed here; install it with `pip install 
 
 
 class CtrSamplesError(Exception):
-    """Base of all expected errors; ``exit_code`` is the exit status of the command line."""
+    """Base class of all expected errors. ``exit_code`` is the exit status of the command line."""
 
     exit_code = 1
 
 
 class UsageError(CtrSamplesError):
-    """A command-line argument that cannot be used."""
+    """A command-line argument is invalid."""
 
     exit_code = 2
 
@@ -47,7 +47,7 @@ class ConfigError(CtrSamplesError):
 
 
 class ExpressionError(ConfigError):
-    """An SQL expression in the configuration does not parse or uses something forbidden."""
+    """An SQL expression in the configuration does not parse or uses a forbidden construct."""
 
 
 class InputError(CtrSamplesError):
@@ -57,17 +57,17 @@ class InputError(CtrSamplesError):
 
 
 class ContractError(CtrSamplesError):
-    """A feature cannot be written as its contract declares it."""
+    """A feature cannot be written as declared in its contract."""
 
     exit_code = 3
 
 
 class EncodeError(ContractError):
-    """A value in a batch breaks the contract (raised on executors; names column and row)."""
+    """A value in a batch breaks the contract. Raised on executors; the message gives column and row."""
 
 
 class GateRefused(CtrSamplesError):
-    """A check of the quality gate failed; the samples stay unpublished, beside a report."""
+    """A check of the quality gate failed. The samples stay unpublished, next to a report."""
 
     exit_code = 3
 
@@ -109,6 +109,6 @@ class PublishConflict(CtrSamplesError):
 
 
 class PublishUnknown(CtrSamplesError):
-    """The store neither confirmed nor denied that the manifest was written."""
+    """The store did not report whether the manifest was written."""
 
     exit_code = 5

@@ -1,6 +1,6 @@
 """Rules derived from the keys of a feature.
 
-The job reads the keys from the configuration, serving from the manifest; both share these rules.
+The job reads the keys from the configuration, serving reads them from the manifest. Both share these rules.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 
 class _Keys(Protocol):
-    """Keys that the rules use."""
+    """Feature keys that the rules use."""
 
     @property
     def dtype(self) -> str: ...
@@ -41,17 +41,17 @@ class FeatureRules:
 
     @property
     def is_list(self: _Keys) -> bool:
-        """Whether a sample has several values of the feature."""
+        """Whether the feature has several values per sample."""
         return self.ragged or bool(self.shape)
 
     @property
     def bucketises(self: _Keys) -> bool:
-        """Whether numbers become ids."""
+        """Whether the feature's numbers are converted to bucket ids."""
         return self.boundaries is not None or self.quantiles is not None
 
     @property
     def makes_ids(self: _Keys) -> bool:
-        """Whether the value becomes an id, in the sample or in the model."""
+        """Whether the value is converted to an id, in the sample or in the model."""
         return self.bucketises or self.hash_buckets is not None or self.vocabulary is not None
 
     @property

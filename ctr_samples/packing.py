@@ -1,4 +1,4 @@
-"""Pack the environment of a job into an archive for ``--archives``: Python, packages, and kernels compiled ahead.
+"""Pack the job's environment into an archive for ``--archives``: Python, packages, and kernels compiled ahead.
 
 The archive needs only the C library of the host and the libraries that Python's own modules link to, such as OpenSSL.
 It omits Spark's jars, since executors already run in Spark, and TensorFlow and pip, which executors do not use.
@@ -41,11 +41,12 @@ import ctr_samples.job.run, ctr_samples.tfrecord.public, numba, numpy, pyarrow
 for name in sys.argv[1:]:
     importlib.metadata.version(name)
 """
-"""Runs in the unpacked archive. It runs no kernel, since the archive may be for another processor."""
+"""Program that tests the unpacked archive. It runs no kernel, since the archive may be for another processor."""
 
 
 def pack(output: Path, cpu: str) -> None:
-    """Write the archive, complete and tested, or nothing. Without a ``cpu``, kernels run on almost every such machine.
+    """Write a complete, tested archive, or nothing. Without ``cpu``, kernels run on almost every machine of this
+    architecture.
 
     Raises UsageError if the archive alone cannot replace this environment.
     """
@@ -71,7 +72,7 @@ def pack(output: Path, cpu: str) -> None:
 
 
 def try_archive(archive: Path, host: Path) -> None:
-    """Unpack an archive into a new directory and import a job's dependencies there, with an empty environment."""
+    """Unpack an archive into a new directory and import the job's dependencies there, with an empty environment."""
     with tarfile.open(archive) as tar:
         tar.extractall(host, filter="tar")
     command = [str(host / "bin/python"), "-I", "-c", _TRIAL, *_needed()]
@@ -88,14 +89,14 @@ def try_archive(archive: Path, host: Path) -> None:
 
 
 def _needed() -> list[str]:
-    """Installed requirements of ctr-samples, including its extras, without the packages that the archive omits."""
+    """Return the installed requirements of ctr-samples, including extras, except packages that the archive omits."""
     required = (re.split(r"[^\w.-]", text)[0] for text in importlib.metadata.requires("ctr-samples") or ())
     installed = {str(one.name).lower() for one in importlib.metadata.distributions()}
     return sorted({name for name in required if name.lower() in installed} - _NOT_OF_PACKAGES)
 
 
 def _add_python(tar: tarfile.TarFile) -> None:
-    """Add the interpreter with its library and modules, which it finds relative to itself."""
+    """Add the interpreter with its library and modules, which it locates relative to itself."""
     start = tarfile.TarInfo("bin/python")
     start.size, start.mode = len(_START), 0o755
     tar.addfile(start, io.BytesIO(_START.encode()))
@@ -110,7 +111,7 @@ def _add_python(tar: tarfile.TarFile) -> None:
 
 
 def _add(tar: tarfile.TarFile, source: Path, name: str, left_out: Collection[str] = ()) -> None:
-    """Add a file or directory without the names in ``left_out``, owned by root and readable by everyone."""
+    """Add a file or directory, except names in ``left_out``, owned by root and readable by everyone."""
 
     def kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         if entry.name.removeprefix(f"{name}/") in left_out:

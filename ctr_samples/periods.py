@@ -1,6 +1,6 @@
-"""Periods: the unit of work of one run. A day is a ``date``; an hour and the whole log have their own types.
+"""Periods, the unit of work of a run. A day is a ``date``; an hour and the whole log have their own types.
 
-Each has a name that sorts by time (``isoformat`` and ``str``): ``2019-06-05``, ``2019-06-05T07``, ``all``.
+Each period has a name that sorts by time (``isoformat`` and ``str``): ``2019-06-05``, ``2019-06-05T07``, ``all``.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _EXAMPLES = {"day": "a day such as 2019-11-26", "hour": "an hour such as 2019-11
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """Hour of local time on a day. If the clocks go back and repeat it, ``again`` marks the second occurrence."""
+    """Hour of local time on a day. If the clocks go back and repeat the hour, ``again`` marks the second occurrence."""
 
     day: date
     hour: int
     again: bool = False
 
     def isoformat(self) -> str:
-        """``2019-06-05T07``; ``2019-10-27T02b`` for a repeated hour."""
+        """Format as ``2019-06-05T07``, or ``2019-10-27T02b`` for a repeated hour."""
         return f"{self.day}T{self.hour:02}{'b' if self.again else ''}"
 
     def __str__(self) -> str:
@@ -43,10 +43,10 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The whole log, regardless of its days."""
+    """Period of the whole log, regardless of its days."""
 
     def isoformat(self) -> str:
-        """Always ``all``."""
+        """Return ``all``."""
         return "all"
 
     def __str__(self) -> str:
@@ -55,11 +55,11 @@ class Whole:
 
 WHOLE = Whole()
 Period = date | Hour | Whole
-"""All periods of a sample set are of the same kind."""
+"""Unit of work. All periods of a sample set have the same type."""
 
 
 def parse_day(text: str) -> date:
-    """Parse a day such as ``"2019-06-05"``. Raise UsageError for anything else, including days not in the calendar."""
+    """Parse a day such as ``"2019-06-05"``. Raise UsageError for anything else, including dates that do not exist."""
     if not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         raise UsageError(f"The date is {text!r}; expected a day such as 2019-11-26.")
     try:
@@ -93,7 +93,9 @@ def period_of(given: Period | str) -> Period:
 
 
 def days_of(given: Any, name: str) -> list[Period]:
-    """The periods of a list, at least one and no two alike; UsageError, with the argument's ``name``, for anything else."""
+    """Return the periods in a list. Raise UsageError, with the argument's ``name``, if the list is empty or has
+    duplicates.
+    """
     days = None if isinstance(given, str) or not isinstance(given, Iterable) else list(map(period_of, given))
     if not days or len(set(days)) < len(days):
         raise UsageError(f"`{name}` is {given!r}; expected a list of one or more different days.")
@@ -110,7 +112,7 @@ def is_period(text: str) -> bool:
 
 
 def grain_of(period: Period) -> Grain:
-    """Grain of a period."""
+    """Return the grain of a period."""
     return "day" if isinstance(period, date) else "hour" if isinstance(period, Hour) else "all"
 
 
@@ -124,19 +126,19 @@ def check_period(period: Period, grain: Grain, timezone: str) -> None:
 
 
 def calendar_day(period: Period) -> date | None:
-    """Day that contains a period; None for the whole log."""
+    """Return the day that contains a period, or None for the whole log."""
     return period.day if isinstance(period, Hour) else period if isinstance(period, date) else None
 
 
 def overlap(one: Period, other: Period) -> bool:
-    """Whether two periods are the same, or one contains the other."""
+    """Whether two periods are equal, or one contains the other."""
     return one == other or one in (WHOLE, calendar_day(other)) or other in (WHOLE, calendar_day(one))
 
 
 def periods_between(first: Period, last: Period, timezone: str) -> list[Period]:
-    """List all days, or all existing hours, from the first to the last; the whole log stands alone.
+    """List all days, or all existing hours, from the first to the last. The whole log is a range of its own.
 
-    Raises UsageError if the last precedes the first, or their kinds differ.
+    Raises UsageError if the last period precedes the first, or if their grains differ.
     """
     if first == last == WHOLE:
         return [WHOLE]
@@ -154,21 +156,21 @@ def periods_between(first: Period, last: Period, timezone: str) -> list[Period]:
 
 
 def days_before(period: Period, days: int) -> Period | None:
-    """Shift a period back by some days, keeping its hour in local time. None for the whole log."""
+    """Shift a period back by a number of days, keeping its hour in local time. None for the whole log."""
     if isinstance(period, Hour):
         return Hour(period.day - days * _DAY, period.hour)
     return period - days * _DAY if isinstance(period, date) else None
 
 
 def next_of(period: Period) -> Period | None:
-    """Next day, or next hour of local time; None for the whole log."""
+    """Return the next day, or the next hour of local time; None for the whole log."""
     if isinstance(period, Hour):
         return Hour(period.day, period.hour + 1) if period.hour < 23 else Hour(period.day + _DAY, 0)
     return period + _DAY if isinstance(period, date) else None
 
 
 def newest_complete(grain: Grain, timezone: str, now: datetime) -> Period:
-    """Last day, or last hour of local time, that has ended; for the grain ``all`` always the whole log."""
+    """Return the last day, or hour of local time, that has ended. For the grain ``all``, always the whole log."""
     if grain == "all":
         return WHOLE
     today = now.astimezone(ZoneInfo(timezone)).date()
@@ -179,7 +181,7 @@ def newest_complete(grain: Grain, timezone: str, now: datetime) -> Period:
 
 
 def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None:
-    """Start and end in UTC: local midnight to midnight, or the span of the hour. None for the whole log.
+    """Return start and end in UTC: local midnight to midnight, or the span of the hour. None for the whole log.
 
     Raises UsageError for an hour that the clocks skip.
     """
@@ -197,9 +199,10 @@ def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None:
 
 @lru_cache(maxsize=1024)
 def hours_of(day: date, timezone: str) -> dict[Hour, tuple[datetime, datetime]]:
-    """Hours of a local day in order, each with its start and end in UTC; 23 or 25 when the clocks change.
+    """Return the hours of a local day in order, with start and end in UTC. There are 23 or 25 hours when the clocks
+    change.
 
-    Each minute of the day belongs to one hour, even where the clocks change by half an hour.
+    Each minute of the day belongs to exactly one hour, even if the clocks change by half an hour.
     """
     zone, start, end = ZoneInfo(timezone), _midnight(day, timezone), _midnight(day + _DAY, timezone)
 
@@ -213,29 +216,29 @@ def hours_of(day: date, timezone: str) -> dict[Hour, tuple[datetime, datetime]]:
 
 
 def moment_of(name: str) -> datetime | None:
-    """Start of a period, from its name, as if in UTC; None for the whole log."""
+    """Return the start of a period, parsed from its name as if in UTC; None for the whole log."""
     match = _NAME.fullmatch(name)
     return datetime.fromisoformat(f"{match[1]}T{match[2] or '00'}").replace(tzinfo=UTC) if match else None
 
 
 def zone_of(config: Mapping[str, Any]) -> str:
-    """Time zone of a configuration in a manifest; UTC if it cannot be determined."""
+    """Return the time zone of a configuration in a manifest, or UTC if it cannot be determined."""
     with suppress(LookupError, ValueError, OSError):
         return ZoneInfo(os.path.expandvars(str(config["timezone"]))).key
     return "UTC"
 
 
 def in_zone(moment: datetime | str, zone: str) -> str:
-    """Format an instant for people, in local time with its offset: ``2019-06-05 10:00:00+02:00``.
+    """Format an instant for display, in local time with its offset: ``2019-06-05 10:00:00+02:00``.
 
-    Everything for people uses this form; documents for programs stay in UTC. A time without an offset is in UTC.
+    All output for people uses this format; documents for programs stay in UTC. A time without an offset is in UTC.
     """
     moment = datetime.fromisoformat(moment) if isinstance(moment, str) else moment
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(ZoneInfo(zone)).isoformat(" ")
 
 
 def local_days(start: datetime, end: datetime, timezone: str) -> Iterator[date]:
-    """Local days that an interval touches, in order."""
+    """Return the local days that an interval overlaps, in order."""
     zone = ZoneInfo(timezone)
     first, last = start.astimezone(zone).date(), (end - timedelta(microseconds=1)).astimezone(zone).date()
     return (first + n * _DAY for n in range((last - first).days + 1))

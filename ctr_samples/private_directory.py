@@ -1,7 +1,7 @@
-"""A directory that nobody else can write to, since it holds code to be executed.
+"""Directory that no other user can write to, since it holds code to be executed.
 
-It is checked once, through the descriptor that is then used to access its files, so that nothing can be swapped in
-between. Symbolic links are not followed, neither to the directory nor to a file in it.
+The directory is checked once, through the descriptor that is then used to access its files, so that nothing can be
+swapped in between. Symbolic links are not followed, neither to the directory nor to a file in it.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ except ModuleNotFoundError:  # Windows has no directory descriptors either: no d
 
 
 def user_cache() -> Path:
-    """Cache directory of this user: ``$CTR_SAMPLES_CACHE_DIR``, or ``ctr-samples`` in the user's cache directory."""
+    """Return ``$CTR_SAMPLES_CACHE_DIR``, else ``ctr-samples`` in ``$XDG_CACHE_HOME``, by default ``~/.cache``."""
     if chosen := os.environ.get("CTR_SAMPLES_CACHE_DIR"):
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "ctr-samples"
 
 
 class NotPrivate(Exception):
-    """Other users may have written to the directory; the message says how."""
+    """Other users may have written to the directory, for the reason in the message."""
 
 
 class PrivateDirectory:
-    """Open private directory. Reads only its own plain files, and follows no links."""
+    """Open private directory. Reads only regular files directly in the directory, and follows no links."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -58,7 +58,7 @@ class PrivateDirectory:
 
     @contextlib.contextmanager
     def locked(self, name: str) -> Iterator[None]:
-        """Hold a lock among the processes of this host. Raises OSError if the directory is not writable."""
+        """Hold a lock shared by the processes of this host. Raises OSError if the directory is not writable."""
         # Neither truncated nor written: the file exists only to be locked.
         lock = self._open(name, os.O_RDWR | os.O_CREAT, 0o600)
         try:
@@ -69,7 +69,7 @@ class PrivateDirectory:
             os.close(lock)
 
     def is_locked(self, name: str) -> bool:
-        """Whether a process on this host holds the lock now. Raises OSError if the lock file does not exist."""
+        """Whether any process on this host holds the lock now. Raises OSError if the lock file does not exist."""
         lock = self._open(name, os.O_RDONLY)
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -85,9 +85,9 @@ class PrivateDirectory:
 
 @contextlib.contextmanager
 def private_directory(path: Path, *, create: bool) -> Iterator[PrivateDirectory]:
-    """Open the directory at ``path``; with ``create``, create it for this user alone if it is missing.
+    """Open the directory at ``path``. With ``create``, create it for this user alone if it is missing.
 
-    Raises NotPrivate if other users could have written to it, and OSError if it cannot be opened.
+    Raises NotPrivate if other users could have written to the directory, and OSError if it cannot be opened.
     """
     if fcntl is None:
         raise OSError("this system cannot open directories")
@@ -107,7 +107,7 @@ def private_directory(path: Path, *, create: bool) -> Iterator[PrivateDirectory]
 
 
 def exposure(status: os.stat_result) -> str | None:
-    """How another user could write there, or None: code must be owned by us or root, and writable only by its owner."""
+    """Explain how another user could write there; None if only its owner can, who is this user or root."""
     if status.st_uid not in (os.geteuid(), 0):
         return f"it belongs to user {status.st_uid}"
     return "others can write to it" if status.st_mode & 0o022 else None

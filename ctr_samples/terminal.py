@@ -1,4 +1,4 @@
-"""Terminal output. Names and values come from data and must never act as markup or control codes."""
+"""Terminal output. Names and values are data, and are never interpreted as markup or control codes."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from rich.table import Column, Table
 from rich.text import Text
 
 PIPE_WIDTH = 160
-"""Width of a table written to a file or a pipe."""
+"""Table width when writing to a file or a pipe."""
 
 _WHOLE_WORD = 32
-"""Width of the longest word that is never broken; longer ones are paths or values."""
+"""Maximum width of a word that is never broken. Longer words are paths or values."""
 
 _NARROW = 16
 """Minimum width of a cell with several words, unless its text is shorter."""
 
 
 def visible(text: str) -> str:
-    """Escape each character that a terminal would obey or hide, as in ``\\x1b`` or ``\\u202e``.
+    """Escape each character that a terminal would interpret or hide, as in ``\\x1b`` or ``\\u202e``.
 
     These are control characters, marks that change the direction of text, and characters without a glyph. Line feeds
     are escaped too: a value must not look like separate lines.
@@ -45,15 +45,15 @@ def _visible(character: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """Like :func:`visible`, for text of several lines."""
+    """Like :func:`visible`, for text with several lines."""
     return "\n".join("\t".join(map(visible, line.split("\t"))) for line in text.split("\n"))
 
 
 class Terminal(Console):
     """Console that prints text literally: markup and emoji codes only on request, control characters never.
 
-    It never truncates a table: a table that is too wide gets narrower gaps and cells of several lines, or else becomes
-    one paragraph per row.
+    Tables are never truncated. A table that is too wide gets narrower gaps and multi-line cells, or else becomes one
+    paragraph per row.
     """
 
     def __init__(self, **how: Any) -> None:
@@ -94,7 +94,7 @@ def _fitted(table: Table, console: Console, options: ConsoleOptions) -> Renderab
 
 
 def _least(column: Column, cells: Sequence[str], most: int) -> int:
-    """Minimum width of a column at which no word is broken."""
+    """Return the minimum width of a column at which no word is broken."""
     if column.no_wrap:
         return most
     words = [min(cell_len(word), _WHOLE_WORD) for cell in cells for word in cell.split()]
@@ -115,7 +115,7 @@ def _plain(cell: RenderableType) -> str:
 
 
 def stderr_console() -> Terminal:
-    """Console for progress, summaries and errors; stdout is for output that other programs read."""
+    """Return the console for progress, summaries and errors. stdout is for output that other programs read."""
     terminal = None if sys.stderr.isatty() else _terminal_behind_spark_submit()
     if terminal is not None:
         return Terminal(file=open(terminal, "w"))  # open as long as the console
@@ -123,20 +123,20 @@ def stderr_console() -> Terminal:
 
 
 def stdout_console() -> Terminal:
-    """Console for tables that a person asked for."""
+    """Return the console for tables that a user requested."""
     return Terminal(width=None if sys.stdout.isatty() else PIPE_WIDTH)
 
 
 def say(text: object, end: str = "\n") -> None:
-    """Print a result on stdout: unchanged for programs, with control characters made visible for people."""
+    """Print a result on stdout: unchanged if piped, with control characters made visible on a terminal."""
     typer.echo((visible_lines(str(text)) if sys.stdout.isatty() else str(text)) + end, nl=False)
 
 
 def _terminal_behind_spark_submit() -> str | None:
-    """Path of the terminal behind spark-submit's own stderr, if there is one.
+    """Return the path of the terminal behind spark-submit's own stderr, or None.
 
-    spark-submit runs Python as its child and copies both of its outputs to stdout, so Python sees no terminal. Without
-    /proc, as on macOS, a run under spark-submit is quiet until its summary.
+    spark-submit runs Python as its child and copies both of the child's outputs to stdout, so Python sees no terminal.
+    Without /proc, as on macOS, a run under spark-submit is quiet until its summary.
     """
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return None

@@ -1,4 +1,4 @@
-"""Convert JSON values to frozen dataclasses, rejecting unknown keys and values of the wrong type. Pure.
+"""Convert JSON values to frozen dataclasses, rejecting unknown keys and values of the wrong type. Pure functions.
 
 Fields declare ``str``, ``int`` (64 bits), ``float``, ``bool``, ``Literal``, ``X | None``, ``tuple[X, ...]``,
 ``Mapping[str, X]``, another dataclass, a ``TypedDict`` (unknown keys are allowed), or ``Any``; ``Annotated`` adds rules
@@ -17,17 +17,17 @@ from typing import Annotated, Any, Literal, Required, TypeVar, Union, get_args, 
 T = TypeVar("T")
 
 _DEEPEST = 50
-"""Maximum nesting of lists and objects under ``Any``: deeper ones exhaust the stack of code that copies them."""
+"""Maximum nesting of lists and objects under ``Any``. Deeper values exhaust the stack of code that copies them."""
 _LONGEST = 60
 
 
 class Mistyped(ValueError):
-    """A value does not match its field; the message gives the place, the value and what was expected."""
+    """A value does not match its field. The message has the location, the value and the expected type."""
 
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Numbers from ``least`` to ``most``; never NaN."""
+    """Rule for numbers from ``least`` to ``most``, excluding NaN."""
 
     least: float
     most: float
@@ -42,7 +42,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Such:
-    """Values that pass a test, which may also raise ValueError; ``description`` completes "expected ..."."""
+    """Rule for values that pass a test, which may also raise ValueError. ``description`` completes "expected ..."."""
 
     test: Callable[[Any], object]
     description: str
@@ -60,7 +60,7 @@ class Such:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """Objects that could be read as ``kind``, but are kept unchanged."""
+    """Rule for objects that can be parsed as ``kind``, but are kept unchanged."""
 
     kind: Any
 
@@ -71,7 +71,7 @@ Finite = Annotated[float, Within(-1.7976931348623157e308, 1.7976931348623157e308
 
 
 def typed(kind: type[T], value: Any, where: str = "") -> T:
-    """Convert ``value`` to ``kind``. Raises Mistyped, with a place under ``where``, and any error of ``kind``."""
+    """Convert ``value`` to ``kind``. Raises Mistyped, with a location below ``where``, and any error of ``kind``."""
     return _typed(kind, value, where)  # type: ignore[no-any-return]
 
 
@@ -168,7 +168,7 @@ def _scalar(kind: Any, value: Any, where: str) -> Any:
 
 
 def _fits(value: float) -> bool:
-    """Whether a number fits into a float; some integers do not."""
+    """Whether a number fits into a float. Some integers do not."""
     try:
         math.isfinite(value)
     except OverflowError:

@@ -1,4 +1,4 @@
-"""Fitted state of a sample set: ids of tokens, moments and quantiles. Values and pure functions, without I/O.
+"""Fitted state of a sample set: ids of tokens, moments and quantiles. Data classes and pure functions, without I/O.
 
 ::
 
@@ -6,10 +6,10 @@
     fitted state    everything fitted for a sample set, kept below `fitted.path`
     version         one published fitted state, by number
     lineage         a series of versions in which fitted values never change
-    vocabulary      the part of a fitted state that gives tokens their ids
+    vocabulary      the part of a fitted state that maps tokens to ids
 
-Within a lineage a token keeps its id and a feature its moments, and new tokens take the next free ids. So samples of
-different nights of a lineage can be mixed, and a model trained on one version can read records of a later one.
+Within a lineage, tokens keep their ids and features their moments; new tokens get the next free ids. So samples from
+different nights of a lineage can be mixed, and a model trained on one version can read records of a later version.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from datetime import date
 from typing import Any
 
 PADDING, MISSING, FIRST_OOV = 0, 1, 2
-"""Reserved ids: padding of a list, a missing value, and the first OOV bucket."""
+"""Reserved ids: list padding, missing value, and the first OOV bucket."""
 
 STATE_FORMAT = 1
 
@@ -42,11 +42,11 @@ class Vocabulary:
 
     @property
     def buckets(self) -> int:
-        """Number of ids, including free ones: the rows of an embedding table."""
+        """Number of ids, including free ids: the number of rows in an embedding table."""
         return self.first_id + self.capacity
 
     def grown(self, counted: Iterable[tuple[str, int]]) -> Vocabulary:
-        """Add the unknown tokens of ``counted``, most frequent first, as far as there is room."""
+        """Add the unknown tokens of ``counted``, most frequent first, up to the capacity."""
         known = set(self.tokens)
         fresh = sorted((-count, token) for token, count in counted if token not in known)
         room = self.capacity - len(self.tokens)
@@ -64,7 +64,7 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Moments:
-    """Moments of the finite values of a feature after `clip` and `log1p`; one number per vector element."""
+    """Moments of a feature's finite values after `clip` and `log1p`, one number per vector element."""
 
     count: tuple[int, ...]
     mean: tuple[float, ...]
@@ -74,7 +74,10 @@ class Moments:
     max: tuple[float, ...]
 
     def shift_and_scale(self, how: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """``(x - shift) / scale`` computes ``standardise`` or ``min_max``; constant elements have the scale 1."""
+        """Return the shift and scale for which ``(x - shift) / scale`` computes ``standardise`` or ``min_max``.
+
+        Constant elements have the scale 1.
+        """
         if how == "standardise":
             return self.mean, tuple(s or 1.0 for s in self.std)
         return self.min, tuple((high - low) or 1.0 for low, high in zip(self.min, self.max, strict=True))
@@ -82,7 +85,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Growth of a vocabulary in a version, and its coverage of the days that it was fitted on."""
+    """Growth of a vocabulary in one version, and its coverage of the version's training days."""
 
     before: int
     added: int
@@ -90,17 +93,17 @@ class Growth:
     occurrences: int
     covered: int
     left_out: int
-    """Tokens that are frequent enough but did not fit."""
+    """Number of tokens that are frequent enough but exceed the capacity."""
 
     @property
     def coverage(self) -> float:
-        """Share of occurrences whose token has its own id."""
+        """Share of token occurrences for which the token has its own id."""
         return self.covered / self.occurrences if self.occurrences else 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class FittedState:
-    """One version of everything fitted for a sample set. ``declared`` is the configuration of each part back then."""
+    """One version of everything fitted for a sample set. ``declared`` is each part's configuration at that time."""
 
     name: str
     lineage: str
@@ -116,7 +119,7 @@ class FittedState:
 
     @property
     def through(self) -> date:
-        """Last day of the training data: only later days may use this version."""
+        """Last day of the training data. Only later days may use this version."""
         return max(date.fromisoformat(day) for day in self.days)
 
     @property
@@ -130,7 +133,7 @@ class FittedState:
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
 
     def to_contract(self) -> dict[str, Any]:
-        """Summary of the state for the contract of its ids."""
+        """Summarise the state for contracts that contain its ids."""
         return {
             "lineage": self.lineage,
             "version": self.version,
@@ -141,8 +144,9 @@ class FittedState:
 
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
-    """Counts for a vocabulary: tokens with or worthy of an id, ``occurrences`` of all tokens, and how many new tokens
-    are ``frequent`` enough for an id."""
+    """Token counts for a vocabulary. ``tokens`` have an id or are frequent enough for an id, ``occurrences`` counts all
+    tokens, and ``frequent`` is the number of new tokens frequent enough for an id.
+    """
 
     tokens: Sequence[tuple[str, int]]
     occurrences: int

@@ -1,4 +1,4 @@
-"""Compile the kernels for this host before the first job, for instance during an image build."""
+"""Compile the kernels for this host before the first job, for example during an image build."""
 
 from ctr_samples.codec.machine_code import kernels
 

@@ -1,4 +1,4 @@
-"""Find the source of each feature of a contract: a column, or part of a struct, map, vector or nested list."""
+"""Find the source of each feature in a contract: a column, or part of a struct, map, vector or nested list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ Extract = Callable[[pa.Array], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of feature ``name``: ``type`` of values before conversion, and how to ``extract`` them from the column."""
+    """Source of the feature ``name``. ``type`` is the value type before conversion; ``extract`` gets the values from
+    the column.
+    """
 
     name: str
     column: str
@@ -25,11 +27,11 @@ class Source:
 
 
 def sources_of(column: str, kind: pa.DataType, wanted: Collection[str]) -> list[Source]:
-    """List the features of a column, under the names of the contract.
+    """List the sources of the features in a column, under their names in the contract.
 
     A ``wanted`` name denotes the whole column. Otherwise a struct gives ``outer.inner``, a map ``name.keys`` and
     ``name.values``, a Spark ML vector ``name.indices`` and ``name.values``, a nested list ``name.values`` and
-    ``name.row_lengths``. Any other column gives itself, and the caller finds that it is not in the contract.
+    ``name.row_lengths``. Any other column is its own source; the caller rejects it because the contract lacks its name.
     """
     return [Source(name, column, part, extract) for name, part, extract in _parts(column, kind, plain, wanted)]
 
@@ -99,14 +101,14 @@ def _with_null_lists(outer: Lists, inner: Lists) -> pa.Array:
 
 
 def ragged_lengths(array: pa.Array) -> pa.Array:
-    """Length of each inner list."""
+    """Return the length of each inner list."""
     outer = take_apart(array)
     inner = take_apart(outer.values)
     return _lists(Lists(outer.offsets, pa.array(np.diff(inner.offsets))), array)
 
 
 class NullListError(Exception):
-    """A null list inside a list, in row ``row``."""
+    """Raised for a null list inside a list, in row ``row``."""
 
     def __init__(self, row: int) -> None:
         super().__init__("a null list inside a list")
@@ -154,7 +156,7 @@ def _vectors(array: pa.Array) -> _Vectors:
 
 
 def dense_vector(array: pa.Array) -> pa.Array:
-    """Expand every vector to a dense list; positions missing from a sparse one are zero."""
+    """Expand every vector to a dense list. Positions missing from a sparse vector are zero."""
     vectors = _vectors(array)
     offsets = offsets_of(vectors.size)
     flat = np.zeros(int(offsets[-1]), np.float64)
@@ -163,7 +165,7 @@ def dense_vector(array: pa.Array) -> pa.Array:
 
 
 def sparse_indices(array: pa.Array) -> pa.Array:
-    """Positions of the values of each vector; all positions for a dense one."""
+    """Return the positions of the values of each vector. A dense vector has all positions."""
     vectors = _vectors(array)
     zero = np.zeros(len(array) + 1, np.int64)
     positions = _positions(vectors, zero).astype(np.int32)
@@ -171,14 +173,14 @@ def sparse_indices(array: pa.Array) -> pa.Array:
 
 
 def sparse_values(array: pa.Array) -> pa.Array:
-    """Values at the positions of :func:`sparse_indices`."""
+    """Return the values at the positions of :func:`sparse_indices`."""
     return _lists(_vectors(array).values, array)
 
 
 def _positions(
     vectors: _Vectors, base: np.ndarray[tuple[int], np.dtype[np.int64]]
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Target position of each value: its position in the vector plus ``base`` of the row."""
+    """Return the target position of each value: its position in the vector plus the row's ``base``."""
     counts = np.diff(vectors.values.offsets)
     places = np.arange(int(vectors.values.offsets[-1])) - np.repeat(vectors.values.offsets[:-1], counts)
     from_sparse = np.repeat(vectors.sparse, counts)

@@ -1,8 +1,8 @@
 """Kernels compiled ahead for other hosts. ``ctr-samples pack`` adds them next to this module, only in the archive.
 
-If present, they are the only kernels loaded. They need no ownership check: anyone who could change them could also
-change the modules around them. A processor without one of the instructions would kill the process silently, so it is
-rejected before they are loaded.
+If present, no other kernels are loaded. They need no ownership check: anyone who could change them could also change
+the modules around them. A processor that lacks an instruction would kill the process silently, so it is rejected before
+the kernels are loaded.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
 _V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
 _V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
 LEVELS = {"x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4}
-"""Levels of the x86-64 ABI, by LLVM's name for a processor with exactly these features."""
+"""Levels of the x86-64 ABI. Each key is LLVM's name for a processor with exactly these features."""
 
 HOST = "host"
-"""Processor of this machine."""
+"""Target name for the processor of this machine."""
 
 
 def default_cpu() -> str:
-    """Processor target that almost every machine of this kind supports."""
+    """Return the processor target that almost every machine of this architecture supports."""
     return "x86-64-v3" if platform.machine().lower() in ("x86_64", "amd64") else HOST
 
 
 def compile_ahead(cpu: str, path: Path) -> None:
-    """Write the kernels for ``cpu`` to a file. Uses a separate process, since Numba reads its target at startup."""
+    """Write the kernels for ``cpu`` to a file. Runs in a separate process: Numba reads its target at startup."""
     name, features = _target(cpu)
     flags = ",".join(f"+{feature}" for feature in features)
     told = os.environ | {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": flags}
@@ -46,7 +46,10 @@ def compile_ahead(cpu: str, path: Path) -> None:
 
 
 def read_ahead(path: Path) -> bytes | None:
-    """Read the code of :func:`compile_ahead`; None if there is no file. Raises UsageError if it cannot run here."""
+    """Read the code that :func:`compile_ahead` wrote, or None if the file does not exist.
+
+    Raises UsageError if the code cannot run on this host.
+    """
     try:
         head, _, code = path.read_bytes().partition(b"\n")
     except FileNotFoundError:
@@ -68,7 +71,7 @@ def read_ahead(path: Path) -> bytes | None:
 
 
 def _target(cpu: str) -> tuple[str, list[str]]:
-    """LLVM's name of a processor, and the features that code for it may use."""
+    """Return LLVM's name of a processor, and the features that code for it may use."""
     if cpu == HOST:
         features = binding.get_host_cpu_features()
         return binding.get_host_cpu_name(), sorted(feature for feature, has in features.items() if has)

@@ -1,4 +1,4 @@
-"""Convert a column to a feature of the contract: nesting, type conversion, null policies and their errors."""
+"""Convert a column to a feature of the contract: nesting, type conversion, null policies and error messages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class FeaturePlan:
-    """How to encode one feature: list ``levels`` around the values, type conversion and policies."""
+    """Encoding plan for one feature: number of list ``levels`` around the values, type conversion and null policies."""
 
     spec: FeatureSpec
     source: Source
@@ -41,7 +41,7 @@ class FeaturePlan:
     fill: pa.Scalar | None
 
     def wire_column(self, column: pa.Array) -> WireColumn:
-        """Convert ``column`` to the values of the feature; raises EncodeError for a value that breaks the contract."""
+        """Convert ``column`` to the values of the feature. Raises EncodeError for a value that breaks the contract."""
         try:
             array = self.source.extract(column)
         except NullListError as error:
@@ -90,7 +90,7 @@ class FeaturePlan:
         return WireColumn(rows.values, stride, rows.offsets)
 
     def _sequence(self, rows: Lists, valid: Mask | None) -> WireColumn:
-        """Rows of steps; each step is a scalar or, with two levels, a list."""
+        """Convert rows of steps. Each step is a scalar or, with two levels, a list."""
         if self.levels == 1:
             values = self._leaf(rows, rows.owner)
             if valid is not None and self.default is not None:
@@ -111,7 +111,7 @@ class FeaturePlan:
         return WireColumn(steps.values, -1, steps.offsets, steps=rows.offsets)
 
     def _leaf(self, lists: Lists, row_of: Callable[[int], int]) -> pa.Array:
-        """Values inside lists, with nulls filled or rejected."""
+        """Return the values inside lists, with nulls filled or rejected."""
         values = self._converted(lists.values, row_of)
         if values.null_count:
             if self.fill is None:
@@ -156,7 +156,7 @@ class FeaturePlan:
             raise self._wrong_length(row, int(lengths[row]), size)
 
     def _check_inner_lengths(self, rows: Lists) -> None:
-        """Check that a tensor given as nested lists has the declared size in each dimension."""
+        """Check that a tensor in the form of nested lists has the declared size in each dimension."""
         assert self.spec.shape is not None
         owner = rows.owner
         lists = rows
@@ -182,7 +182,7 @@ class FeaturePlan:
 
 
 def plan_feature(spec: FeatureSpec, source: Source) -> FeaturePlan:
-    """Match a feature with its source. Raises ContractError if the type or nesting does not fit."""
+    """Match a feature with its source. Raises ContractError for an incompatible type or nesting."""
     levels, leaf = 0, plain_type(source.type)
     fixed: list[int | None] = []
     while is_list(leaf):
@@ -200,7 +200,7 @@ def plan_feature(spec: FeatureSpec, source: Source) -> FeaturePlan:
 
 
 def _check_levels(spec: FeatureSpec, source: Source, fixed: list[int | None]) -> None:
-    """Compare list nesting with the declared shape; ``fixed`` has a size (or None) per level, outermost first."""
+    """Check list nesting against the declared shape. ``fixed`` has a size (or None) per level, outermost first."""
     expected = _expected_levels(spec)
     if len(fixed) not in expected:
         raise ContractError(

@@ -46,7 +46,7 @@ KIND_NAMES = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
 class Messages:
     """Messages of one or more runs of checked records, optionally selected and ordered by ``order``.
 
-    ``begins`` and ``ends`` are their addresses (int64); nothing is copied.
+    ``begins`` and ``ends`` are the message addresses (int64). Nothing is copied.
     """
 
     def __init__(self, runs: Sequence[EncodedBatch], order: npt.NDArray[np.int64] | None = None) -> None:
@@ -59,17 +59,17 @@ class Messages:
         return len(self.begins)
 
     def position(self, row: int) -> int:
-        """Offset of a message's frame in the buffer that holds it."""
+        """Return the offset of a message's frame in its buffer."""
         places = [int(self.begins[row]) - HEADER - run.buffer.ctypes.data for run in self._runs]
         return next(place for place, run in zip(places, self._runs, strict=True) if 0 <= place < run.buffer.size)
 
 
 class ExampleDecoder:
-    """Decodes framed records to batches with the features of the contract, in declared order; other keys are skipped.
+    """Decodes framed records to batches with the features of the contract, in declared order. Skips all other keys.
 
     ``strict`` rejects a feature whose kind or number of values differs from the contract, and a record without a
     feature that the contract requires (`nulls: fail`); otherwise such a feature is null. Decoding does not change the
-    decoder, so several threads may share one. Pickles.
+    decoder, so several threads may share a decoder. Can be pickled.
     """
 
     def __init__(self, contract: ExampleContract, *, strict: bool = True) -> None:
@@ -81,15 +81,16 @@ class ExampleDecoder:
             self._groups = _groups_of(contract)
 
     def decode(self, buffer: Buffer) -> pa.RecordBatch:
-        """Decode every record in ``buffer`` to ``schema``. An absent feature is null, or its default if it has one.
+        """Decode every record in ``buffer`` to ``schema``. An absent feature becomes its default, or null if it has
+        none.
 
-        Raises DamagedFile if the bytes are not complete, valid records, ContractError if a feature does not fit.
+        Raises DamagedFile if the bytes are not complete, valid records, and ContractError if a feature does not fit.
         """
         data = as_bytes(buffer)
         return self.decode_frames(data, frame_offsets(data))
 
     def decode_frames(self, data: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> pa.RecordBatch:
-        """:meth:`decode` for records checked by :func:`frame_offsets`; ``offsets`` may be a slice of its result."""
+        """Like :meth:`decode`, for records checked by :func:`frame_offsets`. ``offsets`` may be a slice."""
         messages = Messages([EncodedBatch(data, offsets)])
         if self.contract.record == "byte_array":
             limits, content = byte_arrays(messages)
@@ -109,7 +110,7 @@ class ExampleDecoder:
         )
 
     def read(self, messages: Messages) -> WireArrays:
-        """Decode messages to features in wire form, with zeros for absent ones. Raises like :meth:`decode`."""
+        """Decode messages to features in wire form. Absent features are zero. Raises like :meth:`decode`."""
         try:
             return self._read(messages)
         except MemoryError as error:
@@ -148,7 +149,7 @@ class ExampleDecoder:
 
 
 def _groups_of(contract: ExampleContract) -> npt.NDArray[np.int64]:
-    """Map field of each kind of feature, in the kernel's format (``layout.GROUP_SIZE``)."""
+    """Return the map field of each kind of feature, in the kernel's format (``layout.GROUP_SIZE``)."""
     context = sum(not f.sequence for f in contract.features)
     groups = [[0x0A, 0, context]]
     if contract.record == "sequence_example":
@@ -157,7 +158,7 @@ def _groups_of(contract: ExampleContract) -> npt.NDArray[np.int64]:
 
 
 def byte_arrays(messages: Messages) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
-    """Concatenate all messages; returns their offsets, int64[messages + 1], and the bytes."""
+    """Concatenate all messages. Return their offsets, int64[messages + 1], and the bytes."""
     begins, ends = messages.begins, messages.ends
     target, limits = np.empty(int((ends - begins).sum()), np.uint8), np.zeros(len(messages) + 1, np.int64)
     kernels().read_byte_arrays(
@@ -167,7 +168,7 @@ def byte_arrays(messages: Messages) -> tuple[npt.NDArray[np.int64], npt.NDArray[
 
 
 def _finished(column: WireArray) -> pa.Array:
-    """Convert a feature to Arrow: unpack tensors, and fill in the default for absent values."""
+    """Convert a feature to Arrow: unpack tensors, and replace absent values with the default."""
     array, spec = column.to_arrow(), column.spec
     if spec.encoding != "list":
         array = unpack_tensors(array, spec)

@@ -17,33 +17,33 @@ except ModuleNotFoundError:  # no wheel for this platform; the standard library 
 Compression = Literal["none", "gzip", "zlib"]
 
 FASTEST_LEVELS = 3
-"""Levels up to this one use ISA-L; higher levels use zlib, several times slower but a few per cent smaller."""
+"""Highest level that uses ISA-L. Higher levels use zlib, several times slower but a few per cent smaller."""
 
 WINDOW_BITS = {"gzip": 31, "zlib": 15}
 _STEP = 4 << 10
 PIECE = 1 << 20
-"""Bytes to read from a file at a time, and the maximum that a decompressor returns at once."""
+"""Number of bytes to read from a file at a time, and the maximum that a decompressor returns per call."""
 
 
 class Readable(Protocol):
-    """Subset of a binary file needed for reading."""
+    """Minimal binary file interface needed for reading."""
 
     def read(self, size: int = ..., /) -> bytes:
-        """Read at most ``size`` bytes; empty at the end."""
+        """Read at most ``size`` bytes. Returns no bytes at the end."""
 
 
 class Compressor(Protocol):
     """Interface common to zlib and ISA-L."""
 
     def compress(self, data: Any, /) -> bytes:
-        """Compress data; return what is ready."""
+        """Compress data and return the output that is ready."""
 
     def flush(self) -> bytes:
-        """Return the rest."""
+        """Return the remaining output."""
 
 
 class _Stored:
-    """No compression."""
+    """Compressor that does not compress."""
 
     def compress(self, data: Any, /) -> Any:
         return data
@@ -53,7 +53,7 @@ class _Stored:
 
 
 def compressor(compression: Compression, level: int = 1) -> Compressor:
-    """Return a new compressor; ``level`` is 1 (fast) to 9 (small). Raises ContractError for an unknown compression."""
+    """Return a new compressor. ``level`` is 1 (fast) to 9 (small). Raises ContractError for an unknown compression."""
     check_compression(compression)
     if compression == "none":
         return _Stored()
@@ -69,10 +69,10 @@ def check_compression(compression: str) -> None:
 
 
 def pieces(file: Readable, compression: Compression, size: int = PIECE) -> Iterator[bytes]:
-    """Decompress ``file`` in pieces of at most ``size`` bytes, regardless of the ratio.
+    """Decompress ``file`` in pieces of at most ``size`` bytes, regardless of the compression ratio.
 
-    Consecutive gzip members form one content, as the gzip specification says. Raises DamagedFile for a stream that is
-    corrupt, truncated or, with zlib, followed by more bytes (TensorFlow would silently ignore them).
+    Consecutive gzip members are concatenated, as the gzip specification requires. Raises DamagedFile for a stream that
+    is corrupt, truncated or, with zlib, followed by more bytes (TensorFlow would silently ignore them).
     """
     check_compression(compression)
     if compression == "none":
@@ -86,9 +86,9 @@ def pieces(file: Readable, compression: Compression, size: int = PIECE) -> Itera
 
 
 def before_damage(file: Readable, compression: Compression) -> Iterator[bytes]:
-    """Content of a corrupt stream up to the first byte that cannot be decompressed.
+    """Yield the content of a corrupt stream up to the first byte that cannot be decompressed.
 
-    ISA-L drops the output of the failing call; zlib, fed one byte at a time, does not. Slow: only used to locate
+    ISA-L drops the output of the failing call; zlib, fed one byte at a time, does not. Slow, so only used to locate
     damage.
     """
     stream = zlib.decompressobj(WINDOW_BITS[compression])

@@ -31,13 +31,14 @@ KINDS = {pa.int64(): INT64, pa.float32(): FLOAT, pa.large_binary(): BYTES}
 CONTEXT, FEATURE_LISTS = 0x0A, 0x12  # fields 1 and 2 of the message; Example has the first only
 
 TYPICAL_VARINT = 4
-"""Bytes reserved for each int64; if that is too little, the buffer grows."""
+"""Bytes reserved for each int64. The buffer grows if that is too little."""
 
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
     """Framed records, concatenated in ``buffer`` (uint8). Record i, including its two checksums, is
-    ``buffer[offsets[i]:offsets[i + 1]]``. ``offsets`` is int64[rows + 1]."""
+    ``buffer[offsets[i]:offsets[i + 1]]``. ``offsets`` is int64[rows + 1].
+    """
 
     buffer: npt.NDArray[np.uint8]
     offsets: npt.NDArray[np.int64]
@@ -46,15 +47,15 @@ class EncodedBatch:
         return len(self.offsets) - 1
 
     def records(self, first: int, stop: int) -> memoryview:
-        """Bytes of records ``first`` to ``stop``, exclusive, without a copy."""
+        """Return the bytes of records ``first`` to ``stop`` (exclusive), without a copy."""
         return self.buffer.data[self.offsets[first] : self.offsets[stop]]
 
 
 class ExampleEncoder:
-    """Encodes batches as framed records of the contract's kind: Example, SequenceExample or ByteArray.
+    """Encodes batches as framed records of the contract's type: Example, SequenceExample or ByteArray.
 
     Runs on executors, once per batch. The only state kept between batches is the plan for the last schema, so several
-    threads may share an encoder; the GIL is released while records are written. Pickles as its contract.
+    threads may share an encoder. Releases the GIL while it writes records. Pickles as its contract.
     """
 
     def __init__(self, contract: ExampleContract) -> None:
@@ -68,8 +69,7 @@ class ExampleEncoder:
     def encode(self, batch: pa.RecordBatch) -> EncodedBatch:
         """Encode every row of ``batch``, in order.
 
-        Raises ContractError if the columns do not match the contract, EncodeError for a value that breaks it; nothing
-        is returned then.
+        Raises ContractError if the columns do not match the contract, and EncodeError for a value that breaks it.
         """
         plan = self._plan(batch.schema)
         columns = plan.wire_columns(batch)
@@ -128,7 +128,9 @@ def _encode_byte_arrays(plan: EncodePlan, column: WireColumn, rows: int) -> Enco
 
 
 def _fill(write: Any, rows: int, capacity: int) -> EncodedBatch:
-    """Let ``write`` fill a buffer that starts at ``capacity`` bytes and grows until all rows fit; then trim it."""
+    """Fill a buffer with ``write``. The buffer starts at ``capacity`` bytes, grows until all rows fit, and is then
+    trimmed.
+    """
     buffer = np.empty(capacity, np.uint8)
     offsets = np.zeros(rows + 1, np.int64)
     done = write(offsets, buffer.ctypes.data, buffer.size, 0)
@@ -141,7 +143,7 @@ def _fill(write: Any, rows: int, capacity: int) -> EncodedBatch:
 
 
 def _matrix(plan: EncodePlan, columns: list[WireColumn]) -> tuple[npt.NDArray[np.int64], list[Any]]:
-    """Column matrix for the kernel, and all objects whose addresses it contains."""
+    """Return the column matrix for the kernel, and all objects whose addresses it contains."""
     matrix = np.zeros((len(columns), Encoded.FIELDS), np.int64)
     alive: list[Any] = [columns]
 
@@ -171,7 +173,7 @@ def _matrix(plan: EncodePlan, columns: list[WireColumn]) -> tuple[npt.NDArray[np
 
 
 def _estimate(matrix: npt.NDArray[np.int64], columns: list[WireColumn], rows: int) -> int:
-    """Estimated size of the records in bytes: exact for floats, generous for keys, a guess for integers."""
+    """Estimate the size of the records in bytes: exact for floats, generous for keys, a guess for integers."""
     per_row = HEADER + FOOTER + 16
     total = SLACK + 64
     for fields, column in zip(matrix, columns, strict=True):

@@ -1,4 +1,4 @@
-"""Find and check the frames of records in a buffer."""
+"""Locate and check record frames in a buffer."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ PROBLEMS = {
 
 
 def frame_offsets(buffer: Buffer) -> npt.NDArray[np.int64]:
-    """Offsets of the framed records in ``buffer``, and the end of the last one: int64[records + 1].
+    """Return the start of each framed record in ``buffer``, and the end of the last record, as int64[records + 1].
 
-    Verifies both checksums of every record. Memory depends on the records actually present, never on a claimed length.
-    Raises DamagedFile with the byte position of the first record that is truncated or altered.
+    Verifies both checksums of every record. Memory depends on the records actually present, never on a length in a
+    header. Raises DamagedFile with the byte position of the first record that is truncated or altered.
     """
     data = as_bytes(buffer)
     offsets, position, wrong = scan(data)
@@ -38,14 +38,14 @@ def frame_offsets(buffer: Buffer) -> npt.NDArray[np.int64]:
 
 
 def scan(data: npt.NDArray[np.uint8]) -> tuple[npt.NDArray[np.int64], int, int]:
-    """Offsets of the valid frames at the start of ``data``, their end, and what is wrong there, if anything."""
+    """Return the offsets of the valid frames at the start of ``data``, their end, and the fault there (or SOUND)."""
     walk = Walk(data)
     walk.to(data.size)
     return walk.offsets, walk.position, walk.wrong
 
 
 class Walk:
-    """Finds and checks the frames at the start of ``data``, even while it is still being filled."""
+    """Finds and checks frames at the start of ``data``, even while ``data`` is still being filled."""
 
     def __init__(self, data: npt.NDArray[np.uint8]) -> None:
         self._data = data
@@ -73,7 +73,7 @@ class Walk:
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Start of each valid frame, and the end of the last one."""
+        """Start of each valid frame, and the end of the last frame."""
         return self._offsets[: self.frames + 1]
 
     @property
@@ -83,7 +83,7 @@ class Walk:
 
     @property
     def wrong(self) -> int:
-        """What is wrong at ``position``; SOUND if nothing is left."""
+        """Fault at ``position``; SOUND if no data is left."""
         return int(self._status[2])
 
 

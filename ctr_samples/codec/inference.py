@@ -1,4 +1,4 @@
-"""Infer the features of records by reading them, for data without a contract."""
+"""Infer features from records, for data without a contract."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ DTYPES: dict[int, DType] = {BYTES: "bytes", FLOAT: "float32", INT64: "int64"}
 
 @dataclass(frozen=True, slots=True)
 class SeenFeature:
-    """Kinds found under a key (one bit each), and the minimum and maximum number of values in its features.
+    """Kinds found under a key (one bit each), and the minimum and maximum number of values per feature.
 
-    ``binary``: some value is not UTF-8. ``both``: the key is in the context of some records and the feature lists of
-    others.
+    ``binary`` is set if any value is not UTF-8. ``both`` is set if the key occurs both in contexts and in feature
+    lists.
     """
 
     sequence: bool
@@ -34,7 +34,7 @@ class SeenFeature:
     both: bool = False
 
     def joined(self, other: SeenFeature) -> SeenFeature:
-        """Combine both findings."""
+        """Merge the findings about a key from two surveys."""
         return SeenFeature(
             self.sequence or other.sequence,
             self.kinds | other.kinds,
@@ -46,10 +46,11 @@ class SeenFeature:
 
 
 class SchemaSurvey:
-    """Collects the features of records. Pickles: executors may survey files and the driver :meth:`merge` the results.
+    """Surveys the features of records. Can be pickled: executors may survey files and the driver :meth:`merge` the
+    results.
 
-    A feature that always has exactly one value is a scalar; any other is a list of any length. Keys whose features
-    never have a kind are left out, since their type is unknown.
+    A feature that always has exactly one value is a scalar; any other feature is a variable-length list. Keys whose
+    features never have a kind are omitted, since their type is unknown.
     """
 
     def __init__(self, record: RecordType = "example") -> None:
@@ -61,7 +62,7 @@ class SchemaSurvey:
     def add(self, chunk: EncodedBatch) -> None:
         """Survey every record of ``chunk``, which follows the previous chunks of a file.
 
-        Raises DamagedFile, with the number and position in the file, for a record that is not a well-formed message.
+        Raises DamagedFile, with the record's number and position in the file, for a malformed message.
         """
         if self.record == "byte_array":
             return
@@ -84,7 +85,7 @@ class SchemaSurvey:
             self._note(name, feature)
 
     def names(self) -> list[str]:
-        """Sorted keys with at least one kind."""
+        """Return the sorted keys with at least one kind."""
         return sorted(name for name, feature in self.seen.items() if feature.kinds)
 
     def check_keys(self) -> None:
@@ -93,15 +94,18 @@ class SchemaSurvey:
             raise ContractError("A record has a feature with an empty key, which can be no name.")
 
     def conflicts(self) -> dict[str, str]:
-        """Keys without a single type, mapped to the types stored under them."""
+        """Return the keys with conflicting types, mapped to the types stored under each key."""
         return {name: kinds for name in self.names() if (kinds := _conflict(self.seen[name]))}
 
     def binary_names(self) -> frozenset[str]:
-        """Keys whose bytes are not text: at least one value is not UTF-8."""
+        """Return the keys whose bytes are not text: at least one value is not UTF-8."""
         return frozenset(name for name, feature in self.seen.items() if feature.binary)
 
     def contract(self, names: Collection[str] | None = None) -> ExampleContract:
-        """Contract of all features, or of ``names``, sorted by name. Raises ContractError if one has no single type."""
+        """Return the contract of all features, or of ``names``, sorted by name.
+
+        Raises ContractError if a feature has conflicting types.
+        """
         if self.record == "byte_array":
             return ExampleContract((FeatureSpec("byteArray", "bytes"),), "byte_array")
         chosen = None if names is None else frozenset(names)
@@ -149,7 +153,7 @@ def _spec(name: str, feature: SeenFeature) -> FeatureSpec:
 
 
 def _first_with(name: bytes, chunk: EncodedBatch, sequences: bool) -> int:
-    """Index of the first record that has a key."""
+    """Return the index of the first record with the given key."""
     for row in range(len(chunk) - 1):
         keys, _ = _survey(EncodedBatch(chunk.buffer, chunk.offsets[row : row + 2]), sequences)
         if any(key == name for key, _ in keys):
@@ -158,7 +162,7 @@ def _first_with(name: bytes, chunk: EncodedBatch, sequences: bool) -> int:
 
 
 def _survey(chunk: EncodedBatch, sequences: bool) -> tuple[list[tuple[str | bytes, SeenFeature]], int]:
-    """Keys of the records before the first malformed one, and the number of these records.
+    """Return the keys in the records before the first malformed record, and the number of these records.
 
     A key that is not UTF-8 is returned as bytes.
     """

@@ -1,4 +1,4 @@
-"""Columns of a batch in the form that kernels need: flat values of a wire type, and the values of each feature."""
+"""Batch columns in the form that kernels need: flat values of a wire type, and the range of values of each feature."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """A list column as offsets and values: list i holds ``values[offsets[i]:offsets[i + 1]]``.
+    """List column as offsets and values: list i holds ``values[offsets[i]:offsets[i + 1]]``.
 
-    Only the values of the slice are kept. A null list has no values; which lists are null is not recorded here.
+    Only the values of the slice are kept. A null list has no values; null masks are kept elsewhere.
     """
 
     offsets: Offsets
     values: pa.Array
 
     def owner(self, position: int) -> int:
-        """Index of the list that holds the value at ``position``."""
+        """Return the index of the list that holds the value at ``position``."""
         return int(np.searchsorted(self.offsets, position, side="right")) - 1
 
 
@@ -33,7 +33,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def plain(array: pa.Array) -> pa.Array:
-    """Decode dictionaries, and convert views, which Arrow cannot filter inside lists."""
+    """Decode dictionaries, and convert view types, which Arrow cannot filter inside lists."""
     if pt.is_dictionary(array.type):
         array = array.dictionary_decode()
     kind = plain_type(array.type)
@@ -41,7 +41,7 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """Type that :func:`plain` returns."""
+    """Return the type of the result of :func:`plain`."""
     if pt.is_dictionary(kind):
         return plain_type(kind.value_type)
     if pt.is_string_view(kind):
@@ -57,7 +57,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def take_apart(array: pa.Array) -> Lists:
-    """Offsets and values of a list, large list, fixed-size list or map array, sliced or not."""
+    """Return the offsets and values of a list, large list, fixed-size list or map array, sliced or not."""
     if len(array) == 0:
         return Lists(np.zeros(1, np.int64), plain(array.values.slice(0, 0)))
     if pt.is_fixed_size_list(array.type):
@@ -74,7 +74,7 @@ def take_apart(array: pa.Array) -> Lists:
 
 
 def _without_null_lists(offsets: Offsets, values: pa.Array, array: pa.Array) -> tuple[Offsets, pa.Array]:
-    """Remove values covered by null lists, which is always the case for fixed-size lists."""
+    """Remove values covered by null lists. Fixed-size lists always have such values."""
     valid, lengths = array.is_valid().to_numpy(zero_copy_only=False), np.diff(offsets)
     if not lengths[~valid].any():
         return offsets, plain(values)
@@ -83,7 +83,7 @@ def _without_null_lists(offsets: Offsets, values: pa.Array, array: pa.Array) -> 
 
 
 def offsets_of(lengths: npt.NDArray[np.int64]) -> Offsets:
-    """Start of each list, and the end of the last one."""
+    """Return the start of each list, and the end of the last list."""
     offsets = np.zeros(len(lengths) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
@@ -112,7 +112,7 @@ def with_default_step(
 
 
 def validity(array: pa.Array) -> npt.NDArray[np.bool_] | None:
-    """Mask of the rows that are not null, or None if all are valid."""
+    """Return the mask of the rows that are not null, or None if all are valid."""
     if not array.null_count:
         return None
     mask: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
@@ -121,10 +121,10 @@ def validity(array: pa.Array) -> npt.NDArray[np.bool_] | None:
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """Input of a kernel to encode one feature, see ``layout.Encoded``.
+    """Kernel input to encode one feature; see ``layout.Encoded``.
 
-    ``values`` is an array of the wire's type. ``stride`` is the number of values per feature if it is constant;
-    otherwise ``offsets`` delimits them. ``steps`` is set for a FeatureList.
+    ``values`` is an array of the wire type. ``stride`` is the number of values per feature if it is constant; otherwise
+    ``offsets`` delimits the values of each feature. ``steps`` is set for a FeatureList.
     """
 
     values: pa.Array
@@ -138,12 +138,12 @@ class WireColumn:
         return replace(self, valid=valid)
 
     def fixed_buffer(self) -> npt.NDArray[np.uint8]:
-        """Bytes of numeric values, from the start of this slice."""
+        """Return the bytes of numeric values, from the start of this slice."""
         width = self.values.type.bit_width // 8
         return _bytes(self.values.buffers()[1])[self.values.offset * width :]
 
     def binary_buffers(self) -> tuple[Offsets, npt.NDArray[np.uint8]]:
-        """Byte offsets of the values in this slice, and the bytes that they delimit."""
+        """Return the byte offsets of the values in this slice, and the bytes that they delimit."""
         _, offsets, data = self.values.buffers()
         if len(self.values) == 0:
             return np.zeros(1, np.int64), np.empty(0, np.uint8)
@@ -158,7 +158,7 @@ def _bytes(buffer: pa.Buffer | None) -> npt.NDArray[np.uint8]:
 
 
 def with_nulls_replaced(array: pa.Array, default: object) -> pa.Array:
-    """Replace nulls with ``default``, or with a list of it: full size for fixed-size lists, else one value."""
+    """Replace nulls with ``default`` or, for lists, with copies of it: the full size if fixed, else one value."""
 
     def shaped(kind: pa.DataType) -> object:
         if pt.is_fixed_size_list(kind):

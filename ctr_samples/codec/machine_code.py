@@ -1,17 +1,15 @@
 """Kernels as machine code: compiled once per host, then loaded by every process in milliseconds, without Numba.
 
 A packed environment already contains them (``compiled_ahead.py``). Elsewhere the code is cached in a file whose name is
-a digest of everything that it depends on: the kernels' source, the versions of Numba and LLVM, the processor. It is
-loaded from, and stored in, the first usable directory of:
+a digest of everything that it depends on: the kernels' source, the versions of Numba and LLVM, the processor. The code
+is loaded from, and stored in, the first usable directory of:
 
-1. ``$CTR_SAMPLES_CACHE_DIR``
-2. ``__pycache__`` of this package
-3. ``$XDG_CACHE_HOME/ctr-samples``, by default ``~/.cache/ctr-samples``
-4. ``ctr-samples-<user>`` in the directory for temporary files
+1. ``$CTR_SAMPLES_CACHE_DIR`` 2. ``__pycache__`` of this package 3. ``$XDG_CACHE_HOME/ctr-samples``, by default
+``~/.cache/ctr-samples`` 4. ``ctr-samples-<user>`` in the directory for temporary files
 
-A directory or file is usable only if it belongs to this user or root and nobody else may write to it; symbolic links
-are not followed (``private_directory.py``). One process compiles, under a file lock; others that start at the same time
-wait for it. Run ``python -m ctr_samples.codec`` to compile in advance, for instance during an image build.
+A directory or file is usable only if it belongs to this user or root and no other user may write to it; symbolic links
+are not followed (``private_directory.py``). One process compiles, under a file lock; processes that start at the same
+time wait for it. Run ``python -m ctr_samples.codec`` to compile in advance, for example during an image build.
 """
 
 from __future__ import annotations
@@ -49,16 +47,16 @@ DIGEST_SIZE = 32
 
 @functools.cache
 def kernels() -> Kernels:
-    """Return the kernels of this process. The first call on a host compiles for some seconds, later calls load a file.
+    """Return the kernels of this process. The first call on a host compiles for seconds; later calls load a file.
 
-    Runs wherever records are written or read. If no directory is writable, each process compiles for itself and logs a
-    warning.
+    Runs wherever records are written or read. If no directory is writable, each process compiles the kernels for itself
+    and logs a warning.
     """
     return load(machine_code())
 
 
 def machine_code() -> bytes:
-    """Return an object file with all kernels for this processor: packed, cached, or compiled now and cached."""
+    """Return an object file with all kernels for this processor: packed, cached, or newly compiled and cached."""
     packed = read_ahead(packed_file())
     if packed is not None:
         return packed
@@ -83,7 +81,7 @@ def machine_code() -> bytes:
 
 
 def being_compiled() -> bool:
-    """Whether another process on this host is compiling the kernels right now."""
+    """Whether any process on this host is compiling the kernels right now."""
     for path in cache_directories():
         with contextlib.suppress(OSError, NotPrivate), private_directory(path, create=False) as directory:
             if directory.is_locked(_lock(_file())):
@@ -140,14 +138,14 @@ def _function(engine: Any, name: str, arguments: int) -> Kernel:
 
 @functools.cache
 def digest() -> str:
-    """Forty hex digits that change whenever the machine code might."""
+    """Return forty hex digits that change whenever the machine code might."""
     return _digest_of(
         binding.get_default_triple(), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     )
 
 
 def packed_file() -> Path:
-    """Path of kernels that were compiled ahead, whether or not it exists. The name depends on the sources."""
+    """Return the path of kernels compiled ahead, whether or not the file exists. The name depends on the sources."""
     return Path(__file__).parent / f"kernels-{_digest_of()}.packed"
 
 
@@ -160,7 +158,7 @@ def _digest_of(*parts: str) -> str:
 
 
 def cache_directories() -> list[Path]:
-    """Candidate directories for the machine code, best first."""
+    """Return the candidate directories for the machine code, best first."""
     if os.environ.get("CTR_SAMPLES_CACHE_DIR"):
         return [user_cache()]
     user = os.geteuid() if hasattr(os, "geteuid") else "user"
@@ -172,13 +170,13 @@ def cache_directories() -> list[Path]:
 
 
 def read_code(directory: PrivateDirectory, name: str) -> bytes | None:
-    """Read machine code that :func:`write_code` wrote completely and nobody else could have written."""
+    """Read machine code if :func:`write_code` wrote it completely and no other user changed it; else None."""
     content = directory.read(name) or b""
     code = content[DIGEST_SIZE:]
     return code if content and hashlib.sha256(code).digest() == content[:DIGEST_SIZE] else None
 
 
 def write_code(directory: PrivateDirectory, name: str, code: bytes) -> None:
-    """Store machine code with its digest. Ignores failure."""
+    """Store machine code with its digest. Ignores errors."""
     with contextlib.suppress(OSError):
         directory.replace(name, hashlib.sha256(code).digest() + code)

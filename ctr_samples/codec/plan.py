@@ -1,4 +1,4 @@
-"""Plan how to encode each column of a schema, once per schema. The features are in wire order."""
+"""Plan the encoding of each column, once per schema. The features are in wire order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ctr_samples.errors import ContractError
 
 @dataclass(frozen=True, slots=True)
 class EncodePlan:
-    """Features in wire order, and the index of the column that each one reads."""
+    """Features in wire order, and the index of each feature's source column."""
 
     features: tuple[FeaturePlan, ...]
     columns: tuple[int, ...]
@@ -28,12 +28,12 @@ class EncodePlan:
         return sum(not f.spec.sequence for f in self.features)
 
     def wire_columns(self, batch: pa.RecordBatch) -> list[WireColumn]:
-        """Convert all features of ``batch``; raises EncodeError."""
+        """Convert all features of ``batch``. Raises EncodeError."""
         return [f.wire_column(batch.column(i)) for f, i in zip(self.features, self.columns, strict=True)]
 
 
 def plan_encoding(contract: ExampleContract, schema: pa.Schema) -> EncodePlan:
-    """Match a schema with a contract. Pure; raises ContractError naming the first column that does not fit."""
+    """Match a schema with a contract. Pure. Raises ContractError, naming the first column that does not fit."""
     specs = {f.name: f for f in contract.features}
     check_record_type(contract)
     sources: dict[str, tuple[int, Source]] = {}
@@ -56,16 +56,16 @@ def plan_encoding(contract: ExampleContract, schema: pa.Schema) -> EncodePlan:
 
 
 def in_wire_order(contract: ExampleContract) -> list[FeatureSpec]:
-    """Features in the order of ``SerializeToString(deterministic=True)``, FeatureLists last.
+    """Return the features in the order of ``SerializeToString(deterministic=True)``, FeatureLists last.
 
-    Python's protobuf sorts keys by bytes but puts a key after longer keys that start with it: C10 before C1.
+    Python's protobuf sorts keys by bytes but places a key after longer keys that start with it: C10 before C1.
     """
     end = b"\xff"  # sorts after every byte of UTF-8
     return sorted(contract.features, key=lambda spec: (spec.sequence, spec.name.encode() + end))
 
 
 def check_record_type(contract: ExampleContract) -> None:
-    """Raise ContractError if the features do not suit the record type."""
+    """Raise ContractError if the features are invalid for the record type."""
     if contract.record == "byte_array":
         if [(f.dtype, f.shape, f.encoding, f.sequence) for f in contract.features] != [("bytes", (), "list", False)]:
             raise ContractError(

@@ -1,7 +1,7 @@
 """Reference engine: builds the same records one by one with tf.train.Example and tf.io.TFRecordWriter.
 
-Small, slow and independent of the kernels: it is the oracle of the tests, and the engine behind ``engine: tensorflow``.
-The only module here that uses TensorFlow, imported when an encoder is created.
+Small, slow and independent of the kernels. Serves as the oracle of the tests, and as ``engine: tensorflow``. The only
+module here that uses TensorFlow, which it imports when an encoder is created.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class ReferenceEncoder:
 
 
 def _split(name: str, scalar: Any, names: set[str]) -> Iterator[tuple[str, Any]]:
-    """Yield a value, or the parts of a struct, map, vector or nested list, under the names of the contract."""
+    """Yield a value, or the parts of a struct, map, vector or nested list, under their names in the contract."""
     kind = scalar.type
     value = _python(scalar)
     if pa.types.is_dictionary(kind):
@@ -159,7 +159,7 @@ class _Ticks(int):
 
 
 def _python(scalar: Any) -> Any:
-    """``as_py``, but with timestamps as counts, since Python's datetime lacks nanoseconds and ends in the year 9999."""
+    """Like ``as_py``, but returns timestamps as counts: Python's datetime lacks nanoseconds and ends in 9999."""
     kind = scalar.type
     if pa.types.is_dictionary(kind):
         return _python(pa.scalar(scalar.as_py(), kind.value_type))
@@ -173,7 +173,7 @@ def _python(scalar: Any) -> Any:
 
 
 def _filled(spec: FeatureSpec, value: Any, row: int) -> Any:
-    """Apply the null policy to a value; None means that the key is omitted."""
+    """Apply the null policy to a value. None means that the key is omitted."""
     if value is not None:
         return value
     if spec.nulls == "fail":
@@ -231,7 +231,7 @@ def _wire_value(spec: FeatureSpec, value: Any, row: int) -> Any:
 
 
 def _ticks(spec: FeatureSpec, value: Any) -> int:
-    """Convert a date or timestamp to the contract's unit, rounding down; other numbers are unchanged."""
+    """Convert a date or timestamp to the contract's unit, rounding down. Other numbers are unchanged."""
     if isinstance(value, _Ticks):
         return int(value) * PER_DAY[str(spec.unit)] // PER_DAY[value.unit]
     if isinstance(value, date):

@@ -27,7 +27,7 @@ class RecordWriter:
 
     Runs on executors, once per shard. ``records``, ``size`` (bytes of the file) and ``crc32c`` (of the file) are final
     once :meth:`close` has returned. An exception inside ``with`` leaves the stream unfinished, so that a compressed
-    file cannot pass for complete.
+    file cannot look complete.
     """
 
     def __init__(self, file: BinaryIO, compression: Compression = "none", *, level: int = 1) -> None:
@@ -46,7 +46,7 @@ class RecordWriter:
         self.records += len(batch)
 
     def close(self) -> None:
-        """Flush the compressor; a second call does nothing."""
+        """Flush the compressor. Repeated calls have no effect."""
         if not self._closed:
             self._put(self._compressor.flush())
             self._closed = True
@@ -75,9 +75,9 @@ class RecordReader:
     """Reads framed records from a binary file object as chunks of whole, checked records (``EncodedBatch``).
 
     Iterate once. A chunk holds about ``chunk_size`` bytes, or more for a single larger record. Memory depends on the
-    bytes actually read, never on a length claimed by a header. A record over ``largest_record`` bytes, content over
-    ``largest_content`` bytes, and truncated or altered data raise DamagedFile. It is raised after all valid records
-    before it were returned, and states their number; for a corrupt compressed stream that requires ``reopen``, which
+    bytes actually read, never on a length in a header. Raises DamagedFile for a record over ``largest_record`` bytes,
+    content over ``largest_content`` bytes, and truncated or altered data. All valid records before the damage are
+    returned first, and the error states their number; for a corrupt compressed stream this requires ``reopen``, which
     opens the file again.
     """
 
@@ -131,7 +131,7 @@ class RecordReader:
                 yield view[first + HEADER : stop - FOOTER]
 
     def _fill(self, rest: npt.NDArray[np.uint8], wanted: int) -> tuple[npt.NDArray[np.uint8], bool]:
-        """Append to ``rest`` until there are ``wanted`` bytes or the content ends; also return whether it has ended."""
+        """Append to ``rest`` until it has ``wanted`` bytes or the content ends. Also return whether it has ended."""
         parts: list[Any] = [rest]
         size = rest.size
         while size < wanted:
@@ -149,7 +149,9 @@ class RecordReader:
         return _joined(parts), False
 
     def _next_size(self, rest: npt.NDArray[np.uint8]) -> int:
-        """Number of bytes to gather next: a chunk, or a larger record as a whole (its length has been verified)."""
+        """Number of bytes to read next: one chunk, or the whole record if it is larger. The record length is already
+        verified.
+        """
         if rest.size < HEADER:
             return max(self._chunk_size, HEADER)
         length = int(rest[:8].view("<u8")[0])
@@ -158,7 +160,7 @@ class RecordReader:
         return max(self._chunk_size, length + HEADER + FOOTER)
 
     def _rescued(self, known: int) -> npt.NDArray[np.uint8]:
-        """Remaining content of a corrupt compressed stream after the first ``known`` bytes."""
+        """Return the remaining content of a corrupt compressed stream after the first ``known`` bytes."""
         if self._reopen is None or self._compression == "none":
             return np.empty(0, np.uint8)
         rest, position = [b""], 0
@@ -170,7 +172,7 @@ class RecordReader:
         return as_bytes(b"".join(rest))
 
     def _damaged(self, problem: str) -> DamagedFile:
-        """The count of returned records covers all valid ones."""
+        """Build the error. Its count of returned records covers all valid records."""
         sentence = problem.rstrip(".").removesuffix("; write the file again")
         records = f"{self.records} record" if self.records == 1 else f"{self.records} records"
         return DamagedFile(f"After {records}, at byte {self.size} of the content: {sentence}. Write the file again.")

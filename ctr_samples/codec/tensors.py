@@ -1,4 +1,4 @@
-"""Tensors as one bytes value: raw little-endian (tf.io.decode_raw) or a TensorProto (tf.io.parse_tensor)."""
+"""Tensors as single bytes values: raw little-endian (tf.io.decode_raw) or TensorProto (tf.io.parse_tensor)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def pack_tensors(wire: WireColumn, spec: FeatureSpec, rows: int) -> WireColumn:
 
 
 def tensor_prefix(spec: FeatureSpec, count: int) -> bytes:
-    """Bytes of a TensorProto of ``count`` values, up to its content."""
+    """Return the bytes of a TensorProto of ``count`` values, up to its content."""
     width = _NUMPY[spec.dtype].itemsize
     dimensions = (count,) if spec.shape is None else spec.shape
     shape = b"".join(_field(0x12, b"\x08" + varint(n) if n else b"") for n in dimensions)
@@ -58,7 +58,9 @@ def varint(number: int) -> bytes:
 
 
 def unpack_tensors(array: pa.Array, spec: FeatureSpec) -> pa.Array:
-    """Unpack :func:`pack_tensors` to (nested) lists. Raises DamagedFile for bytes that are not such a tensor."""
+    """Unpack the result of :func:`pack_tensors` to (nested) lists. Raises DamagedFile for bytes that are not such a
+    tensor.
+    """
     width = _NUMPY[spec.dtype].itemsize
     lengths = pc.fill_null(pc.binary_length(array), 0).to_numpy().astype(np.int64)
     valid = array.is_valid().to_numpy(zero_copy_only=False)
@@ -79,7 +81,7 @@ def unpack_tensors(array: pa.Array, spec: FeatureSpec) -> pa.Array:
 
 
 def _prefix_of(spec: FeatureSpec, length: int, width: int) -> bytes:
-    """Prefix of a packed tensor of ``length`` bytes."""
+    """Return the prefix of a packed tensor of ``length`` bytes."""
     if spec.encoding == "raw":
         count = length // width
         prefix = b""
@@ -107,7 +109,9 @@ def _not_a_tensor(spec: FeatureSpec, row: int) -> DamagedFile:
 def _as_lists(
     values: npt.NDArray[Any], counts: npt.NDArray[np.int64], spec: FeatureSpec, valid: npt.NDArray[np.bool_]
 ) -> pa.Array:
-    """Build the lists, nested fixed-size lists or scalars that the contract declares, null where not ``valid``."""
+    """Build lists, nested fixed-size lists or scalars as declared in the contract, null for rows that are not
+    ``valid``.
+    """
     mask = pa.py_buffer(np.packbits(valid, bitorder="little"))
     if spec.size is None:
         buffers = [mask, pa.py_buffer(offsets_of(counts).astype(np.int32))]

@@ -1,7 +1,7 @@
-"""Convert the values of a column to one of the wire types: int64, float32, bytes (float64 inside tensors).
+"""Convert column values to one of the wire types: int64, float32, bytes (float64 inside tensors).
 
-Nulls pass through; a value that cannot be written faithfully raises. Casts are done by Arrow and NumPy, a whole column
-at a time, and cost nothing if the column already has the wire type.
+Nulls pass through. Raises for a value that cannot be written faithfully. Arrow and NumPy cast whole columns at a time,
+at no cost if a column already has the wire type.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ACCEPTED = {
 
 
 class UnwritableError(Exception):
-    """A value that the wire cannot hold; ``position`` is its index in the converted array."""
+    """Raised for a value that the wire format cannot hold. ``position`` is its index in the converted array."""
 
     def __init__(self, position: int, value: object, problem: str) -> None:
         super().__init__(problem)
@@ -43,8 +43,8 @@ class UnwritableError(Exception):
 def converter(spec: FeatureSpec, column: str, column_type: pa.DataType, leaf: pa.DataType) -> Convert:
     """Choose the conversion from type ``leaf`` to ``spec.dtype``.
 
-    Runs at planning. Raises ContractError naming ``column`` if there is no faithful conversion. The returned function
-    gives an array of the wire's type with the same nulls, or raises :class:`UnwritableError`.
+    Runs at planning. Raises ContractError, naming ``column``, if there is no faithful conversion. The returned function
+    returns an array of the wire type with the same nulls, or raises :class:`UnwritableError`.
     """
     convert = _CONVERTERS[spec.dtype](spec, leaf)
     if convert is not None:
@@ -147,7 +147,7 @@ def _time_converter(leaf: pa.DataType, unit: str) -> Convert:
 
 
 def _floor_divide(ticks: pa.Array, divisor: int) -> pa.Array:
-    """Round towards the past, so that the second before 1970 is -1 and not 0."""
+    """Divide and round towards the past, so that the second before 1970 is -1 and not 0."""
     toward_zero = pc.divide(ticks, divisor)
     below = pc.less(ticks, pc.multiply(toward_zero, divisor))
     return pc.subtract(toward_zero, pc.cast(below, pa.int64()))
@@ -160,7 +160,7 @@ def _refuse(array: pa.Array, wrong: pa.Array, problem: str) -> None:
 
 
 def first_true(mask: pa.Array) -> int | None:
-    """Position of the first true value; nulls count as false."""
+    """Return the position of the first true value, or None. Nulls count as false."""
     position = pc.index(mask, pa.scalar(True)).as_py()
     return None if position < 0 else int(position)
 
@@ -172,7 +172,7 @@ def _as_float32(value: float) -> np.float32:
 
 
 def wire_scalar(spec: FeatureSpec, value: Any, role: str) -> pa.Scalar:
-    """Convert the ``default`` or ``fill`` of a contract to the wire type; raises ContractError if that fails."""
+    """Convert the ``default`` or ``fill`` of a contract to the wire type. Raises ContractError if that fails."""
     try:
         if spec.dtype == "bytes" and isinstance(value, str):
             value = value.encode()

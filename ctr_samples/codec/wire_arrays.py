@@ -1,4 +1,4 @@
-"""Arrays filled by decode kernels: NumPy buffers that grow on demand and become Arrow arrays without another copy."""
+"""Arrays filled by decode kernels. The NumPy buffers grow on demand and become Arrow arrays without another copy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ OFFSET_LIMIT = 2**31 - 1
 
 
 def arrow_type(spec: FeatureSpec) -> pa.DataType:
-    """Arrow type of a decoded feature: a scalar, list<...> for any length, nested fixed-size lists for a shape."""
+    """Return the Arrow type of a decoded feature: a scalar, a list of variable length, or nested fixed-size lists for a
+    shape.
+    """
     kind = VALUE_TYPES[spec.dtype]
     if spec.shape is None:
         kind = pa.list_(kind)
@@ -32,8 +34,9 @@ def arrow_type(spec: FeatureSpec) -> pa.DataType:
 
 
 def _room(count: int, dtype: Any) -> npt.NDArray[Any]:
-    """Allocate from Arrow's pool: aligned to 64 bytes, so TensorFlow needs no copy, and reused once free, while
-    touching fresh pages costs as much as decoding into them. The content is undefined."""
+    """Allocate uninitialised memory from Arrow's pool. It is aligned to 64 bytes, so TensorFlow needs no copy, and
+    reused once free, since touching fresh pages costs as much as decoding into them.
+    """
     width = np.dtype(dtype).itemsize
     return np.frombuffer(pa.allocate_buffer(max(1, count) * width), dtype)[:count]
 
@@ -45,14 +48,14 @@ def _larger(old: npt.NDArray[Any], count: int, used: int) -> npt.NDArray[Any]:
 
 
 def _from_zero(count: int) -> npt.NDArray[np.int64]:
-    """Allocate ``count`` offsets; the kernel writes all but the first."""
+    """Allocate ``count`` offsets. The kernel writes all except the first, which is 0."""
     offsets = _room(count, np.int64)
     offsets[0] = 0
     return offsets
 
 
 class WireLayout:
-    """Kernel's description of a contract's features, independent of any records."""
+    """Kernel description of a contract's features, independent of any records."""
 
     def __init__(self, specs: Sequence[FeatureSpec]) -> None:
         self.specs = specs
@@ -79,7 +82,7 @@ def _is_number(spec: FeatureSpec) -> bool:
 
 
 class WireArrays:
-    """Arrays of all features of some records, in wire order in ``columns``.
+    """Decoded arrays of all features of a batch of records. ``columns`` is in wire order.
 
     ``scalars`` are stored as rows of one matrix per type; ``others`` holds the remaining features.
     """
@@ -112,12 +115,12 @@ def _wire_type(spec: FeatureSpec) -> str:
 
 
 def _values_of(spec: FeatureSpec) -> int | None:
-    """Number of values per feature; None if it varies."""
+    """Return the number of values per feature, or None if it varies."""
     return 1 if spec.encoding != "list" else spec.size
 
 
 class WireArray:
-    """Growing arrays of one feature, and its row of the kernel's column matrix."""
+    """Growing arrays of one feature, and the feature's row in the kernel's column matrix."""
 
     def __init__(
         self,
@@ -164,8 +167,9 @@ class WireArray:
             fields[Decoded.OFFSETS], fields[Decoded.STEP_ROOM] = self._offsets.ctypes.data, self._offsets.size - 1
 
     def grow(self, reason: int, needed: int, done: int) -> None:
-        """Make room as the kernel asked after reading ``done`` rows: at least double, so that copying has constant cost
-        per value, and enough for all rows if they resemble those read."""
+        """Grow the array that the kernel ran out of after ``done`` rows. At least doubles it, so that copying has
+        constant cost per value, and makes it large enough for all rows if they resemble the rows already read.
+        """
         if 8 * done > self.rows:
             needed = needed * self.rows // done * 17 // 16
         if reason == NEED_BYTES:
@@ -186,29 +190,29 @@ class WireArray:
 
     @property
     def content(self) -> npt.NDArray[Any]:
-        """All values, or their concatenated bytes."""
+        """All values or, for bytes, their concatenated content."""
         used = int(self.fields[Decoded.USED])
         return self.values[:used] if self.bytes is None else self.bytes[: int(self.fields[Decoded.BYTES_USED])]
 
     @property
     def value_offsets(self) -> npt.NDArray[np.int64]:
-        """Start of each bytes value in ``content``, and the end of the last one."""
+        """Start of each bytes value in ``content``, and the end of the last value."""
         return self.values[: int(self.fields[Decoded.USED]) + 1]
 
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
-        """Start of each feature's values if their number varies, and the end of the last one."""
+        """Start of each feature's values if their number varies, and the end of the last feature."""
         assert self._offsets is not None
         return self._offsets[: self._features + 1]
 
     @property
     def steps(self) -> npt.NDArray[np.int64]:
-        """Start of each row's features in a sequence, and the end of the last one."""
+        """Start of each row's features in a sequence, and the end of the last row."""
         assert self._steps is not None
         return self._steps
 
     def to_arrow(self) -> pa.Array:
-        """Arrow array, null where the feature was absent. Raises ContractError if it needs 64-bit offsets."""
+        """Convert to Arrow, null if the feature is absent. Raises ContractError if it needs 64-bit offsets."""
         mask = None if self.valid.all() else pa.py_buffer(np.packbits(self.valid, bitorder="little"))
         if self.spec.sequence:
             return self._list(self.steps, self._shaped(None), mask)

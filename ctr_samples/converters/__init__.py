@@ -1,5 +1,5 @@
-"""Convert other formats to TFRecords.
+"""Converters from other formats to TFRecords.
 
-images/     folders of images, one per class
+images/     image folders, one per class
 libsvm.py   libsvm and libfm text
 """

@@ -14,7 +14,7 @@ from ctr_samples.sparksql.failures import input_errors
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PAIR = rf"^[0-9]{{1,18}}:{_NUMBER}$"
 _LARGEST = 3.4028234663852886e38
-"""Largest float32; anything larger would silently become infinite."""
+"""Largest float32. A larger number would silently become infinite."""
 _SHOWN = 200
 
 
@@ -22,11 +22,11 @@ def read_libsvm(spark: SparkSession, path: str, size: int | None = None, *, zero
     """Read a file, directory or glob as ``label`` (float), ``indices`` (array<long>), ``values`` (array<float>).
 
     ``indices`` start from 0, even if the text counts from 1 (libsvm; ``zero_based`` is for libfm). If any line has a
-    ``qid``, it becomes a column, null in lines without. ``size`` is the number of features, by default the largest
-    index plus one, and is stored in the metadata of ``indices``. Empty lines and comments are skipped.
+    ``qid``, the result has that column, null for lines without a ``qid``. ``size`` is the number of features, by
+    default the largest index plus one, and is stored in the metadata of ``indices``. Skips empty lines and comments.
 
     Reads the text once to check it, then returns lazy rows. Raises InputError for a line that is malformed, has a
-    number that float32 cannot hold, or has indices that repeat, descend or exceed the size; the message contains the
+    number that float32 cannot hold, or has indices that repeat, descend or exceed the size. The message contains the
     line.
     """
     if size is not None and size < 1:
@@ -44,7 +44,7 @@ def read_libsvm(spark: SparkSession, path: str, size: int | None = None, *, zero
 
 
 def size_of(frame: DataFrame) -> int:
-    """Number of features in the result of :func:`read_libsvm`: the ``size`` of ``tf.io.SparseFeature``."""
+    """Return the number of features in the result of :func:`read_libsvm`: the ``size`` of ``tf.io.SparseFeature``."""
     return int(frame.schema["indices"].metadata["size"])
 
 
@@ -55,7 +55,7 @@ class _Survey:
 
 
 def _taken_apart(text: DataFrame, base: int) -> DataFrame:
-    """Parse lines except comments to ``line``, ``label``, ``qid``, ``indices``, ``numbers``, ``problem`` (or null)."""
+    """Parse lines except comments to ``line``, ``label``, ``qid``, ``indices``, ``numbers`` and nullable ``problem``."""
     body = F.regexp_replace(F.substring_index("value", "#", 1), r"^\s+|\s+$", "")
     words = text.select(F.col("value").alias("line"), F.split(body, r"\s+").alias("words")).where(body != "")
     second = F.get("words", F.lit(1))
@@ -80,7 +80,7 @@ def _taken_apart(text: DataFrame, base: int) -> DataFrame:
 
 
 def _problem(base: int) -> Column:
-    """Describe what is wrong with a line; null if nothing is."""
+    """Return an expression that describes the fault of a line; null for a valid line."""
     indices, count = F.col("indices"), F.size("indices")
     malformed = F.filter("pairs", lambda pair: ~pair.rlike(_PAIR))
     steps = F.zip_with(
@@ -109,7 +109,7 @@ def _no_pair(column: str, expected: str) -> Column:
 
 
 def _survey(path: str, lines: DataFrame, size: int | None, zero_based: bool) -> _Survey:
-    """Check the text in one pass. InputError names the first invalid line."""
+    """Check the text in one pass. Raises InputError with the first invalid line."""
     largest = F.try_element_at("indices", F.lit(-1))
     beyond = F.col("problem").isNull() & (largest >= (size if size is not None else 2**62))
     outside = F.concat(F.lit("its largest index lies beyond the declared size of "), F.lit(str(size)))

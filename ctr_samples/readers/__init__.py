@@ -4,12 +4,12 @@ datasets.py       load_dataset: a tf.data pipeline
 batches.py        iter_batches: NumPy or torch, without TensorFlow
 sample_set.py     selects and checks days, splits and shards
 order.py          order of shards and their pieces, epoch by epoch
-stream.py         from shards to decoded batches, on several threads
-lanes.py          records of a piece of a shard
-batch_decoder.py  records as columns
-arrays.py         columns as arrays, including ragged and sparse ones
-plain.py          TensorFlow's own parser, the other engine of load_dataset
-tensor_forms.py   arrays as tensors of TensorFlow
+stream.py         reads shards and decodes batches, on several threads
+lanes.py          reads records from pieces of shards
+batch_decoder.py  decodes records to columns
+arrays.py         columns as arrays, including ragged and sparse columns
+plain.py          TensorFlow's own parser, the alternative engine of load_dataset
+tensor_forms.py   converts arrays to TensorFlow tensors
 """
 
 from ctr_samples.readers.arrays import Ragged, Sparse

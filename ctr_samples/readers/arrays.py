@@ -1,4 +1,4 @@
-"""Column types of a batch besides plain arrays: lists of any length, and sparse rows. NumPy only."""
+"""Column types of a batch besides plain arrays: variable-length lists and sparse rows. NumPy only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Array: TypeAlias = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Lists of any length: row i is ``values[row_splits[i]:row_splits[i + 1]]``.
+    """Variable-length lists: row i is ``values[row_splits[i]:row_splits[i + 1]]``.
 
     ``row_splits`` is int64[rows + 1] and starts with 0. ``values`` is an array whose first axis runs over the values of
     all rows, or another Ragged for lists of lists. Pass ``values`` and ``row_splits[:-1]`` to an embedding bag.
@@ -38,9 +38,10 @@ class Ragged:
 
 @dataclass(frozen=True, slots=True)
 class Sparse:
-    """Rows of ``size`` numbers, most of them 0: row i has ``values`` at ``indices``, both Ragged with equal splits.
+    """Sparse rows of ``size`` numbers: row i has ``values`` at ``indices``, both Ragged with equal splits, and 0
+    elsewhere.
 
-    To get a matrix: ``scipy.sparse.csr_matrix((values.values, indices.values, indices.row_splits), (len(rows),
+    To build a matrix: ``scipy.sparse.csr_matrix((values.values, indices.values, indices.row_splits), (len(rows),
     size))``.
     """
 
@@ -61,7 +62,7 @@ Column: TypeAlias = Array | Ragged | Sparse
 
 @dataclass(frozen=True, slots=True)
 class Scalars:
-    """Scalar columns of one dtype: row i of ``values`` is the column ``names[i]``."""
+    """Scalar columns of one dtype. Row i of ``values`` is the column ``names[i]``."""
 
     names: tuple[str, ...]
     values: Array
@@ -76,7 +77,7 @@ class Scalars:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """Columns of some samples. Scalars are grouped, since passing forty arrays takes longer than decoding them."""
+    """Columns of a batch. Scalars are grouped, since passing forty arrays takes longer than decoding them."""
 
     scalars: tuple[Scalars, ...]
     others: dict[str, Column]
@@ -92,7 +93,7 @@ class Columns:
         return Columns(tuple(scalars.rows(first, stop) for scalars in self.scalars), others)
 
     def by_name(self) -> dict[str, Column]:
-        """Map names to single columns, without copies."""
+        """Return single columns by name, without copies."""
         single = {
             name: row for scalars in self.scalars for name, row in zip(scalars.names, scalars.values, strict=True)
         }
@@ -100,12 +101,12 @@ class Columns:
 
 
 def rows_of(column: Any, first: int, stop: int) -> Any:
-    """Rows ``first`` to ``stop`` of any column."""
+    """Slice rows ``first`` to ``stop`` of any column."""
     return column.rows(first, stop) if isinstance(column, Ragged | Sparse) else column[first:stop]
 
 
 def joined(parts: list[Columns]) -> Columns:
-    """Concatenate along the rows."""
+    """Concatenate the rows of all parts."""
     if len(parts) == 1:
         return parts[0]
     scalars = [

@@ -21,13 +21,13 @@ from ctr_samples.errors import DamagedFile
 from ctr_samples.readers.arrays import Array, Columns, Ragged, Scalars, Sparse
 
 SPARSE = "features"
-"""Name of the single column for the indices and values of the layout ``sparse``."""
+"""Name of the column that combines indices and values in the layout ``sparse``."""
 
 _NUMPY: dict[str, np.dtype[Any]] = {"int64": np.dtype("<i8"), "float32": np.dtype("<f4"), "float64": np.dtype("<f8")}
 
 
 def scalars_of(contract: ExampleContract) -> list[list[FeatureSpec]]:
-    """Features of each :class:`Scalars` that a BatchDecoder of the contract returns."""
+    """Return the features in each :class:`Scalars` that a BatchDecoder of the contract returns."""
     return WireLayout(in_wire_order(contract)).scalars
 
 
@@ -81,7 +81,7 @@ def _column(wire: WireArray) -> Any:
 
 
 def _with_default(column: Any, valid: npt.NDArray[np.bool_], default: Any) -> Any:
-    """Fill each row that is not ``valid`` with the default: one value, or as many as the shape needs."""
+    """Fill each row that is not ``valid`` with the default: a single value, or as many values as the shape needs."""
     if not isinstance(column, Ragged):
         column[~valid] = default
         return column
@@ -90,7 +90,7 @@ def _with_default(column: Any, valid: npt.NDArray[np.bool_], default: Any) -> An
 
 
 def _spread(values: Any, there: npt.NDArray[np.bool_], default: Any) -> Any:
-    """Put the values at the positions marked in ``there``, and the default at all others."""
+    """Place the values at the positions marked in ``there``, and the default everywhere else."""
     if isinstance(values, Ragged):
         lengths = np.ones(len(there), np.int64)
         lengths[there] = np.diff(values.row_splits)
@@ -101,7 +101,7 @@ def _spread(values: Any, there: npt.NDArray[np.bool_], default: Any) -> Any:
 
 
 def _texts(ends: Array, content: Array) -> Array:
-    """Convert to an array of bytes objects."""
+    """Convert text bytes and offsets to an array of bytes objects."""
     data, limits = content.tobytes(), ends.tolist()
     texts = np.empty(len(limits) - 1, object)
     texts[:] = [data[first:stop] for first, stop in itertools.pairwise(limits)]
@@ -109,7 +109,7 @@ def _texts(ends: Array, content: Array) -> Array:
 
 
 def _tensors(wire: WireArray, valid: npt.NDArray[np.bool_]) -> Any:
-    """Decode tensors of a fixed shape to one array, of any length to lists."""
+    """Decode fixed-shape tensors to one array, and variable-length tensors to lists."""
     spec, offsets = wire.spec, wire.value_offsets
     if spec.size is None:
         return _tensors_of_any_length(offsets.tolist(), wire.content.tobytes(), spec)

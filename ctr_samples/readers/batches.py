@@ -1,4 +1,4 @@
-"""Read published samples as batches of NumPy arrays or torch tensors. No TensorFlow."""
+"""Read published samples as batches of NumPy arrays or torch tensors, without TensorFlow."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from ctr_samples.readers.stream import Stream
 
 _BLOCK_RECORDS = 4096
 _BLOCK_BYTES = 4 << 20
-"""Approximate size of a decoding task, or one batch if that is more."""
+"""Approximate size of a decoding task, which holds at least one batch."""
 _WINDOW_RECORDS = 8192
 _WINDOW_BYTES = 16 << 20
 """Size of the window that ``shuffle=True`` permutes."""
 
 
 class Batch(NamedTuple):
-    """Columns by name: inputs of the model, labels with their masks, sample weights (None without sampling), and keys
-    that only identify a sample."""
+    """Columns by name: model inputs, labels with their masks, sample weights (None without sampling), and keys that
+    only identify a sample.
+    """
 
     features: dict[str, Any]
     labels: dict[str, Any]
@@ -40,7 +41,7 @@ class Batch(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Options for reading a sample set; the checked arguments of the public functions."""
+    """Validated arguments of the public functions: options for reading a sample set."""
 
     batch_size: int
     shuffle: bool | int = False
@@ -67,7 +68,7 @@ class Reading:
         return self.threads or min(8, cores)
 
     def order_of(self, samples: SampleSet) -> Order:
-        """Order of the samples, independent of ``threads``."""
+        """Return the order of the samples, independent of ``threads``."""
         shards = samples.shards
         size = sum(shard.bytes for shard in shards) / max(1, samples.records)
         records, room = (_WINDOW_RECORDS, _WINDOW_BYTES) if self.shuffle else (_BLOCK_RECORDS, _BLOCK_BYTES)
@@ -80,12 +81,12 @@ class Reading:
         return Order(counts, window, bool(self.shuffle), self.seed, *self.shard, most)
 
     def steps_of(self, samples: SampleSet) -> int:
-        """Batches per epoch for this worker."""
+        """Return the number of batches per epoch for this worker."""
         return samples.steps(self.batch_size, self.shard, drop_remainder=self.drop_remainder)
 
 
 def _is_share(shard: Any) -> bool:
-    """Whether ``shard`` is a worker's index and the number of workers."""
+    """Whether ``shard`` is a valid pair of worker index and number of workers."""
     if not isinstance(shard, tuple | list) or len(shard) != 2 or not all(isinstance(n, Integral) for n in shard):
         return False
     return bool(0 <= shard[0] < shard[1])
@@ -108,18 +109,19 @@ def iter_batches(
     as_: Literal["numpy", "torch"] = "numpy",
     threads: int | None = None,
 ) -> Iterator[Batch]:
-    """Iterate over batches of one split of a day, or of several days, from any storage.
+    """Iterate over batches of one split of one or several days, from any storage.
 
-    A feature with a shape is an array ``[batch, *shape]``, one without is a :class:`Ragged`, and the layout ``sparse``
-    gives one :class:`Sparse` named ``features``; texts are bytes objects. ``columns`` selects features; all others are
-    skipped without decoding. ``as_="torch"`` returns tensors over the same memory instead of arrays, except for texts.
+    A feature with a shape is an array ``[batch, *shape]``, a feature without a shape is a :class:`Ragged`, and the
+    layout ``sparse`` gives a single :class:`Sparse` named ``features``. Texts are bytes objects. ``columns`` selects
+    features; all other features are skipped without decoding. ``as_="torch"`` returns tensors over the same memory
+    instead of arrays, except for texts.
 
     ``shuffle`` draws an order of the shards for each epoch and permutes that many records at a time (True: about 16
-    MiB), depending only on ``seed``. Worker ``index`` of ``shard=(index, count)`` reads its own part; all workers must
-    use the same seed. ``epochs=None`` never ends. ``skip`` is the number of batches to skip at the start, mostly
-    without reading them; the following batches are the same as without skipping. ``drop_remainder`` drops the last
-    batch of an epoch if it is smaller, or if another worker has no more. ``threads`` decode ahead, with bounded memory,
-    and do not affect the batches.
+    MiB). The order depends only on ``seed``. Worker ``index`` of ``shard=(index, count)`` reads its own part; all
+    workers must use the same seed. ``epochs=None`` never ends. ``skip`` is the number of batches to skip at the start,
+    mostly without reading them; the following batches are the same as without skipping. ``drop_remainder`` drops the
+    last batch of an epoch if it is smaller, or if another worker has no more. ``threads`` is the number of threads that
+    decode ahead, with bounded memory; it does not affect the batches.
 
     Raises like :func:`load_dataset`; while iterating, DamagedFile for a record with a wrong checksum.
     """
@@ -159,7 +161,9 @@ def columns_of(samples: SampleSet, reading: Reading, names: Collection[str] | No
 
 
 def cut_into_batches(blocks: Iterator[tuple[Columns, bool]], size: int) -> Iterator[Columns]:
-    """Cut blocks into batches of ``size`` rows, and a rest per epoch. Copies only batches that span blocks."""
+    """Cut blocks into batches of ``size`` rows, with a smaller last batch per epoch. Copies only batches that span
+    blocks.
+    """
     waiting: list[Columns] = []
     have = 0
     for columns, ends in blocks:
@@ -176,7 +180,7 @@ def cut_into_batches(blocks: Iterator[tuple[Columns, bool]], size: int) -> Itera
 
 
 def _chosen(contract: ExampleContract, columns: Collection[str] | None) -> list[str] | None:
-    """Names in ``columns``, plus all columns that are not features."""
+    """Return the names in ``columns``, plus all columns that are not features."""
     if columns is None:
         return None
     features = contract.names("feature")
@@ -199,7 +203,9 @@ def import_torch() -> Any:
 
 
 def as_torch(column: Any) -> Any:
-    """Convert arrays to tensors, also inside lists and sparse rows; texts stay, since torch has no such type."""
+    """Convert arrays to tensors, including arrays in lists and sparse rows. Texts stay arrays, since torch has no text
+    type.
+    """
     if isinstance(column, Ragged):
         return Ragged(as_torch(column.values), import_torch().from_numpy(column.row_splits))
     if isinstance(column, Sparse):

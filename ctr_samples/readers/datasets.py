@@ -43,13 +43,13 @@ def load_dataset(
     """Load batches of ``(features, labels)`` of one split, from one or several days, as listed by the newest manifests.
 
     ``features`` maps each feature of the contract with the role ``feature`` to a tensor of shape ``[batch, *shape]``,
-    or to a RaggedTensor if it has no shape; the layout ``sparse`` gives one SparseTensor ``features``. With ``keys`` it
-    also has the impression's id, which a model must not see. ``labels`` is a tensor of shape ``[batch]``, or a dict of
-    labels and masks if the sample set has several. Sample weights, if any, come third, as ``model.fit`` expects.
-    ``steps_per_epoch`` of the dataset is the number of batches per epoch. TensorFlow's autotuning is off
-    (``options().autotune``): it has nothing to tune here, and delays the end of an iteration.
+    or to a RaggedTensor if it has no shape. The layout ``sparse`` gives a single SparseTensor ``features``. With
+    ``keys`` it also has the impression's id, which a model must not see. ``labels`` is a tensor of shape ``[batch]``,
+    or a dict of labels and masks if the sample set has several labels. Sample weights, if any, come third, as
+    ``model.fit`` expects. The dataset's attribute ``steps_per_epoch`` is the number of batches per epoch. TensorFlow's
+    autotuning is off (``options().autotune``): it has nothing to tune here, and delays the end of an iteration.
 
-    Records come in their published order, which is already shuffled; ``shuffle``, ``seed``, ``shard``, ``epochs``,
+    Records keep their published order, which is already shuffled. ``shuffle``, ``seed``, ``shard``, ``epochs``,
     ``skip``, ``drop_remainder`` and ``threads`` work as in :func:`iter_batches`. Each iteration over the dataset starts
     over, with the same batches. ``engine="tensorflow"`` reads and parses with TensorFlow alone: the same batches,
     several times slower, from stores that TensorFlow can open.
@@ -74,7 +74,7 @@ def steps_per_epoch(
     shard: tuple[int, int] = (0, 1),
     drop_remainder: bool = False,
 ) -> int:
-    """Number of batches per epoch, from the counts in the manifests. Raises like :func:`load_dataset`."""
+    """Return the number of batches per epoch, from the counts in the manifests. Raises like :func:`load_dataset`."""
     reading = Reading(batch_size, shard=shard, drop_remainder=drop_remainder)
     return reading.steps_of(open_samples(path, date=date, dates=dates, split=split))
 
@@ -103,7 +103,7 @@ def _with_only(contract: ExampleContract, names: Sequence[str]) -> ExampleContra
 
 
 def _arranged(contract: ExampleContract) -> Any:
-    """Function from columns to ``(features, labels)`` or ``(features, labels, weight)``."""
+    """Return a function that maps columns to ``(features, labels)`` or ``(features, labels, weight)``."""
     specs = column_specs(contract)
     features = [f.name for f in specs if f.role in ("feature", "key")]
     labels = [f.name for f in specs if f.role in ("label", "mask")]
@@ -121,7 +121,7 @@ def dataset_from(
 ) -> Any:
     """Build a dataset by applying ``arranged`` to the tensors of each batch.
 
-    Each iteration over it calls ``batches`` once, and closes the resulting iterator.
+    Each iteration over the dataset calls ``batches`` once, and closes the resulting iterator.
     """
     import tensorflow as tf
 
@@ -143,7 +143,7 @@ def dataset_from(
 
 
 def with_length(dataset: Any, steps: int | None) -> Any:
-    """Set the number of batches, so that Keras knows it; None is infinite."""
+    """Set the number of batches, so that Keras knows it. None means infinite."""
     import tensorflow as tf
 
     count = tf.data.INFINITE_CARDINALITY if steps is None else steps
@@ -151,7 +151,7 @@ def with_length(dataset: Any, steps: int | None) -> Any:
 
 
 def length(steps_per_epoch: int, epochs: int | None, skip: int) -> int | None:
-    """Number of batches left; None is infinite."""
+    """Return the number of remaining batches. None means infinite."""
     if epochs is None:
         return None if steps_per_epoch else 0
     return max(0, steps_per_epoch * epochs - skip)

@@ -1,4 +1,4 @@
-"""Read records of a shard in runs of a given length, each checked in one piece of memory."""
+"""Read shard records in runs of a given length, each checked in contiguous memory."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Bytes = npt.NDArray[np.uint8]
 _SKIPPED = 4096
 """Number of records to skip at a time."""
 _STEP = 1 << 19
-"""Bytes to read and then check while they are still in the second-level cache."""
+"""Number of bytes to read at a time, small enough to check while they are in the second-level cache."""
 
 
 class Scratch:
-    """Reusable memory for records, since fresh memory costs as much as reading into it. Thread-safe."""
+    """Thread-safe pool of memory for records. Reused, since fresh memory costs as much as reading into it."""
 
     def __init__(self) -> None:
         self._free: list[Bytes] = []
@@ -47,7 +47,7 @@ class Scratch:
 
 
 class Lane:
-    """Records of some pieces of shards, one after the other. Only one thread may read at a time."""
+    """Records of several pieces of shards, in sequence. Only one thread may read at a time."""
 
     def __init__(self, storage: Storage, shards: Sequence[Shard], lane: Sequence[Piece], scratch: Scratch) -> None:
         self._storage, self._shards, self._rest = storage, shards, list(reversed(lane))
@@ -55,7 +55,9 @@ class Lane:
         self._shard: _ShardFrames | None = None
 
     def read(self, records: int) -> list[EncodedBatch]:
-        """Read the next records, one run per shard. DamagedFile names the shard that does not have them."""
+        """Read the next records, as one run per shard. Raises DamagedFile, naming the shard, if records are missing or
+        damaged.
+        """
         runs = []
         while records:
             if self._shard is None or not self._shard.left:
@@ -68,14 +70,14 @@ class Lane:
         return runs
 
     def close(self) -> None:
-        """Close the file; no more is read."""
+        """Close the open file, if any."""
         if self._shard is not None:
             self._shard.close()
             self._shard = None
 
 
 class _ShardFrames:
-    """Reads a piece of one shard; the records before it are checked and skipped."""
+    """Reader for a piece of one shard. Checks and skips the records before the piece."""
 
     def __init__(self, storage: Storage, shards: Sequence[Shard], piece: Piece, scratch: Scratch) -> None:
         self._scratch = scratch
@@ -136,7 +138,7 @@ class _ShardFrames:
         return EncodedBatch(data, offsets[: records + 1])
 
     def _fill(self, target: Bytes) -> int:
-        """Read until the target is full or the content ends; returns the number of bytes read."""
+        """Read until the target is full or the content ends. Return the number of bytes read."""
         view, done = target.data, 0
         while done < len(view) and not self._ended:
             try:

@@ -1,9 +1,9 @@
-"""Decide which records a worker reads, and in which order, from the counts in the manifest alone. Pure functions.
+"""Choose the records of each worker and their order, from the counts in the manifest alone. Pure functions.
 
 An epoch is a sequence of *blocks*. A block is a run of records of one *lane*, and a lane is a list of pieces of shards
-to read one after the other. Without shuffling there is one lane: the published order. With shuffling, each epoch draws
-an order of the shards and deals them to a few lanes (so that several shards are read at once); the lanes take turns,
-and each block is permuted. Nothing here depends on threads or on timing.
+to read in sequence. Without shuffling there is one lane: the published order. With shuffling, each epoch draws an order
+of the shards and deals them to a few lanes (so that several shards are read at once); the lanes take turns, and each
+block is permuted. Nothing here depends on threads or on timing.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Next ``records`` of a lane. ``number`` counts the blocks of an epoch. After the permutation the first ``drop``
-    rows are dropped: a reader that resumes within the epoch has already seen them."""
+    """Next ``records`` records of a lane. ``number`` counts the blocks of an epoch. After the permutation, the first
+    ``drop`` rows are dropped: a reader that resumes within the epoch has already seen them.
+    """
 
     lane: int
     records: int
@@ -42,7 +43,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """All that a worker reads in one epoch."""
+    """Pieces and blocks that a worker reads in one epoch."""
 
     lanes: tuple[tuple[Piece, ...], ...]
     blocks: tuple[Block, ...]
@@ -50,8 +51,9 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Order of all epochs. ``counts`` has the records of each shard, ``window`` is the number of records per block, and
-    ``most`` the maximum per epoch, if its end is dropped."""
+    """Order of all epochs. ``counts`` has the number of records per shard, ``window`` is the number of records per
+    block, and ``most`` is the maximum per epoch if the remainder is dropped.
+    """
 
     counts: tuple[int, ...]
     window: int
@@ -62,7 +64,7 @@ class Order:
     most: int | None = None
 
     def epoch(self, number: int, skip: int = 0) -> Epoch:
-        """Plan epoch ``number``, without its first ``skip`` records."""
+        """Plan epoch ``number`` without its first ``skip`` records."""
         shards = np.arange(len(self.counts))
         if self.shuffle:
             shards = _draws(self.seed, number).permutation(shards)
@@ -77,17 +79,17 @@ class Order:
         return after(Epoch(lanes, take_turns([sum(map(len, lane)) for lane in lanes], self.window)), skip)
 
     def permutation(self, epoch: int, block: int, records: int) -> npt.NDArray[np.int64]:
-        """Source positions of the rows of a block."""
+        """Return the source positions of the rows of a block."""
         return _draws(self.seed, epoch, block).permutation(records)
 
 
 def share(total: int, worker: int, workers: int) -> int:
-    """Number of records, out of ``total``, that belong to a worker; shares differ by at most one."""
+    """Return a worker's number of records out of ``total``. Shares differ by at most one."""
     return total * (worker + 1) // workers - total * worker // workers
 
 
 def cut(pieces: Sequence[Piece], first: int, stop: int) -> list[Piece]:
-    """Records ``first`` to ``stop`` of the concatenated pieces."""
+    """Return the pieces for records ``first`` to ``stop`` of the concatenated pieces."""
     kept, begin = [], 0
     for piece in pieces:
         low, high = max(first - begin, 0), min(stop - begin, len(piece))
@@ -104,7 +106,7 @@ def deal(pieces: Sequence[Piece], lanes: int) -> tuple[tuple[Piece, ...], ...]:
 
 
 def take_turns(records: Sequence[int], window: int) -> tuple[Block, ...]:
-    """Blocks of ``window`` records from each lane in turn, and finally the rest of each lane."""
+    """Return blocks of ``window`` records from each lane in turn, then the remainder of each lane."""
     whole = [count // window for count in records]
     turns = [lane for turn in range(max(whole, default=0)) for lane, count in enumerate(whole) if turn < count]
     sizes = [(lane, window) for lane in turns]
@@ -113,7 +115,7 @@ def take_turns(records: Sequence[int], window: int) -> tuple[Block, ...]:
 
 
 def after(epoch: Epoch, skip: int) -> Epoch:
-    """Drop the first ``skip`` records of an epoch; whatever only they need is not read."""
+    """Drop the first ``skip`` records of an epoch, and all pieces that only they need."""
     passed = [0] * len(epoch.lanes)
     left = list(epoch.blocks)
     while left and skip >= left[0].records:

@@ -1,4 +1,6 @@
-"""tf.data with TensorFlow's own reader and parser: the same batches as the native engine, without our decoder."""
+"""Reader based on TensorFlow's own reader and parser. Yields the same batches as the native engine, without our
+decoder.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _COMPRESSION = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 
 
 def records_of(samples: SampleSet, order: Order, batch_size: int, steps: int, epochs: int | None, skip: int) -> Any:
-    """Dataset of batches of serialized records, in the order of a worker."""
+    """Build a dataset of batches of serialized records, in a worker's order."""
     import tensorflow as tf
 
     files = tf.constant([samples.storage.locate(shard.path) for shard in samples.shards])
@@ -75,7 +77,9 @@ def _row(piece: Piece) -> tuple[int, int, int]:
 
 
 def check_size(contract: ExampleContract, batch_size: int) -> None:
-    """Reject batches with more values than TensorFlow's parser can count, which would kill the process."""
+    """Raise ContractError for batches with more values than TensorFlow's parser can count, which would kill the
+    process.
+    """
     for spec in contract.features:
         if spec.size is not None and spec.size * batch_size > _MOST_VALUES:
             raise ContractError(
@@ -85,7 +89,7 @@ def check_size(contract: ExampleContract, batch_size: int) -> None:
 
 
 class Parser:
-    """Parses serialized records with ``tf.io``, as contract.json describes, into the columns of the native engine."""
+    """Parser of serialized records with ``tf.io``, as described by contract.json. Same columns as the native engine."""
 
     def __init__(self, contract: ExampleContract) -> None:
         import tensorflow as tf
@@ -101,7 +105,7 @@ class Parser:
                 self._specs[name] = getattr(tf.io, form["kind"])(**_with_default(arguments, contract, name))
 
     def __call__(self, records: Any) -> dict[str, Any]:
-        """Parse records to columns by name; runs while a graph is traced."""
+        """Parse records to columns by name. Runs while a graph is traced."""
         parsed = self._parsed(records)
         for spec in self._contract.features:
             if spec.encoding != "list":
@@ -123,7 +127,7 @@ class Parser:
 
 
 def _with_default(arguments: Mapping[str, Any], contract: ExampleContract, name: str) -> dict[str, Any]:
-    """Use the contract's default for a missing key, which an older writer may have omitted."""
+    """Add the contract's default for a missing key, which an older writer may have omitted."""
     spec = next((f for f in contract.features if f.name == name), None)
     if spec is None or spec.nulls != "default" or spec.encoding != "list" or spec.shape is None:
         return dict(arguments)
@@ -132,7 +136,7 @@ def _with_default(arguments: Mapping[str, Any], contract: ExampleContract, name:
 
 
 def _steps(column: Any, spec: FeatureSpec) -> Any:
-    """Steps of a FeatureList, each in the shape of a step."""
+    """Reshape each step of a FeatureList to the shape in the contract."""
     import tensorflow as tf
 
     if spec.shape is None:
@@ -142,7 +146,7 @@ def _steps(column: Any, spec: FeatureSpec) -> Any:
 
 
 def _unpacked(column: Any, spec: FeatureSpec) -> Any:
-    """Unpack the tensors inside bytes values."""
+    """Unpack tensors stored as bytes values."""
     import tensorflow as tf
 
     dtype = tf.as_dtype(spec.dtype)

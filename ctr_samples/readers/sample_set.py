@@ -1,4 +1,4 @@
-"""Select what to read: the shards of one split on one or several days with one contract, from their manifests."""
+"""Select the shards of one split on one or several days with the same contract, from their manifests."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ctr_samples.shards import (
 
 @dataclass(frozen=True, slots=True)
 class SampleSet:
-    """One split of some days, as listed by the newest manifests. Unaffected by later publications."""
+    """One split of one or several days, as listed by the newest manifests. Unaffected by later publications."""
 
     storage: Storage
     manifests: tuple[Manifest, ...]
@@ -35,7 +35,7 @@ class SampleSet:
 
     @property
     def shards(self) -> tuple[Shard, ...]:
-        """Shards in published order, day by day, without empty ones."""
+        """Non-empty shards in published order, day by day."""
         return tuple(s for manifest in self.manifests for s in manifest.of_split(self.split) if s.records)
 
     @property
@@ -44,22 +44,22 @@ class SampleSet:
         return sum(shard.records for shard in self.shards)
 
     def steps(self, batch_size: int, shard: tuple[int, int] = (0, 1), *, drop_remainder: bool = False) -> int:
-        """Batches per epoch; with ``drop_remainder`` the same number for every worker."""
+        """Return the number of batches per epoch. With ``drop_remainder``, it is the same for every worker."""
         if drop_remainder:
             return self.records // shard[1] // batch_size
         return math.ceil(share(self.records, *shard) / batch_size)
 
     def check(self) -> None:
-        """Check the size of every shard at the store. Raises DamagedFile if one is missing or has the wrong size."""
+        """Check the stored size of every shard. Raises DamagedFile if a shard is missing or has the wrong size."""
         check_shards(self.storage, self.shards, "restore it, or run the day again")
 
 
 def open_samples(
     path: str | Path, *, date: Period | str | None = None, dates: Sequence[Period | str] | None = None, split: str
 ) -> SampleSet:
-    """Open the samples of one or several days. Reads their manifests, and checks the sizes of their shards.
+    """Open the samples of one or several days. Reads their manifests and checks the sizes of their shards.
 
-    A day built hour by hour consists of its published hours; ``date`` may also be an hour, or ``all``: the whole log,
+    A day built hour by hour consists of its published hours. ``date`` may also be an hour, or ``all``: the whole log,
     or all published days. Raises InputError for a missing day or split, ContractError for days that cannot be read
     together, DamagedFile for a shard that is missing or differs in size from its manifest.
     """
@@ -73,7 +73,7 @@ def open_samples(
 
 
 def samples_of(storage: Storage, manifests: Sequence[Manifest], split: str) -> SampleSet:
-    """Like :func:`open_samples`, from manifests that were already read, and without checking the shards."""
+    """Like :func:`open_samples`, but takes manifests that were already read and does not check the shards."""
     check_text("split", split, "the name of a split, such as 'train'")
     for manifest in manifests:
         if split not in manifest.splits:
@@ -99,13 +99,13 @@ def _days(date: Period | str | None, dates: Sequence[Period | str] | None) -> li
 
 
 def _published(storage: Storage, day: Period) -> list[Period]:
-    """Periods that make up a day. ``all`` means all published days, unless the samples are those of a whole log."""
+    """Return the periods that make up a day. ``all`` means all published days, unless the output covers a log."""
     published = published_days(storage) if day == WHOLE else []
     return published if published and WHOLE not in published else periods_of(storage, day)
 
 
 def _difference(first: ExampleContract, second: ExampleContract) -> str:
-    """First difference between two contracts, in words."""
+    """Describe the first difference between two contracts."""
     features, others = ({f.name: f for f in contract.features} for contract in (first, second))
     for name in [*features, *others]:
         if features.get(name) != others.get(name):

@@ -1,4 +1,4 @@
-"""Read and decode ahead in threads, in an order independent of them, with bounded memory."""
+"""Read and decode ahead in threads, in an order independent of the threads, with bounded memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ctr_samples.shards import Shard, Storage
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Decoded records of a worker. ``threads`` read and decode; their number affects only the speed."""
+    """Stream of a worker's decoded records. The number of ``threads`` that read and decode affects only the speed."""
 
     storage: Storage
     shards: tuple[Shard, ...]
@@ -28,7 +28,8 @@ class Stream:
     threads: int
 
     def blocks(self, epochs: Iterable[tuple[int, int]]) -> Iterator[tuple[Columns, bool]]:
-        """Yield columns, and whether they are the last of an epoch; ``epochs`` has numbers and records to skip.
+        """Yield the columns of each block, and whether it ends an epoch. ``epochs`` has epoch numbers and records to
+        skip.
 
         At most ``threads + 1`` blocks are in memory, raw or decoded. Close the iterator to stop early, which ends the
         threads. Raises DamagedFile for a damaged shard.
@@ -60,7 +61,7 @@ class Stream:
                 lane.close()
 
     def _decoded(self, lane: TakenInTurn, turn: int, epoch: int, block: Block, scratch: Scratch) -> Columns:
-        """Read a block when its turn in the lane comes, and decode it while other threads read. Runs in a thread."""
+        """Wait for the block's turn in the lane, read it, and decode it while other threads read. Runs in a thread."""
         runs = lane.read(turn, block.records)
         order = None
         if self.order.shuffle:
@@ -78,7 +79,7 @@ def _first(waiting: deque[tuple[Future[Columns], bool]]) -> tuple[Columns, bool]
 
 
 class TakenInTurn:
-    """A lane whose blocks are read in order, regardless of which thread comes first.
+    """Lane whose blocks are read in order, regardless of the timing of the threads.
 
     Tasks start in the order of submission, so the task whose turn it is has always started.
     """
@@ -95,12 +96,12 @@ class TakenInTurn:
         return self._next == self._turns
 
     def turn(self) -> int:
-        """Number of the next block to be submitted."""
+        """Return the number of the next block to be submitted."""
         self._turns += 1
         return self._turns - 1
 
     def read(self, turn: int, records: int) -> list[EncodedBatch]:
-        """Read the records of a block. After an error or a stop, nothing more is read."""
+        """Read the records of a block. After an error or a stop, raises _StoppedError instead of reading."""
         with self._changed:
             self._changed.wait_for(lambda: self._next in (turn, -1))
             if self._next == -1:
@@ -116,15 +117,15 @@ class TakenInTurn:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """Make all threads that wait for their turn give up."""
+        """Stop all threads that wait for their turn; they raise _StoppedError."""
         with self._changed:
             self._next = -1
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Close the file, once no thread reads any more."""
+        """Close the file. Call only when no thread reads any more."""
         self._lane.close()
 
 
 class _StoppedError(Exception):
-    """Nobody is waiting for the block any more."""
+    """Raised in a thread whose block is no longer needed."""

@@ -1,4 +1,4 @@
-"""Columns as tensors: types and shapes from the contract, and how the arrays of a column become one tensor."""
+"""Conversion of columns to tensors, with types and shapes from the contract."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DTYPES = {"int64": "int64", "float32": "float32", "float64": "float64", "bytes"
 
 
 def column_specs(contract: ExampleContract) -> list[FeatureSpec]:
-    """Features in column form: the indices and values of the layout ``sparse`` are one feature."""
+    """Return the features in column form: the indices and values of the layout ``sparse`` become one feature."""
     if contract.layout != "sparse":
         return list(contract.features)
     others = [f for f in contract.features if f.role != "feature"]
@@ -24,9 +24,9 @@ def column_specs(contract: ExampleContract) -> list[FeatureSpec]:
 
 
 class TensorForm:
-    """Splits batches into plain arrays to pass to TensorFlow, and rebuilds tensors from them.
+    """Splits batches into plain arrays for TensorFlow, and rebuilds tensors from the arrays.
 
-    Scalars of one dtype are passed as one array.
+    Scalars of the same dtype are passed as one array.
     """
 
     def __init__(self, contract: ExampleContract, batch: int | None) -> None:
@@ -37,19 +37,19 @@ class TensorForm:
         self._others = [spec for spec in column_specs(contract) if spec.name not in together]
 
     def dtypes(self) -> list[Any]:
-        """Types of the arrays."""
+        """Return the TensorFlow types of the arrays."""
         import tensorflow as tf
 
         names = [specs[0].dtype for specs in self._scalars] + [name for f in self._others for name in self._types(f)]
         return [tf.as_dtype(name) for name in names]
 
     def arrays(self, columns: Columns) -> list[Array]:
-        """Arrays of a batch, without copies."""
+        """Return the arrays of a batch, without copies."""
         others = [array for spec in self._others for array in _arrays(columns.others[spec.name])]
         return [*(scalars.values for scalars in columns.scalars), *others]
 
     def columns(self, tensors: Sequence[Any]) -> dict[str, Any]:
-        """Build Tensors, RaggedTensors and SparseTensors with static shapes; runs while a graph is traced."""
+        """Build Tensors, RaggedTensors and SparseTensors with static shapes. Runs while a graph is traced."""
         import tensorflow as tf
 
         rest = iter(tensors)
@@ -104,7 +104,7 @@ def _arrays(column: Any) -> Iterator[Array]:
 
 
 def raw_columns(contract: ExampleContract) -> ExampleContract:
-    """Replace packed tensors in the contract by their raw bytes."""
+    """Replace packed tensors in the contract with their raw bytes."""
     plain = [
         f if f.encoding == "list" else replace(f, dtype="bytes", shape=(), encoding="list") for f in contract.features
     ]

@@ -1,9 +1,9 @@
-"""Connect shards and the codec: Arrow batches to shards, and shards back to records.
+"""Connects shards and the codec: writes Arrow batches to shards, and reads records from shards.
 
 write.py        a shard writer for Arrow batches
-read.py         first examples, and damage down to the record
-without.py      published records with some removed
+read.py         reads the first examples; finds damage down to the record
+without.py      rewrites published records without some of them
 foreign.py      files not listed in any manifest
-first_bytes.py  their compression
+first_bytes.py  detects their compression
 paths.py        paths and globs as users write them
 """

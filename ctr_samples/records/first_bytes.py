@@ -18,10 +18,10 @@ from ctr_samples.shards.naming import compression_of
 def found_reader(
     file: Readable, path: str, option: Compression | None, reopen: Callable[[], AbstractContextManager[Readable]]
 ) -> RecordReader:
-    """Reader for a file not listed in any manifest; ``option`` is the user's compression setting, if any.
+    """Return a reader for a file not listed in any manifest. ``option`` is the user's compression setting, if any.
 
-    Raises DamagedFile if the first bytes are not those of a TFRecord file, or contradict the option. If they are
-    unknown, the suffix of ``path`` decides.
+    Raises DamagedFile if the first bytes contradict the option or do not start a TFRecord file. If the first bytes
+    are inconclusive, the suffix of ``path`` decides.
     """
     start = file.read(HEADER)
     found = _compression(start)
@@ -50,12 +50,12 @@ def _compression(start: bytes) -> Compression | None:
 
 
 class _Begun:
-    """A file whose first bytes have already been read."""
+    """File whose first bytes have already been read."""
 
     def __init__(self, start: bytes, file: Readable) -> None:
         self._start, self._file = start, file
 
     def read(self, size: int = -1, /) -> bytes:
-        """Like ``read`` of a file: returns only the first bytes, then continues after them."""
+        """Read the first bytes once more, then continue after them."""
         start, self._start = self._start, b""
         return start or self._file.read(size)

@@ -1,4 +1,4 @@
-"""TFRecord files of any program, not listed in any manifest: find them, check for damage, infer their features."""
+"""TFRecord files of any program, not listed in any manifest: find the files, check for damage, infer features."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from ctr_samples.shards import CheckedFile, Storage, open_storage
 from ctr_samples.shards.naming import RUN_ID
 
 SAMPLE = 10_000
-"""Number of records to inspect unless all are needed."""
+"""Default number of records to inspect per sampled file."""
 _SAMPLED_FILES = 10
 _THREADS = 8
 Located = tuple[str, EncodedBatch]
-"""Location of a file, and records of it."""
+"""File location, and a chunk of the file's records."""
 _OURS = re.compile(rf"(.*/)?(_?manifests/[0-9]{{8}}\.json|data/{RUN_ID.pattern}/.*)")
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignFile:
-    """A listed file. ``split`` is empty, since the purpose of its records is unknown.
+    """Listed file. ``split`` is empty, since the purpose of its records is unknown.
 
-    After a check, ``records`` counts those before the damage, which ``damage`` describes.
+    After a check, ``records`` counts the records before the first damage, which ``damage`` describes.
     """
 
     path: str
@@ -46,20 +46,20 @@ class ForeignFile:
 
 @dataclass(frozen=True, slots=True)
 class ForeignRecords:
-    """Files at a path, with the interface that commands expect of a published day."""
+    """Files at a path, with the same interface as a published day."""
 
     title: str
     storage: Storage
     shards: tuple[ForeignFile, ...]
 
     def of_split(self, split: str | None) -> tuple[ForeignFile, ...]:
-        """Return all files. Raises InputError if a split is given."""
+        """Return all files. Raises InputError if ``split`` is set, since the files have no splits."""
         if split is not None:
             raise InputError(f"{self.title} has no split {split!r}, as no manifest lists its files; leave out --split.")
         return self.shards
 
     def verified(self, on_bytes: Callable[[int], None] = lambda _: None) -> ForeignRecords:
-        """Count the records of each file, and find the first damage of each damaged file."""
+        """Count the records of each file, and describe the first damage of each damaged file."""
         with ThreadPoolExecutor(_THREADS) as threads:
             return replace(self, shards=tuple(threads.map(partial(_checked, self.storage, on_bytes), self.shards)))
 
@@ -73,29 +73,31 @@ class ForeignRecords:
         return replace(self, shards=tuple(file for file in self.shards if not file.damage))
 
     def chunks(self, limit: int | None = SAMPLE) -> Iterator[Located]:
-        """Yield records with their file's location: all, or the first ``limit`` per file of an even sample."""
+        """Yield records with their file's location: all, or the first ``limit`` records of each evenly sampled file."""
         for file in self.shards if limit is None else _spread(self.shards):
             yield from _first_of(self.storage, [file], limit)
 
     def contract(self, limit: int | None = SAMPLE) -> ExampleContract:
-        """Infer a contract from :meth:`chunks`. Raises ContractError if they have no features or conflicting types.
+        """Infer a contract from :meth:`chunks`. Raises ContractError if records have no features or conflicting types.
 
-        Reads the records twice: ``nulls`` is ``fail`` for a feature present in all records, else ``omit``.
+        Reads the records twice. ``nulls`` is ``fail`` for a feature present in all records, else ``omit``.
         """
         shaped = self.layout(limit)
         return _with_missing(shaped, _decoded(self.chunks(limit), shaped))
 
     def layout(self, limit: int | None = SAMPLE) -> ExampleContract:
-        """Infer a contract from a single pass over the records: any feature may be missing."""
+        """Infer a contract from a single pass over the records. Assumes that any feature may be missing."""
         return _layout_of(self.chunks(limit), self.title)
 
     def batches(self, contract: ExampleContract, limit: int | None = SAMPLE) -> Iterator[Iterator[pa.RecordBatch]]:
-        """Yield the same records as Arrow batches, file by file."""
+        """Yield the records of :meth:`chunks` as Arrow batches, file by file."""
         for _, chunks in groupby(self.chunks(limit), key=itemgetter(0)):
             yield _decoded(chunks, contract)
 
     def first_examples(self, count: int) -> list[dict[str, Any]]:
-        """First examples, as name -> value or list of values; empty dicts if no record has a feature."""
+        """Return the first examples, as name -> value or list of values. Examples are empty dicts if no record has a
+        feature.
+        """
         chunks = list(_first_of(self.storage, self.shards, count))
         if not _surveyed(chunks).names():
             return [{} for _, chunk in chunks for _ in range(len(chunk))]
@@ -104,7 +106,7 @@ class ForeignRecords:
 
 
 def _first_of(storage: Storage, files: Sequence[ForeignFile], count: int | None) -> Iterator[Located]:
-    """Yield the first ``count`` records across all files, or all. DamagedFile names the damaged file."""
+    """Yield the first ``count`` records across all files, or all. Raises DamagedFile, naming the file."""
     for file in files:
         for chunk in _chunks_of(storage, file):
             yield _on_one_line(storage.locate(file.path)), chunk if count is None else _cut(chunk, count)
@@ -115,9 +117,9 @@ def _first_of(storage: Storage, files: Sequence[ForeignFile], count: int | None)
 
 
 def _layout_of(chunks: Iterable[Located], title: str) -> ExampleContract:
-    """Infer a contract. A feature has a fixed shape if it always has the same number of values.
+    """Infer a contract. A feature has a fixed shape if it has the same number of values in every record.
 
-    The records are SequenceExamples if any of them has feature lists.
+    The records are SequenceExamples if any record has feature lists.
     """
     survey = _surveyed(chunks)
     sequences = any(survey.seen[name].sequence for name in survey.names())
@@ -136,7 +138,7 @@ def _with_missing(contract: ExampleContract, batches: Iterable[pa.RecordBatch]) 
 
 
 def _surveyed(chunks: Iterable[Located]) -> SchemaSurvey:
-    """Survey each file separately, since a survey counts positions from its own start."""
+    """Survey each file separately, since a survey counts record positions from its own start."""
     whole = SchemaSurvey("sequence_example")
     for location, some in groupby(chunks, key=itemgetter(0)):
         survey = SchemaSurvey("sequence_example")
@@ -160,9 +162,9 @@ def _decoded(chunks: Iterable[Located], contract: ExampleContract) -> Iterator[p
 
 
 def find_foreign(path: str) -> ForeignRecords | None:
-    """Find the TFRecord files of a path: a file, a glob, or a directory without hidden files. None if there are none.
+    """Find the TFRecord files of a path: a file, a glob, or a directory without hidden files.
 
-    Also None if a file belongs to a sample set or table, since only its manifests know which files count.
+    Returns None if there are no files, or if any file belongs to a sample set or table, whose manifests must be used.
     """
     place = existing_place(path)
     storage = open_storage(place.root)
@@ -238,7 +240,7 @@ def _cut(chunk: EncodedBatch, count: int) -> EncodedBatch:
 
 
 def _shaped(spec: FeatureSpec, survey: SchemaSurvey) -> FeatureSpec:
-    """Set a fixed shape if all features have the same positive number of values."""
+    """Set a fixed shape if the feature has the same positive number of values in every record."""
     seen = survey.seen[spec.name]
     if spec.shape is None and seen.fewest == seen.most > 0:
         return replace(spec, shape=(seen.most,))

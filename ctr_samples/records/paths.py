@@ -19,7 +19,7 @@ _GLOB = re.compile(r"[*?\[{]")
 class FilePattern:
     """``root`` is a directory or URL; a file belongs to the place if it is below ``fixed`` and matches ``pattern``.
 
-    Both are relative to the root; partition columns come from the path below the root.
+    ``fixed`` and ``pattern`` are relative to the root. Partition columns are parsed from the path below the root.
     """
 
     root: str
@@ -30,7 +30,9 @@ class FilePattern:
         return "/".join(part for part in (self.root.rstrip("/"), self.pattern or self.fixed) if part)
 
     def roots(self) -> Iterator[tuple[str, str]]:
-        """Yield the root, and its ancestors while names look like ``country=US``, each with the path to the root."""
+        """Yield the root and each ancestor reached through names like ``country=US``, with the path from there to the
+        root.
+        """
         root, between = self.root, ""
         yield root, between
         while "=" in root.rpartition("/")[2]:
@@ -46,7 +48,7 @@ class FilePattern:
         return replace(self, fixed=joined, pattern=f"{prefix}/{self.pattern}" if self.pattern else None)
 
     def has(self, path: str, *, partly: bool = False) -> bool:
-        """Whether a file belongs to the place; with ``partly``, whether a directory may contain such files."""
+        """Whether a file belongs to the place or, with ``partly``, whether a directory may contain such files."""
         if partly and self.fixed.startswith(f"{path}/"):
             return True
         if self.fixed and path != self.fixed and not path.startswith(f"{self.fixed}/"):
@@ -92,7 +94,7 @@ def place_of(path: str, base: str | None = None, *, literal: bool = False) -> Fi
 
 
 def _inside(root: str, text: str) -> str | None:
-    """Part of ``text`` below ``root``; None if it is not below it."""
+    """Return the part of ``text`` below ``root``, or None if it is not below the root."""
     if text == root:
         return ""
     if root == "." and not text.startswith("/"):
@@ -103,7 +105,7 @@ def _inside(root: str, text: str) -> str | None:
 
 @cache
 def regex_of(pattern: str) -> re.Pattern[str]:
-    """Compile a Hadoop glob: ``*``, ``?``, ``[ab]``, ``[^a]`` and ``{a,b}``. A directory matches with all its files."""
+    """Compile a Hadoop glob: ``*``, ``?``, ``[ab]``, ``[^a]`` and ``{a,b}``. A matched directory includes its files."""
     out, depth, i = "", 0, 0
     while i < len(pattern):
         char = pattern[i]
@@ -126,7 +128,7 @@ def regex_of(pattern: str) -> re.Pattern[str]:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether Spark skips the path because one of its components is hidden."""
+    """Whether Spark skips the path because one of its components is a hidden name."""
     return any(
         part[:1] == "." or (part[:1] == "_" and "=" not in part) or part.endswith("._COPYING_")
         for part in path.split("/")

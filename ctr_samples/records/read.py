@@ -1,4 +1,4 @@
-"""Read shards with the codec: examples as rows, and damage down to the record."""
+"""Read shards with the codec: decode examples to rows, and locate damage down to the record."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ctr_samples.shards import CheckedFile, Shard, Storage
 from ctr_samples.shards.naming import compression_of
 
 _THREADS = 8
-"""Shards checked concurrently: more than a laptop has cores, since most time is spent waiting for the store."""
+"""Number of shards checked concurrently. Exceeds a laptop's core count, since checks mostly wait for the store."""
 
 
 def first_examples(
     storage: Storage, shards: Sequence[Shard], contract: ExampleContract, count: int
 ) -> list[dict[str, Any]]:
-    """First ``count`` examples, in published order, as name -> value or list of values."""
+    """Return the first ``count`` examples, in published order, as name -> value or list of values."""
     decoder = ExampleDecoder(contract)
     rows: list[dict[str, Any]] = []
     for shard in shards:
@@ -54,10 +54,9 @@ def records_of(storage: Storage, shard: Shard) -> Iterator[EncodedBatch]:
 def damage_of(
     storage: Storage, shards: Sequence[Shard], on_bytes: Callable[[int], None] = lambda _: None
 ) -> Iterator[str]:
-    """Yield a sentence for each shard that differs from what its task wrote: in size, checksum or records.
+    """Yield a sentence for each shard whose size, checksum or records differ from the manifest entry.
 
-    Checks every shard, even after finding damage, and reads each byte once, on several threads, which call
-    ``on_bytes``.
+    Checks every shard, even after finding damage. Reads each byte once, on several threads, which call ``on_bytes``.
     """
     with ThreadPoolExecutor(_THREADS) as threads:
         for wrong in threads.map(partial(_damage_of_one, storage, on_bytes), shards):

@@ -1,4 +1,4 @@
-"""Copy published records without some of them: the remaining frames are copied byte for byte."""
+"""Copy published records without the removed records. The remaining frames are copied byte for byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ctr_samples.shards.naming import compression_of
 _FRAME = "_frame"
 
 Keep = Callable[[pa.RecordBatch], pa.BooleanArray]
-"""Mask of the rows of a batch to keep; without nulls."""
+"""Function that returns a mask, without nulls, of the rows of a batch to keep."""
 
 
 def write_without(
@@ -29,10 +29,10 @@ def write_without(
     keep: Keep,
     on_rows: Callable[[pa.RecordBatch, str], None] = lambda rows, split: None,
 ) -> Receipt:
-    """Write the records of one partition's shards selected by ``keep``, in order, below ``directory``.
+    """Write the records of one partition's shards that ``keep`` selects, in order, below ``directory``.
 
-    ``on_rows`` is called with the rows kept and their split. Runs in any process. Raises DamagedFile for a shard that
-    is missing or was changed, ContractError for a record that does not fit; after an error its open files never appear.
+    Calls ``on_rows`` with the kept rows and their split. Runs in any process. Raises DamagedFile for a shard that is
+    missing or was changed, and ContractError for a record that does not fit. After an error, open files never appear.
     """
     compression = compression_of(shards[0].path)
     with ShardWriter(
@@ -55,7 +55,7 @@ def write_without(
 
 
 def values_among(storage: Storage, shard: Shard, contract: ExampleContract, column: str, values: pa.Array) -> set[Any]:
-    """Which of the given values occur in a column of a shard's records."""
+    """Return the given values that occur in a column of a shard's records."""
     decoder = ExampleDecoder(ExampleContract((contract[column],), contract.record))
     found: set[Any] = set()
     for chunk in records_of(storage, shard):
@@ -65,7 +65,7 @@ def values_among(storage: Storage, shard: Shard, contract: ExampleContract, colu
 
 
 def _rows_of(storage: Storage, shard: Shard, contract: ExampleContract) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a shard, each with its frame."""
+    """Yield the rows of a shard, with the frame of each row as a column."""
     decoder = ExampleDecoder(contract)
     for chunk in records_of(storage, shard):
         rows = decoder.decode_frames(chunk.buffer, chunk.offsets)

@@ -21,8 +21,8 @@ def shard_writer(
 ) -> ShardWriter:
     """Return a shard writer for batches with the columns of ``contract``.
 
-    Runs in any process; on an executor, once per task attempt. Use it in a ``with`` block: after an error its open
-    files never appear.
+    Runs in any process; on an executor, once per task attempt. Use it in a ``with`` block, so that open files never
+    appear after an error.
     """
     from ctr_samples.codec import RecordWriter
 

@@ -1,18 +1,18 @@
-"""Shards, receipts, manifests and how to publish them. No Spark, no TensorFlow, no codec.
+"""Shards, receipts and manifests, and code to publish them. No Spark, no TensorFlow, no codec.
 
-day_output.py   a day, from opening its output to publishing it
+day_output.py   output of one day, from opening to publishing
 table.py        a table that grows by appends, as written by the `tfrecord` format
 states.py       versions of the fitted state
 partials.py     partial results of finished days, named by their inputs
-writer.py       shards from Arrow batches, and the check of one byte for byte
+writer.py       writes shards from Arrow batches; verifies a shard byte for byte
 manifest.py     shards, receipts and the manifest of a day
 sealed.py       documents with their own checksum; agreement.py checks their consistency
-generations.py  numbered manifests, each written once by a create-only put; marks of generations that forgot users
-publish.py      makes a manifest visible, and finds the current one; published.py finds a day, a table or a refused run
-generation_history.py     list all generations; return to an earlier one
-clean.py        what to remove, by the store's clock (store_clock.py)
-naming.py       the layout of an output directory
-storage/        the stores themselves
+generations.py  numbered manifests, written with create-only puts; marks of generations that forgot users
+publish.py      publishes a manifest, and finds the current manifest; published.py finds a day, a table or a refused run
+generation_history.py     lists all generations; rolls back to an earlier generation
+clean.py        finds files to remove, using the store's clock (store_clock.py)
+naming.py       layout of an output directory
+storage/        storage backends
 """
 
 from ctr_samples.shards.day_output import DayOutput, DayRun

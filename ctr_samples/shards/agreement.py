@@ -1,4 +1,4 @@
-"""Check the consistency of a manifest. Values in, a sentence out."""
+"""Check the consistency of a manifest. Pure functions that return a sentence for an inconsistency."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ctr_samples.shards.naming import compression_of, is_shard_name, partition_o
 
 
 def disagreement(manifest: Manifest) -> str | None:
-    """Describe how accounting, shards and contract of a day contradict each other; None if they are consistent.
+    """Describe a contradiction between a day's accounting, shards and contract; None if they are consistent.
 
     Raises ContractError if the contract is invalid.
     """
@@ -29,7 +29,7 @@ def disagreement(manifest: Manifest) -> str | None:
 
 
 def disagreement_of_shards(shards: Sequence[Shard], directory: str, compression: str | None = None) -> str | None:
-    """Find a shard that is listed twice, or whose path does not match its split and partition."""
+    """Describe the first shard that is listed twice, or whose path contradicts its split and partition; else None."""
     for path, times in Counter(shard.path for shard in shards).items():
         if times > 1:
             return f"it lists {path} {times} times"

@@ -1,4 +1,4 @@
-"""Remove what no reader needs any more. Pure functions decide what to remove; only :func:`carry_out` deletes."""
+"""Remove files that no reader needs any more. Pure functions select the files; only :func:`carry_out` deletes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ctr_samples.shards.table import Table, TableManifest
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much to keep: the last generations, and everything that a run or a reader may still need.
+    """Retention policy: number of generations to keep, and how long a run or a reader may still need older files.
 
     ``longest_run`` exceeds the duration of any run, and of any training job that reads a replaced generation.
     """
@@ -38,9 +38,9 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """Items to remove: whole run directories, and single files that were never completed or are in no manifest.
+    """Run directories to remove, and single files to remove because they are incomplete or in no manifest.
 
-    ``damage`` says why a day is left as it is; then there is nothing to remove.
+    ``damage`` explains why a day is not cleaned; nothing is removed then.
     """
 
     directories: tuple[str, ...] = ()
@@ -57,8 +57,8 @@ def plan_day(
 ) -> Cleanup:
     """Plan the cleanup of a day: ``needed`` are the generations to keep, ``files`` all files below the day.
 
-    A run's directory is removed if its newest file is older than ``longest_run`` and no generation to keep lists one of
-    its files. Only the store's own times count, since the clocks of drivers differ.
+    A run directory is removed if its newest file is older than ``longest_run`` and no generation to keep lists any of
+    its files. Only the store's own timestamps count, since the clocks of drivers differ.
     """
     limit = now - retention.longest_run
     kept = {_run_directory(day, shard.path) for manifest in needed for shard in manifest.shards}
@@ -78,7 +78,7 @@ def plan_day(
 def needed_generations(
     day: Period, numbers: Sequence[int], files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Iterator[int]:
-    """Yield the last generations, and those replaced within ``longest_run``; some may be missing.
+    """Yield the last generations and all generations replaced within ``longest_run``. Some may not exist.
 
     ``numbers`` are the existing generations, in order. A manifest missing from ``files`` was written after the listing.
     """
@@ -95,7 +95,7 @@ def needed_generations(
 def plan_table(
     current: TableManifest | None, files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Cleanup:
-    """Plan the cleanup of a table: old shards that readers do not see, and old files that were never completed."""
+    """Plan the cleanup of a table: old shards that readers do not see, and old incomplete files."""
     limit = now - retention.longest_run
     seen = {shard.path for shard in current.shards} if current else set()
     gone = [file for file in files if file.modified < limit and file.path not in seen and _is_ours(file.path)]
@@ -103,9 +103,10 @@ def plan_table(
 
 
 def cleanups_of(storage: Storage, day: Period | None, retention: Retention) -> Iterator[Cleanup]:
-    """Plan the cleanup of a day, of all days, or of a table. Raises InputError if there is neither.
+    """Plan the cleanup of a day, of all days, or of a table. Raises InputError if the directory has neither.
 
-    A damaged day raises as in :func:`cleanup_of_day` if it was named; among all days its plan has a ``damage``.
+    For a named ``day``, damage raises as in :func:`cleanup_of_day`. For all days, damage sets ``damage`` in the day's
+    plan.
     """
     if day is None and generations.latest(storage, MANIFESTS_OF_TABLE):
         yield cleanup_of_table(storage, retention)
@@ -124,10 +125,10 @@ def cleanups_of(storage: Storage, day: Period | None, retention: Retention) -> I
 
 
 def cleanup_of_day(storage: Storage, day: Period, retention: Retention) -> Cleanup:
-    """List a day and plan its cleanup. Files are listed first, so that a run published meanwhile is in a manifest.
+    """List a day and plan its cleanup. Lists files first, so that the manifests include any run published meanwhile.
 
-    Raises DamagedFile, so that nothing is removed, if the manifest of a generation to keep is missing or damaged: its
-    shards would look like those of a killed run.
+    Raises DamagedFile if the manifest of a generation to keep is missing or damaged, since its shards would look like
+    leftovers of a killed run. Nothing is removed then.
     """
     files = storage.files(day_directory(day))
     if not files:
@@ -164,7 +165,7 @@ def _manifest(storage: Storage, day: Period, generation: int) -> Manifest:
 
 
 def _run_directory(day: Period, path: str) -> str | None:
-    """Run directory ``dt=.../data/<run id>`` that contains a file, or None for a file elsewhere."""
+    """Return the run directory ``dt=.../data/<run id>`` that contains a file, or None for a file elsewhere."""
     runs = f"{day_directory(day)}/data/"
     run, slash, _ = path.removeprefix(runs).partition("/")
     return f"{runs}{run}" if path.startswith(runs) and slash and started_at(run) is not None else None

@@ -1,8 +1,8 @@
 """Output of one day, from opening to publishing: the counterpart of :class:`ctr_samples.shards.table.Table`.
 
-A :class:`DayOutput` is the state of the store; a :class:`DayRun` is what one run adds to it. They define the order of
-the calls: open the output, begin a run, publish last. Both the nightly job and the tests that kill it use them. All of
-it runs on the driver.
+A :class:`DayOutput` is the state of the store; a :class:`DayRun` is one run that adds to it. Together they define the
+call order: open the output, begin a run, publish last. The nightly job uses them, as do the tests that kill it. All
+code here runs on the driver.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ctr_samples.shards.storage import Storage
 
 @dataclass(frozen=True, slots=True)
 class DayOutput:
-    """A day of the sample set ``name`` at a store; ``current`` is the manifest that readers see, if any."""
+    """One day of the sample set ``name`` in a store. ``current`` is the manifest that readers see, if any."""
 
     storage: Storage
     day: Period
@@ -51,9 +51,9 @@ class DayOutput:
         retention: Retention,
         warn: Callable[[str], None] | None = None,
     ) -> Self:
-        """Open a day, and clean up after its earlier runs. ``warn`` gets a message if the cleanup fails.
+        """Open a day and clean up after its earlier runs. Calls ``warn`` with a message if the cleanup fails.
 
-        Raises InputError if the directory has foreign files, UsageError if it belongs to another sample set.
+        Raises InputError if the directory has foreign files, and UsageError if it belongs to another sample set.
         """
         current = latest_manifest(storage, day)
         check_directory(storage, day)
@@ -65,7 +65,7 @@ class DayOutput:
     def published(self, fingerprint: str) -> Manifest | None:
         """Return the current manifest if its run had this fingerprint and its shards still exist; else None.
 
-        An empty fingerprint never matches. Marks the day with ``_SUCCESS``, in case the publishing run could not.
+        An empty fingerprint never matches. Writes ``_SUCCESS``, in case the publishing run could not.
         """
         current = self.current
         if current is None or not fingerprint or current.fingerprint != fingerprint or not self._is_intact(current):
@@ -74,7 +74,7 @@ class DayOutput:
         return current
 
     def begin(self, now: datetime, token: str) -> DayRun:
-        """Begin a run; ``token`` is eight unique hex digits. Rejects a store whose create-only put overwrites."""
+        """Begin a run. ``token`` is eight unique hex digits. Rejects a store whose create-only put overwrites."""
         this_run = run_id(now, token)
         return DayRun(self, this_run, check_store(self.storage, run_directory(self.day, this_run)))
 
@@ -88,7 +88,7 @@ class DayOutput:
 
 @dataclass(frozen=True, slots=True)
 class DayRun:
-    """One run of a day: writes to its own directory, and publishes last. ``began`` is by the store's clock."""
+    """One run of a day, which writes to its own directory and publishes last. ``began`` is by the store's clock."""
 
     output: DayOutput
     run_id: str
@@ -105,20 +105,22 @@ class DayRun:
         return run_directory(self.output.day, self.run_id)
 
     def shards(self, receipts: Sequence[Receipt], partitions: int) -> tuple[Shard, ...]:
-        """Shards of all receipts. DamagedFile unless each partition has one receipt and each shard is complete."""
+        """Return the shards of all receipts. Raises DamagedFile unless each partition has exactly one receipt and each
+        shard is complete.
+        """
         check_receipts(receipts, partitions)
         shards = tuple(shard for receipt in receipts for shard in receipt.shards)
         check_shards(self.storage, shards)
         return shards
 
     def write(self, texts: Mapping[str, str]) -> None:
-        """Write files next to the shards, by name, in UTF-8."""
+        """Write UTF-8 text files next to the shards; ``texts`` maps file names to content."""
         for name, text in texts.items():
             with self.storage.new_file(f"{self.directory}/{name}") as file:
                 file.write(text.encode())
 
     def manifest(self, **facts: Any) -> Manifest:
-        """Build the manifest of this run from its position among the generations and ``facts``, fields of Manifest."""
+        """Build the manifest: adds names, generation and parent to ``facts``, the remaining fields of Manifest."""
         current = self.output.current
         return Manifest(
             name=self.output.name,
@@ -130,13 +132,13 @@ class DayRun:
         )
 
     def publish(self, manifest: Manifest) -> None:
-        """Make the run visible; see :func:`ctr_samples.shards.publish.publish`. ConfigError if it took too long."""
+        """Publish the run (:func:`ctr_samples.shards.publish.publish`). Raises ConfigError if it took too long."""
         check_age(self.storage, self.directory, self.began, self.output.retention.longest_run)
         publish(self.storage, manifest)
 
 
 def _check_name(storage: Storage, current: Manifest | None, name: str) -> None:
-    """Refuse to add a generation to another sample set."""
+    """Raise UsageError if the day belongs to another sample set."""
     if current is not None and current.name != name:
         raise UsageError(
             f"{storage.url} holds the samples of {current.name!r} on {current.run_date}, but this configuration is {name!r}; "

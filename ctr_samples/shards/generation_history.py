@@ -1,4 +1,4 @@
-"""List the generations of a day or of a table, oldest first, and return a day to an earlier one."""
+"""List the generations of a day or a table, oldest first, and roll a day back to an earlier generation."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from ctr_samples.shards.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """One line of a history. ``bytes`` is None if the shards are gone; without a manifest only ``note`` is set.
+    """One line of a generation history. ``bytes`` is None if the shards are gone. Without a manifest, only ``note`` is set.
 
-    The time in ``published`` is in the zone of the generation's configuration; a table has none and uses UTC.
+    ``published`` uses the time zone of the generation's configuration, or UTC for a table, which has no configuration.
     """
 
     generation: int
@@ -45,7 +45,7 @@ class Generation:
 def generations_of(storage: Storage, day: Period | None) -> Iterator[Generation]:
     """List the generations of a day (default: the latest), or of a table. Raises InputError if nothing is published.
 
-    A missing or damaged manifest gets a line that says so, since users look here for a generation to return to.
+    A missing or damaged manifest still gets a line with a note, since users look here for a generation to restore.
     """
     if day is None and (numbers := generations.numbers(storage, MANIFESTS_OF_TABLE)):
         return _lines(numbers, partial(_of_table, Table(storage)))
@@ -102,9 +102,10 @@ def _of_table(table: Table, number: int) -> Generation:
 def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) -> Manifest:
     """Publish the samples of generation ``to`` as the next generation and return its manifest. Runs on the driver.
 
-    ``token`` is a unique string of eight hex digits. If the newest manifest is unreadable, there is no parent. Raises
-    InputError for a missing generation, UsageError for the current one and for one from before users were forgotten,
-    DamagedFile for one whose shards are missing, and otherwise like :func:`ctr_samples.shards.publish.publish`.
+    ``token`` is a unique string of eight hex digits. The new manifest has no parent if the newest manifest is
+    unreadable. Raises InputError if the generation does not exist, UsageError if it is current or predates the
+    forgetting of users, DamagedFile if its shards are missing, and otherwise like
+    :func:`ctr_samples.shards.publish.publish`.
     """
     numbers = generations.numbers(storage, manifests_directory(day))
     if to in numbers[-1:]:
@@ -132,7 +133,7 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
 
 
 def _check_forgotten(storage: Storage, earlier: Manifest) -> None:
-    """Raise UsageError for a generation from before users of the day were forgotten, whatever was published since."""
+    """Raise UsageError if the generation predates the forgetting of users of the day, regardless of later runs."""
     last = last_forgotten(storage, earlier.day)
     if earlier.generation < last:
         raise UsageError(

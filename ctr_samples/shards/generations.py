@@ -1,4 +1,4 @@
-"""Numbered manifests in a directory: the highest is authoritative, and each is put once, by one run."""
+"""Numbered manifests in a directory. The highest number is authoritative; each is written once, by a single run."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from ctr_samples.shards.storage import NameTaken, Storage
 
 
 def latest(storage: Storage, directory: str) -> int:
-    """Highest generation in a directory of manifests; 0 before the first."""
+    """Return the highest generation in a manifest directory, or 0 before the first."""
     return max(numbers(storage, directory), default=0)
 
 
 def numbers(storage: Storage, directory: str) -> list[int]:
-    """Sorted generations in a directory of manifests, from the file names; there may be gaps."""
+    """Return the sorted generations in a manifest directory, parsed from the file names. Gaps are possible."""
     return generations_among(storage.names(directory))
 
 
 def following(number: int, location: str) -> int:
-    """Next generation. Raises InputError, naming the directory ``location``, if it exceeds eight digits."""
+    """Return the next generation number. Raises InputError, naming ``location``, if it exceeds eight digits."""
     if number >= MOST_GENERATIONS:
         raise InputError(
             f"{location} holds {generation_name(number)}, the last name a manifest can have, so there is no next generation. "
@@ -39,14 +39,14 @@ def following(number: int, location: str) -> int:
 
 
 def misplaced(location: str, content: str, remedy: str) -> DamagedFile:
-    """Error for a manifest whose ``content`` (a generation or version) contradicts its name."""
+    """Build the error for a manifest whose ``content`` (a generation or version) contradicts its name."""
     return DamagedFile(f"{location} says it is {content}, so it was copied or renamed; move it away. {remedy}")
 
 
 def put(storage: Storage, directory: str, generation: int, data: bytes, run_id: str) -> None:
     """Put a manifest, which is JSON that contains ``run_id``, with one create-only request. Runs on the driver.
 
-    Raises PublishConflict if another run has this generation, PublishUnknown if the store gave no answer, and
+    Raises PublishConflict if another run already has this generation, PublishUnknown if the outcome is unknown, and
     StorageError if the manifest was not written.
     """
     path = f"{directory}/{generation_name(generation)}"
@@ -57,7 +57,7 @@ def put(storage: Storage, directory: str, generation: int, data: bytes, run_id: 
 
 
 def _read_back(storage: Storage, path: str, run_id: str, error: NameTaken | StorageError) -> None:
-    """Read back after an error, when the store may or may not have the manifest, and raise unless it is this run's."""
+    """After a failed put, read the manifest back and raise unless this run wrote it."""
     location = storage.locate(path)
     try:
         there = json.loads(storage.read(path))["run_id"]
@@ -84,11 +84,11 @@ def _unknown(location: str, run_id: str, reason: str) -> PublishUnknown:
 
 
 def mark_forgotten(storage: Storage, day: Period, generation: int) -> None:
-    """Record that generations before this one may contain samples of forgotten users."""
+    """Record that generations before ``generation`` may contain samples of forgotten users."""
     with suppress(NameTaken):
         storage.put_new(forgotten_path(day, generation), b"")
 
 
 def last_forgotten(storage: Storage, day: Period) -> int:
-    """Last generation of a day that forgot users; 0 if there is none."""
+    """Return the last generation of a day that forgot users, or 0."""
     return max(forgotten_among(storage.names(manifests_directory(day))), default=0)

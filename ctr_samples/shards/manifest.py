@@ -1,4 +1,4 @@
-"""Receipts of tasks for their shards, and the manifest whose creation publishes a day. Values only."""
+"""Task receipts, which list the shards of a task, and the manifest that publishes a day. Only data classes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MANIFEST_FORMAT = 1
 REMEDY = "restore it, or move it away and run the day again"
 """Remedy for a manifest that readers reject."""
 FORGOTTEN = "forgotten"
-"""Drop reason of samples whose users asked to be forgotten."""
+"""Drop reason for samples whose users asked to be forgotten."""
 _FORM = Form(MANIFEST_FORMAT, "a manifest", REMEDY)
 
 _SAMPLE_SET = Such(re.compile(r"[a-z][a-z0-9_-]{0,63}").fullmatch, "a name of small letters, digits, - and _")
@@ -29,7 +29,7 @@ _DIGEST = Such(re.compile(r"([0-9a-f]{64})?").fullmatch, "64 hex digits, or noth
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """One closed TFRecord file. ``path`` is relative to the output directory, ``crc32c`` covers the whole file."""
+    """One closed TFRecord file. ``path`` is relative to the output directory. ``crc32c`` covers the whole file."""
 
     path: str
     split: str
@@ -42,7 +42,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Output of one task; no shards if its partition was empty. The driver gets one receipt per partition.
+    """Output of one task, without shards if its partition was empty. The driver gets one receipt per partition.
 
     ``measures`` holds the task's measurements, if any, as opaque text.
     """
@@ -58,14 +58,14 @@ class Receipt:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read :meth:`to_json`."""
+        """Parse the output of :meth:`to_json`."""
         value = json.loads(text)
         shards = tuple(Shard(**s) for s in value["shards"])
         return cls(value["partition"], value["attempt"], shards, value.get("measures"))
 
 
 class _Flips(TypedDict, total=False):
-    """Changes of a label since the generation ``against``."""
+    """Label changes since the generation ``against``."""
 
     against: Required[int]
     flipped_to_1: int
@@ -88,7 +88,7 @@ class _Label(TypedDict, total=False):
 
 
 class _Snapshot(TypedDict):
-    """Version in which a lake table was read."""
+    """Version of a lake table that was read."""
 
     format: str
     version: str
@@ -96,7 +96,7 @@ class _Snapshot(TypedDict):
 
 
 class _Input(TypedDict, total=False):
-    """Manifest entry for a source, as far as this package reads it back."""
+    """Manifest entry for a source, limited to the fields that this package reads back."""
 
     files: int | None
     bytes: int | None
@@ -108,7 +108,7 @@ class _Input(TypedDict, total=False):
 
 
 class _Sampling(TypedDict, total=False):
-    """Manifest entry for down-sampled negatives, as far as this package reads it back."""
+    """Manifest entry for down-sampled negatives, limited to the fields that this package reads back."""
 
     rate: Annotated[float, Within(0, 1)]
 
@@ -123,7 +123,7 @@ class _Verdict(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Target generation of a rollback, and the run that produced its samples and whose directory holds them."""
+    """Target generation of a rollback, and the run whose directory holds its samples."""
 
     to: GenerationNumber
     run_id: RunId
@@ -131,14 +131,16 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class FeaturesFrom:
-    """The earlier generation of the day whose features a run took; ``why`` says why it joined all anew, if it did."""
+    """Earlier generation of the day whose features a run reused. If the run rejoined all features instead, ``why`` is
+    the reason.
+    """
 
     generation: GenerationNumber
     why: str = ""
 
     @property
     def described(self) -> str:
-        """Where the features come from, in words."""
+        """Origin of the features, as text for users."""
         if self.why:
             return f"features are not taken from generation {self.generation}: {self.why}"
         return f"features are those of generation {self.generation}; only labels are made anew"
@@ -148,13 +150,12 @@ class FeaturesFrom:
 class Manifest:
     """One generation of one day.
 
-    ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count; ``fingerprint`` is equal for two
-    runs that must give the same samples (config, code, inputs, contract), or empty if inputs cannot be told apart.
-    ``features_from`` is None where no earlier generation came into question. ``rollback`` means that the samples are
-    those of an earlier generation; ``run_id`` and ``created_at`` then describe the rollback, and everything else comes
-    from that generation. ``known_by`` is the time as of which the run read its inputs, or None if it used whatever was
-    known when it ran. ``checksum`` is the value read, empty if an older release wrote none; :meth:`to_json` computes it
-    again.
+    ``accounting`` maps ``impressions``, ``samples`` and each drop reason to a count. ``fingerprint`` is equal for two
+    runs that must produce the same samples (config, code, inputs, contract), or empty if changes of an input cannot be
+    detected. ``features_from`` is None if no earlier generation was eligible. If ``rollback`` is set, the samples are
+    from an earlier generation: ``run_id`` and ``created_at`` describe the rollback, all other fields come from that
+    generation. ``known_by`` is the time as of which the run read its inputs, or None if it used all data available when
+    it ran. ``checksum`` is the value read, or empty if an older release wrote none; :meth:`to_json` recomputes it.
     """
 
     name: Annotated[str, _SAMPLE_SET]
@@ -186,7 +187,7 @@ class Manifest:
 
     @property
     def made_by(self) -> str:
-        """Run that produced the samples; its directory has the shards and reports."""
+        """ID of the run that produced the samples. Its directory contains the shards and reports."""
         return self.rollback.run_id if self.rollback else self.run_id
 
     @property
@@ -201,7 +202,7 @@ class Manifest:
 
     @property
     def bytes(self) -> int:
-        """Bytes over all shards."""
+        """Total size of all shards in bytes."""
         return sum(s.bytes for s in self.shards)
 
     @property
@@ -215,25 +216,27 @@ class Manifest:
         return sorted({s.split for s in self.shards}, key=lambda name: (name != "train", name))
 
     def of_split(self, split: str | None) -> tuple[Shard, ...]:
-        """Shards of one split, or of all."""
+        """Return the shards of one split, or of all splits if ``split`` is None."""
         return tuple(s for s in self.shards if split in (None, s.split))
 
     def label_sum(self, label: str, split: str | None = None) -> float:
-        """Sum of a label over a split; for a 0/1 label the number of positives."""
+        """Return the sum of a label over a split. For a 0/1 label this is the number of positives."""
         return sum(s.label_sums.get(label, 0) for s in self.of_split(split))
 
     def to_json(self) -> builtins.bytes:
-        """Serialize to sealed, indented JSON in declared order; reproduces the bytes of a manifest that was read."""
+        """Serialize to sealed, indented JSON in declared order. Reproduces the bytes of a manifest that was read."""
         return sealed(asdict(self))
 
     @classmethod
     def from_json(cls, data: builtins.bytes, location: str) -> Self:
-        """Read :meth:`to_json`. DamagedFile names ``location`` if it is not a known manifest or was changed."""
+        """Parse the output of :meth:`to_json`. Raises DamagedFile, naming ``location``, for an unknown or altered
+        manifest.
+        """
         return read_sealed(cls, data, location, _FORM)
 
 
 def check_receipts(receipts: Sequence[Receipt], partitions: int) -> None:
-    """Raise DamagedFile unless each partition 0..n-1 has exactly one receipt (otherwise a bug in the engine)."""
+    """Raise DamagedFile unless each partition 0..n-1 has exactly one receipt. A failure is a bug in the engine."""
     seen = Counter(r.partition for r in receipts)
     missing = [p for p in range(partitions) if p not in seen]
     repeated = sorted(p for p, times in seen.items() if times > 1)

@@ -1,4 +1,4 @@
-"""Layout of an output directory. Pure functions from values to relative paths.
+"""Layout of an output directory. Pure functions that return relative paths.
 
 ::
 
@@ -10,7 +10,7 @@
        _SUCCESS
     _trends.html
 
-The directory of an hour is ``dt=2019-06-05/hour=07``, that of a whole log ``all``.
+An hour is in ``dt=2019-06-05/hour=07``, a whole log in ``all``.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from ctr_samples.typed import Such, Within
 Compression = Literal["none", "gzip", "zlib"]
 
 MANIFESTS_OF_TABLE = "_manifests"
-"""Directory of a table's manifests: readers that list directories skip names that start with an underscore."""
+"""Directory of a table's manifests. Readers that list directories skip names that start with an underscore."""
 METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
 TRENDS = "_trends.html"
-"""Page about all days, directly below the output directory."""
+"""Multi-day report page, directly below the output directory."""
 CONTRACT, SCHEMA, VOCABULARIES = "contract.json", "schema.pbtxt", "vocabularies"
-"""Files, and a directory, that a run writes next to its shards."""
+"""Two files and a directory that a run writes next to its shards."""
 SUFFIXES = {"none": ".tfrecord", "gzip": ".tfrecord.gz", "zlib": ".tfrecord.zlib"}
 MOST_GENERATIONS = 99_999_999
-"""Manifest names have eight digits."""
+"""Highest generation number: manifest names have eight digits."""
 _MANIFEST = re.compile(r"([0-9]{8})\.json")
 _FORGOTTEN = re.compile(r"([0-9]{8})\.forgotten")
 _HOUR_KEY = "hour="
@@ -45,27 +45,29 @@ _STAGED = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
 def day_directory(day: Period) -> str:
-    """Directory of a period: ``dt=2019-06-05``, ``dt=2019-06-05/hour=07`` or ``all``."""
+    """Return the directory of a period: ``dt=2019-06-05``, ``dt=2019-06-05/hour=07`` or ``all``."""
     if isinstance(day, Hour):
         return f"{day_directory(day.day)}/{_HOUR_KEY}{str(day).rpartition('T')[2]}"
     return f"dt={day}" if isinstance(day, date) else str(day)
 
 
 def day_of(directory: str) -> Period | None:
-    """Period of a directory named by :func:`day_directory`, or None for another name."""
+    """Return the period of a directory named by :func:`day_directory`, or None for any other name."""
     match = _DAY.fullmatch(directory)
     name = directory if directory == str(WHOLE) else f"{match[1]}{f'T{match[2]}' if match[2] else ''}" if match else ""
     return parse_period(name) if is_period(name) else None
 
 
 def hours_among(day: date, names: Iterable[str]) -> list[Period]:
-    """Sorted hours in the listing of a day's directory."""
+    """Return the sorted hours among the names in a day's directory."""
     found = (day_of(f"{day_directory(day)}/{name}") for name in names if name.startswith(_HOUR_KEY))
     return sorted((hour for hour in found if hour is not None), key=str)
 
 
 def run_id(started: datetime, token: str) -> str:
-    """Run id ``20190606T020000-1a2b3c4d``: sorts by start (UTC), unique by its eight hex digits."""
+    """Build a run id such as ``20190606T020000-1a2b3c4d``. Sorts by start time (UTC); the eight hex digits make it
+    unique.
+    """
     name = f"{started.astimezone(UTC):%Y%m%dT%H%M%S}-{token}"
     if not RUN_ID.fullmatch(name):
         raise ValueError(f"The token of a run id is eight hex digits, not {token!r}.")
@@ -83,7 +85,7 @@ def shard_name(partition: int, attempt: int, token: str, compression: str) -> st
 
 
 def compression_of(path: str) -> Compression:
-    """Compression given by the suffix of a shard's name; ``.deflate`` is Hadoop's suffix for zlib."""
+    """Return the compression that a shard's suffix indicates. ``.deflate`` is Hadoop's suffix for zlib."""
     endings: dict[str, Compression] = {".gz": "gzip", ".zlib": "zlib", ".deflate": "zlib"}
     return next((compression for ending, compression in endings.items() if path.endswith(ending)), "none")
 
@@ -94,7 +96,7 @@ def is_shard_name(name: str) -> bool:
 
 
 def partition_of(name: str) -> int:
-    """Partition whose task wrote the shard with this name."""
+    """Return the partition number in a shard's name."""
     match = _SHARD.fullmatch(name)
     if match is None:
         raise ValueError(f"{name!r} is no name of a shard.")
@@ -102,7 +104,7 @@ def partition_of(name: str) -> int:
 
 
 def is_staged_name(name: str) -> bool:
-    """Whether this is the hidden name of a file that is still being written."""
+    """Whether the name is the hidden name of a file that is still being written."""
     return _STAGED.fullmatch(name) is not None
 
 
@@ -117,28 +119,28 @@ def generation_name(generation: int) -> str:
 
 
 def manifest_path(day: Period, generation: int) -> str:
-    """Path of the manifest of a generation; creating it publishes the generation."""
+    """Path of a generation's manifest. Creating the file publishes the generation."""
     return f"{manifests_directory(day)}/{generation_name(generation)}"
 
 
 def forgotten_path(day: Period, generation: int) -> str:
-    """Path of the mark of a generation that forgot users."""
+    """Path of the marker for a generation that forgot users."""
     return f"{manifests_directory(day)}/{generation:08d}.forgotten"
 
 
 def forgotten_among(names: Iterable[str]) -> list[int]:
-    """Generations with such a mark, from the listing of a directory of manifests."""
+    """Return the generations that have a forgotten marker among the names in a manifest directory."""
     return [int(match[1]) for match in map(_FORGOTTEN.fullmatch, names) if match]
 
 
 def generations_among(names: Iterable[str]) -> list[int]:
-    """Sorted generations in the listing of a directory of manifests. There may be gaps."""
+    """Return the sorted generations among the names in a manifest directory. Gaps are possible."""
     numbers = sorted(int(match[1]) for match in map(_MANIFEST.fullmatch, names) if match)
     return numbers if numbers[:1] != [0] else numbers[1:]
 
 
 def started_at(run: str) -> datetime | None:
-    """Start of a run, from its id; None if the name is not a run id."""
+    """Return the start time in a run id, or None if the name is not a run id."""
     if not RUN_ID.fullmatch(run):
         return None
     try:

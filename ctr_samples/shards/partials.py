@@ -1,13 +1,13 @@
-"""Partial results of finished days at a store. Each is put once, under a name that identifies its inputs.
+"""Partial results of finished days in a store. Each is written once, under a name that identifies its inputs.
 
 ::
 
-    <view>/<definition>/dt=2019-06-05/<inputs>.json                    create-only; names the files of the partial
+    <view>/<definition>/dt=2019-06-05/<inputs>.json                    create-only; lists the partial files
     <view>/<definition>/dt=2019-06-05/<run id>/steps-00000-<hex8>.parquet      or totals, actions, rows
 
-``definition`` is a hash of the expressions, ``inputs`` a hash of the log files of the day. So a partial never has to be
-replaced: a restated day, or a changed expression, has another name. Partials are independent of each other. Files with
-other names are neither listed nor removed.
+``definition`` is a hash of the expressions, ``inputs`` a hash of the day's log files. So a partial never has to be
+replaced: a restated day or a changed expression has another name. Partials are independent of each other. Files with
+any other name are neither listed nor removed.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _DAY = r"([^/]+)/([0-9a-f]{16})/dt=([0-9]{4}-[0-9]{2}-[0-9]{2})"
 _HASH = "[0-9a-f]{16}"
 _MARKER = re.compile(rf"{_DAY}/{_HASH}\.json")
 _OWN = re.compile(rf"{_DAY}/({RUN_ID.pattern}/[^/]+|\.?{_HASH}\.json(\.[0-9a-f]{{32}})?)")
-"""A file written by a run, complete or not."""
+"""Pattern for paths of files written by a run, complete or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartialFile:
-    """A Parquet file of a partial: ``steps`` as counted, ``totals`` per day, ``actions`` of a history, or ``rows`` of a
+    """Parquet file of a partial: ``steps`` as counted, daily ``totals``, ``actions`` of a history, or ``rows`` of a
     table.
 
     ``first_day`` and ``last_day`` are the days of its rows, as days since 1970.
@@ -57,10 +57,10 @@ class PartialFile:
 
 @dataclass(frozen=True, slots=True)
 class Partial:
-    """Data that a view or a history needs from a day.
+    """Data from one day that a view or a history needs.
 
-    ``times`` maps each use to the first and last time of the rows in its log, in microseconds. ``counts`` covers its
-    lines and times, so that a run that reads the partial can judge the log like one that reads the log itself.
+    ``times`` maps each use to the first and last timestamp of its log rows, in microseconds. ``counts`` covers log
+    lines and timestamps, so that a run that reads the partial can check the log as if it had read the log itself.
     """
 
     view: str
@@ -78,24 +78,26 @@ class Partial:
 
     @property
     def path(self) -> str:
-        """Path of the marker, relative to the store."""
+        """Path of the marker file, relative to the store."""
         return marker_of(self.view, self.definition, self.day, self.inputs)
 
 
 def marker_of(view: str, definition: str, day: str, inputs: str) -> str:
-    """Path of the marker of a day's partial for these inputs."""
+    """Return the path of the marker for a day's partial with these inputs."""
     return f"{day_of_partial(view, definition, day)}/{inputs}.json"
 
 
 def day_of_partial(view: str, definition: str, day: str) -> str:
-    """Directory of a view's day."""
+    """Return the directory for one day of a view."""
     return f"{view}/{definition}/dt={day}"
 
 
 def find_partials(
     storage: Storage, view: str, definition: str, wanted: Mapping[str, str]
 ) -> Iterator[tuple[str, Partial | DamagedPartial]]:
-    """Find the existing partials of days, given the hash of each day's log files; yields an error for a damaged one."""
+    """Find the existing partials of the given days by the hash of each day's log files. Yields a DamagedPartial error
+    for each damaged partial.
+    """
     sizes = {file.path: file.size for file in storage.files(f"{view}/{definition}")}
     markers = {day: marker_of(view, definition, day, inputs) for day, inputs in wanted.items()}
     there = {day: path for day, path in markers.items() if path in sizes}
@@ -113,7 +115,7 @@ def find_partials(
 
 
 def publish_partial(storage: Storage, partial: Partial) -> Partial:
-    """Put a partial whose files are written. Returns the partial at the store, which another run may have put first."""
+    """Put the marker of a partial whose files are written. Returns the stored partial, possibly from a faster run."""
     try:
         storage.put_new(partial.path, sealed(asdict(partial)))
     except NameTaken:
@@ -128,7 +130,7 @@ def publish_partial(storage: Storage, partial: Partial) -> Partial:
 
 
 def read_partial_file(storage: Storage, file: PartialFile) -> bytes:
-    """Read a file of a partial. Raises DamagedPartial if its bytes have changed. Runs anywhere."""
+    """Read a partial file. Raises DamagedPartial if its contents have changed. Runs on the driver or an executor."""
     try:
         data = storage.read(file.path)
     except FileNotFoundError:
@@ -139,7 +141,7 @@ def read_partial_file(storage: Storage, file: PartialFile) -> bytes:
 
 
 def drop_damaged(storage: Storage) -> list[str]:
-    """Read all partials at a store and remove damaged ones, so that they are rebuilt. Returns their locations."""
+    """Read all partials in a store and remove damaged partials, so that they are rebuilt. Returns their locations."""
     dropped = []
     for path in [file.path for file in storage.files("") if _MARKER.fullmatch(file.path)]:
         try:
@@ -168,7 +170,9 @@ def _missing(storage: Storage, path: str) -> DamagedPartial:
 
 
 def _check_sizes(storage: Storage, partial: Partial, sizes: Mapping[str, int]) -> None:
-    """Raise DamagedPartial unless each file has its size. Asks again if a listing lacks it, since it may be stale."""
+    """Raise DamagedPartial unless each file has its recorded size. Asks the store about unlisted files: listings can be
+    stale.
+    """
     for file in partial.files:
         if sizes.get(file.path) == file.bytes:
             continue
@@ -183,7 +187,7 @@ def _check_sizes(storage: Storage, partial: Partial, sizes: Mapping[str, int]) -
 
 @dataclass(frozen=True, slots=True)
 class KeptDay:
-    """Files of a view's day at a store, regardless of inputs."""
+    """Stored files for one day of a view, regardless of inputs."""
 
     view: str
     definition: str
@@ -192,22 +196,22 @@ class KeptDay:
 
     @property
     def bytes(self) -> int:
-        """Size of all files."""
+        """Total size of the files in bytes."""
         return sum(file.size for file in self.files)
 
     @property
     def complete(self) -> bool:
-        """Whether a partial of the day has been put."""
+        """Whether the day has at least one partial with a marker."""
         return any(_MARKER.fullmatch(file.path) for file in self.files)
 
     @property
     def modified(self) -> datetime:
-        """Time when its newest file was written."""
+        """Modification time of the newest file."""
         return max(file.modified for file in self.files)
 
 
 def kept_days(storage: Storage) -> list[KeptDay]:
-    """All days of all views at a store, in order."""
+    """List all days of all views in a store, in order."""
     found: dict[tuple[str, str, str], list[StoredFile]] = {}
     for file in storage.files(""):
         if (match := _OWN.fullmatch(file.path)) and is_period(match[3]):
@@ -221,10 +225,10 @@ def kept_days(storage: Storage) -> list[KeptDay]:
 def unneeded(
     days: Collection[KeptDay], oldest: Mapping[tuple[str, str], date], now: datetime, keep: timedelta
 ) -> list[KeptDay]:
-    """Select the days that no run needs any more. Pure.
+    """Select the days that no run needs any more. Pure function.
 
-    ``oldest`` is the first day that the current definition of each view still needs; other definitions, and deleted
-    views, need none. A day written within ``keep`` stays, since a run of an earlier day may be using it.
+    ``oldest`` maps the current definition of each view to the first day that it still needs. Old definitions and
+    deleted views need no days. A day written within ``keep`` stays, since a run of an earlier day may be using it.
     """
     gone = []
     for day in days:

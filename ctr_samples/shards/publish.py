@@ -1,4 +1,4 @@
-"""Make a manifest visible with one create-only put, and find the manifest that readers see."""
+"""Publish a manifest with one create-only put, and find the manifest that readers see."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _REQUESTS = 16
 
 
 _SHOWN = 10
-"""Number of generations named in an error, counted from the last."""
+"""Maximum number of generations listed in an error message, latest last."""
 
 
 def latest_manifest(storage: Storage, day: Period) -> Manifest | None:
-    """Manifest that readers of a day see: the highest generation, or None before the first."""
+    """Return the manifest that readers of a day see: the highest generation, or None before the first."""
     generation = generations.latest(storage, manifests_directory(day))
     if generation == 0:
         return None
@@ -40,7 +40,7 @@ def latest_manifest(storage: Storage, day: Period) -> Manifest | None:
 def read_manifest(storage: Storage, day: Period, generation: int) -> Manifest:
     """Read one generation of a day. Raises FileNotFoundError if it was never published.
 
-    Raises DamagedFile if it is not a manifest or not a file, was changed, contradicts itself, or belongs to another
+    Raises DamagedFile if the file is not a valid manifest, was changed, is inconsistent, or belongs to another
     generation or day.
     """
     path = manifest_path(day, generation)
@@ -68,7 +68,7 @@ def _lost(storage: Storage, day: Period, generation: int) -> StorageError:
 
 
 def _sound(data: bytes, location: str) -> Manifest:
-    """Read a manifest and check its consistency."""
+    """Parse a manifest and check its consistency. Raises DamagedFile."""
     manifest = Manifest.from_json(data, location)
     try:
         wrong = disagreement(manifest)
@@ -80,12 +80,12 @@ def _sound(data: bytes, location: str) -> Manifest:
 
 
 def published_days(storage: Storage) -> list[Period]:
-    """Days below an output directory that have a manifest, in order."""
+    """Return the days below an output directory that have a manifest, in order."""
     return [day for day in days_of(storage) if generations.latest(storage, manifests_directory(day))]
 
 
 def days_of(storage: Storage) -> list[Period]:
-    """Sorted periods below an output directory, published or not: days, all hours of days, or the whole log."""
+    """Return sorted periods below an output directory, published or not: days, all hours of days, or the whole log."""
     found = [day for day in map(day_of, storage.names("")) if day is not None]
     days = [day for day in found if isinstance(day, date)]
     if not days or not hours_among(days[-1], storage.names(day_directory(days[-1]))):
@@ -94,7 +94,7 @@ def days_of(storage: Storage) -> list[Period]:
 
 
 def periods_of(storage: Storage, period: Period) -> list[Period]:
-    """Periods to read for a period: itself, or the published hours of a day built hour by hour."""
+    """Return the periods to read for a period: the period itself, or the published hours of a day built by the hour."""
     if not isinstance(period, date) or generations.latest(storage, manifests_directory(period)):
         return [period]
     hours = hours_among(period, storage.names(day_directory(period)))
@@ -102,7 +102,7 @@ def periods_of(storage: Storage, period: Period) -> list[Period]:
 
 
 def require_manifest(storage: Storage, day: Period) -> Manifest:
-    """Latest manifest of a day. Raises InputError, naming the published days, if there is none."""
+    """Return the latest manifest of a day. Raises InputError, listing the published days, if there is none."""
     manifest = latest_manifest(storage, day)
     if manifest is None:
         days = published_days(storage)
@@ -112,7 +112,7 @@ def require_manifest(storage: Storage, day: Period) -> Manifest:
 
 
 def require_generation(storage: Storage, day: Period, number: int) -> Manifest:
-    """One generation of a day. Raises InputError, naming the existing ones, if it does not exist."""
+    """Return a generation's manifest. Raises InputError, listing the existing generations, if it does not exist."""
     numbers = generations.numbers(storage, manifests_directory(day))
     if not numbers:
         require_manifest(storage, day)  # raises, naming the published days
@@ -126,7 +126,7 @@ def require_generation(storage: Storage, day: Period, number: int) -> Manifest:
 
 
 def check_directory(storage: Storage, day: Period) -> None:
-    """Reject a day's directory with other files: it is an input, or the output of another program or grain."""
+    """Raise InputError if a day's directory has foreign files: it is an input, or another program or grain wrote it."""
     _check_grain(storage, day)
     others = set(storage.names(day_directory(day))) - {"data", "manifests", "_SUCCESS"}
     others = {name for name in others if not name.startswith(".")}  # object stores show what local disks hide
@@ -138,7 +138,9 @@ def check_directory(storage: Storage, day: Period) -> None:
 
 
 def _check_grain(storage: Storage, period: Period) -> None:
-    """Refuse to mix hours with a day, or a whole log with days: readers would confuse them."""
+    """Raise InputError if the output mixes hours with a day, or a whole log with days, since readers would confuse
+    them.
+    """
     whole = isinstance(period, Whole)
     others = {name for name in storage.names("") if (kind := day_of(name)) and isinstance(kind, Whole) is not whole}
     if isinstance(period, Hour):
@@ -151,7 +153,7 @@ def _check_grain(storage: Storage, period: Period) -> None:
 
 
 def check_shards(storage: Storage, shards: Sequence[Shard], remedy: str = "run again") -> None:
-    """Raise DamagedFile unless every shard is stored with the size that its task counted (reveals lost uploads).
+    """Raise DamagedFile unless every stored shard has the size that its task counted. Detects lost uploads.
 
     ``remedy`` ends the error message.
     """
@@ -174,11 +176,11 @@ def _wrong_size(storage: Storage, shard: Shard) -> str | None:
 
 
 def check_store(storage: Storage, directory: str) -> datetime:
-    """Return the start of a run by the store's clock. Rejects a store whose create-only put overwrites.
+    """Return the start time of a run by the store's clock. Rejects a store whose create-only put overwrites.
 
-    On such a store two racing runs would both believe they had published. Some S3-compatible servers silently ignore
-    ``If-None-Match``. Runs on the driver, once, before a run starts its work; ``directory`` belongs to that run. Leaves
-    nothing behind unless it is killed or may not delete.
+    On such a store, two racing runs would both report success. Some S3-compatible servers silently ignore
+    ``If-None-Match``. Runs once on the driver, before a run starts its work. ``directory`` belongs to that run. Leaves
+    no files behind unless the process is killed or may not delete.
     """
     path = f"{directory}/probe"
     with suppress(NameTaken):  # its own first attempt, whose answer was lost
@@ -203,7 +205,8 @@ def _forget(storage: Storage, path: str) -> None:
 
 
 def check_age(storage: Storage, directory: str, began: datetime, longest_run: timedelta) -> None:
-    """Refuse to publish a run older than ``longest_run`` by the store's clock, since cleanup may remove its files.
+    """Raise ConfigError if the run is older than ``longest_run`` by the store's clock, since cleanup may remove its
+    files.
 
     ``directory`` belongs to the run. Runs on the driver, right before :func:`publish`.
     """
@@ -216,11 +219,12 @@ def check_age(storage: Storage, directory: str, began: datetime, longest_run: ti
 
 
 def publish(storage: Storage, manifest: Manifest) -> None:
-    """Check the shards again, put the manifest, then ``_SUCCESS``. Runs on the driver, once; deletes nothing.
+    """Check the shards again, put the manifest, then write ``_SUCCESS``. Runs once, on the driver. Deletes nothing.
 
-    A manifest that forgets users is marked before it is put (:mod:`ctr_samples.shards.generations`). Raises DamagedFile,
-    and publishes nothing, if a shard is missing or readers would reject the manifest. Otherwise raises like
-    :func:`ctr_samples.shards.generations.put`, and StorageError if the manifest was written but ``_SUCCESS`` was not.
+    A generation that forgets users gets its marker before the manifest (:mod:`ctr_samples.shards.generations`). Raises
+    DamagedFile, and publishes nothing, if a shard is missing or readers would reject the manifest. Otherwise raises
+    like :func:`ctr_samples.shards.generations.put`, and StorageError if the manifest was written but ``_SUCCESS`` was
+    not.
     """
     directory, data = manifests_directory(manifest.day), manifest.to_json()
     _sound(
@@ -235,7 +239,7 @@ def publish(storage: Storage, manifest: Manifest) -> None:
 
 
 def mark_success(storage: Storage, manifest: Manifest) -> None:
-    """Write ``_SUCCESS``, which only tells schedulers that some generation exists; the manifest is authoritative."""
+    """Write ``_SUCCESS``, which only tells schedulers that a generation exists. The manifest is authoritative."""
     try:
         storage.put_new(f"{day_directory(manifest.day)}/_SUCCESS", b"")
     except NameTaken:

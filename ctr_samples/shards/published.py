@@ -1,4 +1,4 @@
-"""Published content of a path: samples of a day or a table, a chosen generation, and runs that were refused since."""
+"""Find the published samples or table of a path, a chosen generation, and later runs that were refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ctr_samples.shards.table import Table, TableManifest
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Shards that readers see at a path, with a title for people; ``sealed`` means that the manifest had a checksum."""
+    """Shards that readers see at a path, with a display title. ``sealed`` is set if the manifest had a checksum."""
 
     title: str
     shards: tuple[Shard, ...]
@@ -26,7 +26,9 @@ class Published:
     sealed: bool
 
     def of_split(self, split: str | None) -> tuple[Shard, ...]:
-        """Shards of one split, or of all. InputError names the existing splits."""
+        """Return the shards of one split, or of all. Raises InputError, listing the splits, if the split does not
+        exist.
+        """
         shards = tuple(s for s in self.shards if split in (None, s.split))
         if split is not None and not shards:
             there = ", ".join(sorted({s.split for s in self.shards}, reverse=True))
@@ -35,7 +37,7 @@ class Published:
 
 
 def find(storage: Storage, day: Period | None) -> Published:
-    """Find the published samples of a day, by default the latest, or a table. InputError if nothing is published."""
+    """Find the published samples of a day (default: latest), or a table. Raises InputError if nothing is published."""
     if day is not None:
         return _of_day(require_manifest(storage, day))
     table = Table(storage).current()
@@ -61,9 +63,10 @@ def _of_table(storage: Storage, table: TableManifest) -> Published:
 
 
 def refused_run(storage: Storage, day: Period, after: str) -> str | None:
-    """Newest run of a day that started after the run ``after`` and has a report.
+    """Return the newest run of a day that started after the run ``after`` and has a report, or None.
 
-    If ``after`` is the newest published run, this is a run refused since; an empty ``after`` includes all runs.
+    If ``after`` is the newest published run, the result is a run refused since then. An empty ``after`` includes all
+    runs.
     """
     for run in reversed(storage.names(run_directory(day, "").rstrip("/"))):
         if run > after and started_at(run) is not None and REPORT in storage.names(run_directory(day, run)):
@@ -72,7 +75,9 @@ def refused_run(storage: Storage, day: Period, after: str) -> str | None:
 
 
 def chosen_manifest(storage: Storage, day: Period | None, generation: int | None) -> Manifest:
-    """Manifest of a generation; if it does not exist, InputError names those that do."""
+    """Load the manifest of a generation (default: the current generation). Raises InputError, listing the existing
+    generations, if it does not exist.
+    """
     days = [day] if day is not None else published_days(storage) or last_refused_day(storage)
     if not days:
         raise InputError(
@@ -88,7 +93,7 @@ def chosen_manifest(storage: Storage, day: Period | None, generation: int | None
 
 
 def address_of(storage: Storage, manifest: Manifest, name: str) -> str:
-    """Address of a file of a run; InputError if it does not exist."""
+    """Return the location of a file in a run directory. Raises InputError if the file does not exist."""
     path = file_of_run(manifest.day, manifest.made_by, name)
     try:
         storage.size(path)
@@ -98,7 +103,7 @@ def address_of(storage: Storage, manifest: Manifest, name: str) -> str:
 
 
 def absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
-    """Error for a run that lacks a file."""
+    """Build the error for a file missing from a run."""
     address = storage.locate(file_of_run(manifest.day, manifest.made_by, name))
     return InputError(
         f"Generation {manifest.generation} of {manifest.run_date} has no {name} ({address}): it was removed, or the release "
@@ -107,23 +112,23 @@ def absent(storage: Storage, manifest: Manifest, name: str) -> InputError:
 
 
 def file_of_run(day: Period, run_id: str, name: str) -> str:
-    """Path of a file beside the shards of a run, such as its report."""
+    """Return the path of a file in a run directory, such as the report."""
     return f"{run_directory(day, run_id)}/{name}"
 
 
 def last_refused_day(storage: Storage) -> list[Period]:
-    """Newest day with a refused run, if any."""
+    """Return a list with the newest day that has a refused run, or an empty list."""
     return next(([day] for day in reversed(days_of(storage)) if report_of_refused(storage, day, "")), [])
 
 
 def refused_after(storage: Storage, manifest: Manifest, *, of_its_day: bool) -> Iterator[tuple[Period, str]]:
-    """Days and reports of later runs that the gate refused."""
+    """Yield the day and report of each later run that the quality gate refused."""
     for day in [manifest.day] if of_its_day else [day for day in days_of(storage) if str(day) >= str(manifest.day)]:
         if refused := report_of_refused(storage, day, manifest.run_id if day == manifest.day else ""):
             yield day, refused
 
 
 def report_of_refused(storage: Storage, day: Period, after: str) -> str | None:
-    """Report of the newest run that began after ``after`` and has one: a refused run."""
+    """Return the location of the report of the newest run refused after ``after``, or None."""
     run = refused_run(storage, day, after)
     return run and storage.locate(file_of_run(day, run, REPORT))

@@ -1,7 +1,7 @@
-"""JSON documents that contain their own checksum, so that changes by hand or in transit are detected.
+"""JSON documents that contain their own checksum, so that manual edits and transfer errors are detected.
 
 ``checksum`` is the SHA-256, in hex, of all other fields as JSON with sorted keys, without spaces, in UTF-8. It is not a
-signature: anyone who can write to the store can compute one.
+signature: anyone with write access to the store can compute it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sealed(document: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Format number of a kind of document, its name in errors, and the remedy for a damaged one."""
+    """Format number of a document type, its name in errors, and the remedy for a damaged document."""
 
     format: object
     name: str
@@ -38,9 +38,9 @@ class Form:
 
 
 def read_sealed(kind: type[T], data: bytes, location: str, form: Form) -> T:
-    """Read a document as a dataclass. A missing checksum is allowed, since older releases wrote none.
+    """Parse a document into a dataclass. Accepts a missing checksum, since older releases wrote none.
 
-    Raises DamagedFile, naming ``location``, if the bytes are not such a document or were changed.
+    Raises DamagedFile, naming ``location``, if the document is malformed, has another format, or was changed.
     """
     try:
         document = _opened(data)
@@ -68,7 +68,7 @@ def _opened(data: bytes) -> dict[str, Any]:
 
 
 def _broken_seal(document: Mapping[str, Any]) -> str | None:
-    """Describe how a document's checksum differs from its content; None if it matches or is missing."""
+    """Describe a mismatch between a document's checksum and its content; None if they match or there is no checksum."""
     made = _checksum({key: value for key, value in document.items() if key != CHECKSUM})
     if document.get(CHECKSUM, made) == made:
         return None

@@ -1,7 +1,7 @@
-"""Versions of the fitted state at a store: put once each, like manifests, and never changed.
+"""Versions of the fitted state in a store. Like manifests, each is written once and never changed.
 
 versions/00000003.json            create-only; the highest number is authoritative
-data/<run id>/<vocabulary>.parquet    the tokens in order of their ids, and the version that added each
+data/<run id>/<vocabulary>.parquet    tokens in order of their ids, and the version that added each token
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _SHARED = [part.name for part in fields(FittedState) if part.name != "vocabulari
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A vocabulary whose tokens are in a separate file."""
+    """Vocabulary whose tokens are in a separate file."""
 
     file: str
     tokens: Count
@@ -62,13 +62,15 @@ class _Version:
 
 
 def latest_state(storage: Storage) -> FittedState | None:
-    """Newest version, or None before the first."""
+    """Return the newest version, or None before the first."""
     version = generations.latest(storage, VERSIONS)
     return _read(storage, version) if version else None
 
 
 def state_before(storage: Storage, run_date: date) -> FittedState | None:
-    """Newest version fitted only on days before ``run_date``, or None: no other may be used for that day."""
+    """Return the newest version fitted only on days before ``run_date``, or None. No later version may be used for that
+    day.
+    """
     for version in range(generations.latest(storage, VERSIONS), 0, -1):
         head = _head(storage, version)
         if max(head.days) < run_date.isoformat():
@@ -77,7 +79,7 @@ def state_before(storage: Storage, run_date: date) -> FittedState | None:
 
 
 def require_state(storage: Storage, run_date: date) -> FittedState:
-    """Like :func:`state_before`, but raises InputError if there is none."""
+    """Like :func:`state_before`, but raises InputError if no version qualifies."""
     state = state_before(storage, run_date)
     if state is None:
         latest = latest_state(storage)
@@ -91,7 +93,7 @@ def require_state(storage: Storage, run_date: date) -> FittedState:
 def publish_state(storage: Storage, state: FittedState) -> None:
     """Write the tokens, then put the version with one create-only request. Runs on the driver.
 
-    Raises like :func:`ctr_samples.shards.generations.put`: PublishConflict if another fit was faster.
+    Raises like :func:`ctr_samples.shards.generations.put`, including PublishConflict if another fit was faster.
     """
     before = {} if state.version == 1 else _since(storage, state.version - 1)
     files = {}
@@ -111,7 +113,7 @@ def publish_state(storage: Storage, state: FittedState) -> None:
 
 
 def _shared(state: FittedState | _Version) -> dict[str, Any]:
-    """Fields that a version's file shares with the state."""
+    """Return the fields that the state and its version file have in common."""
     return {name: getattr(state, name) for name in _SHARED}
 
 
@@ -140,7 +142,7 @@ def _table(storage: Storage, path: str) -> pa.Table:
 
 
 def _since(storage: Storage, version: int) -> dict[str, Any]:
-    """For each vocabulary of a version, the version that added each token; the key "" holds the lineage."""
+    """Return, per vocabulary of a version, the version that added each token. The key "" holds the lineage."""
     head = _head(storage, version)
     tables = {name: _table(storage, file.file) for name, file in head.vocabularies.items()}
     return {"": head.lineage, **{name: table.column("since").to_pylist() for name, table in tables.items()}}

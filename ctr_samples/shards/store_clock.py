@@ -1,4 +1,4 @@
-"""Time at a store. Its clock distinguishes old files from new ones, since the clocks of drivers differ."""
+"""Current time by a store's clock. File ages use this clock, since the clocks of drivers differ."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ctr_samples.shards.storage import NameTaken, Storage
 
 
 def time_of(storage: Storage, directory: str) -> datetime:
-    """Modification time that the store assigns to an empty hidden file written to ``directory`` now.
+    """Return the store's current time: the modification time of an empty hidden file just written to ``directory``.
 
-    Leaves nothing behind unless it is killed or may not delete; cleanup then treats the file as never completed.
+    Leaves no file behind unless the process is killed or may not delete; cleanup then treats the file as incomplete.
     """
     probe = f"{directory}/.clock.{uuid.uuid4().hex}".lstrip("/")
     with suppress(NameTaken):  # its own first attempt, whose answer was lost

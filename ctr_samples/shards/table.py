@@ -1,4 +1,4 @@
-"""A directory of shards that grows by appends, as written by Spark's ``tfrecord`` format.
+"""Directory of shards that grows by appends, as written by Spark's ``tfrecord`` format.
 
 ::
 
@@ -7,8 +7,8 @@
     _SUCCESS
 
 As with a day's samples, creating a manifest publishes the shards it lists. The manifest of an append lists only the new
-shards; every sixteenth manifest, and each full or partial overwrite, lists all of them, so that a reader opens only a
-few small files, and a replaced shard is in no later manifest.
+shards. Every sixteenth manifest, and each full or partial overwrite, lists all shards. So a reader opens only a few
+small files, and no later manifest lists a replaced shard.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ _FORM = Form(TABLE_FORMAT, "a manifest of a table", "restore it")
 _COMPLETE_EVERY = 16
 WriteMode = Literal["append", "create", "overwrite", "overwrite_partitions"]
 _TRIES = 100
-"""Number of faster writers after which an append gives up."""
+"""Maximum number of attempts to commit while other writers are faster."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableWrite:
     """Changes that one write makes to a table.
 
-    The ``mode`` ``create`` is an append to a table that does not exist yet; ``overwrite_partitions`` replaces the
-    partitions that have a shard here. ``schema`` describes the columns for readers; ``stream`` is the id of a stream
-    and the number of its batch, which is committed once, however often it is tried.
+    ``create`` as ``mode`` is an append to a table that does not exist yet; ``overwrite_partitions`` replaces the
+    partitions of the new shards. ``schema`` describes the columns for readers. ``stream`` is a stream id and a batch
+    number; a batch is committed once, however often it is tried.
     """
 
     run_id: str
@@ -67,10 +67,11 @@ class TableWrite:
 
 @dataclass(frozen=True, slots=True)
 class TableManifest:
-    """One generation of a table. If ``complete``, ``shards`` are all that readers see, else only the new ones.
+    """One generation of a table. If ``complete``, ``shards`` lists all shards that readers see; otherwise only the new
+    shards.
 
-    ``schemas`` and ``contracts`` are those of all writes, without duplicates, oldest first; ``streams`` has the last
-    batch of each stream.
+    ``schemas`` and ``contracts`` cover all writes, deduplicated, oldest first. ``streams`` maps each stream to its last
+    batch.
     """
 
     generation: GenerationNumber
@@ -90,7 +91,7 @@ class TableManifest:
 
     @property
     def records(self) -> int:
-        """Number of records over the listed shards."""
+        """Total number of records in the listed shards."""
         return sum(s.records for s in self.shards)
 
     def to_json(self) -> bytes:
@@ -99,12 +100,14 @@ class TableManifest:
 
     @classmethod
     def from_json(cls, data: bytes, location: str) -> Self:
-        """Read :meth:`to_json`. DamagedFile names ``location`` if it is not a known manifest or was changed."""
+        """Parse the output of :meth:`to_json`. Raises DamagedFile, naming ``location``, for an unknown or altered
+        manifest.
+        """
         return read_sealed(cls, data, location, _FORM)
 
 
 def next_manifest(current: TableManifest | None, write: TableWrite, created_at: str) -> TableManifest:
-    """Apply a write to a table's current manifest; ``current`` is complete, and so is the result."""
+    """Apply a write to a table's current manifest. Both ``current`` and the result are complete."""
     base = None if write.mode == "overwrite" else current
     streams = dict(current.streams) if current else {}
     if write.stream:
@@ -126,14 +129,14 @@ def next_manifest(current: TableManifest | None, write: TableWrite, created_at: 
 
 
 def on_disk(manifest: TableManifest, write: TableWrite) -> TableManifest:
-    """Manifest to store for a generation: all shards, or for most appends only the new ones."""
+    """Return the manifest to store for a generation, with all shards or, for most appends, only the new shards."""
     replaces = write.mode in ("overwrite", "overwrite_partitions")
     complete = replaces or manifest.generation % _COMPLETE_EVERY in (0, 1)
     return manifest if complete else replace(manifest, complete=False, shards=write.shards)
 
 
 def refusal(current: TableManifest, write: TableWrite) -> str | None:
-    """Reason why the rows cannot be added to the table, or None."""
+    """Explain why the rows cannot be added to the table; None if they can."""
     for has, there, new in (
         ("has records of type", current.record_type, write.record_type),
         ("is partitioned by", list(current.partition_by) or "nothing", list(write.partition_by) or "nothing"),
@@ -144,18 +147,20 @@ def refusal(current: TableManifest, write: TableWrite) -> str | None:
 
 
 class Table:
-    """A directory of shards at a store. Methods run on the driver (in Spark's data source: in a separate process)."""
+    """Directory of shards in a store. Methods run on the driver (for Spark's data source, in a separate process)."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
 
     def current(self) -> TableManifest | None:
-        """Current state for readers, with all shards in one manifest; None before the first generation."""
+        """Return the state that readers see, with all shards in one manifest; None before the first generation."""
         generation = generations.latest(self.storage, MANIFESTS_OF_TABLE)
         return self.at(generation) if generation else None
 
     def at(self, generation: int) -> TableManifest:
-        """State for readers at a generation. Raises DamagedFile if a generation that it builds on is missing."""
+        """Return the state that readers see at a generation. Raises DamagedFile if a generation that it builds on is
+        missing.
+        """
         newest = oldest = self._read(generation)
         parts = [newest.shards]
         while not oldest.complete:
@@ -168,7 +173,9 @@ class Table:
         return replace(newest, complete=True, shards=shards)
 
     def check_writable(self, run_id: str) -> None:
-        """Reject, before any work, a directory with foreign files or a store without reliable create-only puts."""
+        """Raise an error if the directory contains foreign files or the store lacks reliable create-only puts. Runs
+        before any other work.
+        """
         if self.current() is None:
             self._check_own()
         check_store(self.storage, f"{MANIFESTS_OF_TABLE}/{run_id}")
@@ -176,7 +183,9 @@ class Table:
             self.storage.delete_directory(f"{MANIFESTS_OF_TABLE}/{run_id}")
 
     def check_absent(self, current: TableManifest, mode: str) -> None:
-        """Refuse to create a table that exists. Called before the work, and again by the commit."""
+        """Raise PublishConflict if ``mode`` is ``create``, since the table exists. Called before the work and by the
+        commit.
+        """
         if mode == "create":
             raise PublishConflict(
                 f"Run {current.run_id} published to {self.storage.url} first; this run published nothing. "
@@ -186,11 +195,11 @@ class Table:
     def commit(self, write: TableWrite) -> TableManifest:
         """Publish a write and return the state that readers now see.
 
-        The shards are checked right before the put. A stream batch that is already committed changes nothing. If
-        another writer was faster, an append follows it and an overwrite (of partitions: in these) replaces it too. An
-        overwrite then removes the files that it replaced. Raises like :func:`ctr_samples.shards.generations.put`,
-        DamagedFile for a missing shard, PublishConflict if a table to create exists, and InputError for rows that do
-        not fit.
+        Checks the shards right before the put. A stream batch that is already committed changes nothing. If another
+        writer is faster, an append goes after its shards, and an overwrite replaces them (partition by partition if the
+        mode says so). An overwrite then removes the replaced files. Raises like
+        :func:`ctr_samples.shards.generations.put`, DamagedFile for a missing shard, PublishConflict if a table to
+        create exists, and InputError for incompatible rows.
         """
         for _ in range(_TRIES):
             current = self.current()
@@ -217,7 +226,7 @@ class Table:
         raise PublishConflict(f"{_TRIES} other writers of {self.storage.url} were faster; run this write again.")
 
     def _finish(self, before: TableManifest | None, after: TableManifest) -> None:
-        """Finish up once readers see the new generation; nothing here may fail the write."""
+        """Write ``_SUCCESS`` and delete replaced shards once readers see the new generation. Ignores store errors."""
         with suppress(NameTaken, StorageError):
             self.storage.put_new("_SUCCESS", b"")
         listed = {shard.path for shard in after.shards}
@@ -252,7 +261,7 @@ class Table:
 
 
 def _sound(data: bytes, location: str) -> TableManifest:
-    """Read a manifest and check its consistency."""
+    """Parse a manifest and check its consistency. Raises DamagedFile."""
     manifest = TableManifest.from_json(data, location)
     try:
         contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]
@@ -273,7 +282,7 @@ def _is_own(path: str) -> bool:
 
 
 def _kept(current: TableManifest, write: TableWrite) -> tuple[Shard, ...]:
-    """Shards that remain next to those of a write."""
+    """Return the existing shards that a write keeps."""
     if write.mode != "overwrite_partitions":
         return current.shards
     replaced = {_directory(shard) for shard in write.shards}

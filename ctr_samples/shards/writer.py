@@ -1,4 +1,4 @@
-"""Write Arrow batches to shards that roll at a target size, for any number of splits in one pass; check one byte for byte."""
+"""Write Arrow batches to shards of a target size, for any number of splits in one pass; verify shards byte by byte."""
 
 from __future__ import annotations
 
@@ -21,17 +21,18 @@ from ctr_samples.shards.storage import Storage
 _PIECE_ROWS = 4096
 _PIECE_BYTES = 4 << 20
 _PIECES_OF_A_SHARD = 32
-"""Size of a piece to encode: few enough bytes to bound memory, and enough rows to amortise the calls. Shards roll
-between pieces."""
+"""Limits on the size of a piece to encode: few enough bytes to bound memory, enough rows to amortise the calls. A shard
+ends only between pieces.
+"""
 _AHEAD = 2
 """Number of encoded pieces that may wait for the store."""
 
 
 class FrameWriter(Protocol):
-    """Writes batches of framed records, compressed or not, to a given file, and keeps counts.
+    """Writes batches of framed records to a file, compressed or not, and keeps counts.
 
-    ``size`` and ``crc32c`` describe the file so far. The codec's RecordWriter implements it; shards do not know the
-    codec.
+    ``size`` and ``crc32c`` describe the bytes written so far. The codec's RecordWriter implements this protocol, so
+    that shards do not depend on the codec.
     """
 
     records: int
@@ -48,13 +49,14 @@ class FrameWriter(Protocol):
 class ShardWriter:
     """Writes the shards of one partition attempt below ``directory``. Runs in any process, with or without Spark.
 
-    ``encode`` turns rows into framed records and ``open_frames`` adds compression to a raw file;
+    ``encode`` turns rows into framed records, and ``open_frames`` adds compression to a raw file;
     :func:`ctr_samples.records.write.shard_writer` binds both to the codec. Rows are encoded in the caller's thread
-    while another thread compresses, writes and syncs earlier rows; at most a few megabytes are in between.
+    while a second thread compresses, writes and syncs earlier rows. At most a few megabytes are buffered between the
+    threads.
 
     Files appear when they are closed. After an error, including in ``write`` and ``close``, call ``abandon`` (leaving a
-    ``with`` block does): no open file remains, and shards closed earlier stay, listed in no manifest. A store error is
-    raised by a later call of ``write`` or by ``close``.
+    ``with`` block does): open files are dropped, and shards closed earlier stay, listed in no manifest. A later
+    ``write`` or ``close`` raises a store error of the second thread.
     """
 
     def __init__(
@@ -79,7 +81,7 @@ class ShardWriter:
         self._receipt: Receipt | None = None
 
     def write(self, rows: pa.RecordBatch, split: str = "") -> None:
-        """Append rows to the shard of a split (a subdirectory of the writer's; "" is that directory itself)."""
+        """Append rows to the shard of a split, a subdirectory of the writer's. "" is that directory itself."""
         for piece in _pieces(rows, min(_PIECE_BYTES, self._shard_size // _PIECES_OF_A_SHARD)):
             while len(self._pending) >= _AHEAD:
                 self._pending.popleft().result()
@@ -87,7 +89,7 @@ class ShardWriter:
             self._pending.append(self._thread.submit(self._files.append, split, self._encode(piece), sums))
 
     def close(self) -> Receipt:
-        """Close the open shards and return the receipt; a second call returns the same."""
+        """Close the open shards and return the receipt. Further calls return the same receipt."""
         if self._receipt is None:
             while self._pending:
                 self._pending.popleft().result()
@@ -96,7 +98,7 @@ class ShardWriter:
         return self._receipt
 
     def abandon(self, error: BaseException) -> None:
-        """Drop the open files; they never appear."""
+        """Drop the open files, which never appear in the store."""
         self._thread.shutdown(cancel_futures=True)
         self._files.abandon(error)
 
@@ -117,7 +119,7 @@ class ShardWriter:
 
 
 class _OpenShards:
-    """Files of a writer: one open shard per split. Used by one thread at a time."""
+    """Open shards of a writer, at most one per split. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -141,7 +143,7 @@ class _OpenShards:
         self._failed = False
 
     def append(self, split: str, batch: Any, label_sums: Mapping[str, float]) -> None:
-        """Append framed records to the shard of a split and close it once it is large enough."""
+        """Append framed records to the shard of a split, and close the shard once it is large enough."""
         if self._failed:
             return  # the error is on its way to the caller; nothing may follow the gap that it left
         try:
@@ -176,7 +178,7 @@ class _OpenShards:
 
 
 class _OpenShard:
-    """One file being written, and the sums of its labels."""
+    """Shard being written, with the running sums of its labels."""
 
     def __init__(
         self,
@@ -214,7 +216,7 @@ class _OpenShard:
 
 
 def _pieces(rows: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
-    """Yield slices of bounded rows and bytes; slicing copies nothing."""
+    """Yield slices with bounded numbers of rows and bytes. Slicing copies no data."""
     if rows.num_rows == 0:
         return
     mean = max(1, rows.nbytes // rows.num_rows)
@@ -231,7 +233,7 @@ _PIECE = 4 * 2**20
 
 
 class CheckedFile:
-    """A binary file that tracks the size and CRC32C of the bytes read so far."""
+    """Binary file that tracks the size and CRC32C of the bytes read so far."""
 
     def __init__(self, file: BinaryIO, on_bytes: Callable[[int], None] = lambda _: None) -> None:
         self._file = file
@@ -240,7 +242,7 @@ class CheckedFile:
         self.crc32c = 0
 
     def read(self, size: int = -1, /) -> bytes:
-        """Like ``read`` of a file."""
+        """Read up to ``size`` bytes, like ``read`` of a file."""
         piece = self._file.read(size)
         self.size += len(piece)
         self.crc32c = crc32c(piece, self.crc32c)
@@ -248,12 +250,12 @@ class CheckedFile:
         return piece
 
     def drain(self) -> None:
-        """Read to the end."""
+        """Read to the end of the file."""
         while self.read(_PIECE):
             pass
 
     def difference(self, shard: Shard) -> str | None:
-        """Describe how the bytes read differ from the manifest; None if they match."""
+        """Describe a mismatch between the bytes read and the manifest entry; None if they match."""
         if self.size != shard.bytes:
             return f"has {self.size} bytes, the manifest says {shard.bytes}"
         if self.crc32c != shard.crc32c:

@@ -1,4 +1,4 @@
-"""Build structs, maps, lists of lists and vectors from the flat features that represent them."""
+"""Build structs, maps, lists of lists and vectors from the corresponding flat features."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctr_samples.tfrecord.casts import mask_of
 
 
 class ColumnError(Exception):
-    """A feature that does not fit its column, in record ``row`` of the batch."""
+    """Raised for a feature that does not fit its column, in record ``row`` of the batch."""
 
     def __init__(self, row: int, problem: str) -> None:
         super().__init__(problem)
@@ -21,7 +21,7 @@ class ColumnError(Exception):
 
 
 def struct_of(children: list[pa.Array], target: pa.DataType) -> pa.Array:
-    """Build a struct, null if all fields are: records do not distinguish a null struct from a struct of nulls."""
+    """Build a struct that is null if all its fields are null, since records cannot tell it from a struct of nulls."""
     present = np.zeros(len(children[0]), bool)
     for child in children:
         valid = validity(child)
@@ -44,7 +44,7 @@ def map_of(name: str, keys: pa.Array, items: pa.Array, target: pa.DataType) -> p
 
 
 def _first_repeated(keys: pa.Array) -> int | None:
-    """First row with a duplicate key, which Spark's maps cannot hold."""
+    """Return the first row with a duplicate key, which Spark's maps cannot hold, or None."""
     lists = take_apart(keys)
     rows = np.repeat(np.arange(len(keys)), np.diff(lists.offsets))
     pairs = pa.table({"row": rows, "key": lists.values})
@@ -69,7 +69,7 @@ def lists_of_lists(name: str, values: pa.Array, lengths: pa.Array, target: pa.Da
 
 
 def vectors_of(values: pa.Array, target: pa.DataType) -> pa.Array:
-    """Build dense ML vectors."""
+    """Build dense Spark ML vectors from lists of values."""
     count = len(values)
     lists = take_apart(values)
     doubles = pc.cast(lists.values, pa.float64())

@@ -1,4 +1,4 @@
-"""Cast decoded values to Spark types, a column at a time; values that do not fit are rejected, never changed."""
+"""Cast decoded values to Spark types, a column at a time. Values that do not fit are rejected, never changed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PER_MICROSECOND = {"D": 86_400_000_000, "s": 1_000_000, "ms": 1_000, "us": 1}
 
 
 class MisfitError(Exception):
-    """A value that its column's type cannot hold; ``row`` is its row in the array that was cast."""
+    """Raised for a value that its column's type cannot hold. ``row`` is its row in the array that was cast."""
 
     def __init__(self, row: int, value: object, problem: str) -> None:
         super().__init__(problem)
@@ -36,7 +36,7 @@ class MisfitError(Exception):
 
 
 def cast(array: pa.Array, kind: DataType, target: pa.DataType, unit: TimeUnit | None) -> pa.Array:
-    """Cast values, lists or lists of lists to ``kind``; ``target`` is the Arrow type that Spark expects.
+    """Cast values, lists or lists of lists to ``kind``. ``target`` is the Arrow type that Spark expects.
 
     ``unit`` is the unit of dates and timestamps. Raises MisfitError for the first value that does not fit.
     """
@@ -52,7 +52,7 @@ def cast(array: pa.Array, kind: DataType, target: pa.DataType, unit: TimeUnit | 
 
 
 def mask_of(array: pa.Array) -> pa.Buffer | None:
-    """Arrow bitmap of the rows that are not null, or None if all are valid."""
+    """Return the Arrow bitmap of the rows that are not null, or None if all are valid."""
     valid = validity(array)
     return None if valid is None else pa.py_buffer(np.packbits(valid, bitorder="little"))
 

@@ -1,7 +1,7 @@
-"""Find the files of a path: those listed in a manifest, or all files of a foreign directory.
+"""Find the files of a path: files listed in a manifest, or all files of a foreign directory.
 
-Runs while a query is planned, never in a task. A path may be a table written by this format, a partition of one, the
-output of the nightly job or one of its days, any directory of TFRecord files, a file, or a glob.
+Runs while a query is planned, never in a task. A path may be a table written by this format, a partition of such a
+table, the output of the nightly job or of a single day, any directory of TFRecord files, a file, or a glob.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=[0-9]{4}-[0-9]{2}-[0-9]{2}/mani
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Files of some paths, and what is known about them without opening any (None: nothing)."""
+    """Files of one or more paths, with the metadata known without opening a file (None if unknown)."""
 
     files: tuple[DataFile, ...]
     partitions: StructType
@@ -38,7 +38,7 @@ class Catalog:
 
 
 def find(options: Options) -> Catalog:
-    """Find the files of the options' paths. Raises InputError if one is missing, or they do not fit together."""
+    """Find the files of the options' paths. Raises InputError if a path is missing or the paths are incompatible."""
     catalogs = [_find_one(existing_place(path, options.base_path), options) for path in options.paths]
     files = tuple(file for catalog in catalogs for file in catalog.files)
     if all(catalog.schema is None for catalog in catalogs):
@@ -53,7 +53,7 @@ def find(options: Options) -> Catalog:
 
 
 def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[DataFile, ...]:
-    """Unify the case of partition names, which may differ between directories as between Spark's columns."""
+    """Unify the case of partition names, which is insignificant in Spark and may differ between directories."""
     return tuple(replace(file, values=dict(zip(names, file.values.values(), strict=True))) for file in files)
 
 
@@ -91,7 +91,7 @@ def _table(storage: Storage, place: FilePattern, options: Options) -> Catalog:
 
 
 def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
-    """Schemas of all writes. Raises DamagedFile if Spark cannot read one."""
+    """Return the schemas of all writes. Raises DamagedFile if Spark cannot read a schema."""
     try:
         return [StructType.fromJson(dict(document)) for document in manifest.schemas]
     except Exception as error:  # Spark checks its schemas with assertions, and with whatever errors its parsers raise
@@ -101,14 +101,14 @@ def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
 
 
 def _contract(manifest: TableManifest) -> ExampleContract | None:
-    """Merge the features of all writes; in a conflict the later one wins."""
+    """Merge the features of all writes. In a conflict, the later write wins."""
     contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]
     features = {spec.name: spec for contract in contracts for spec in contract.features}
     return ExampleContract(tuple(features.values()), contracts[-1].record) if contracts else None
 
 
 def merged(schemas: list[StructType], place: str) -> StructType:
-    """Merge the columns of all writes. Raises ContractError if two writes gave a column different types."""
+    """Merge the columns of all writes. Raises ContractError if a column has different types in two writes."""
     columns: dict[str, StructField] = {}
     for schema in schemas:
         for field in schema:

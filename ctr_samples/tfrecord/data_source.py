@@ -1,4 +1,4 @@
-"""Data source for Spark, which runs it in separate processes: from options to a schema, a reader or a writer."""
+"""Spark data source, which Spark runs in separate processes. Creates a schema, a reader or a writer from options."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from ctr_samples.tfrecord.settings import Packing
 
 
 class TfrecordSource(DataSource):
-    """TFRecord files as DataFrames and back. :func:`ctr_samples.register` registers it as ``tfrecord``."""
+    """Reads TFRecord files as DataFrames and writes them. :func:`ctr_samples.register` registers it as ``tfrecord``."""
 
     packing = Packing()
 
     @classmethod
     def name(cls) -> str:
-        """Name for ``format(...)``."""
+        """Format name for ``format(...)``."""
         return "tfrecord"
 
     def schema(self) -> StructType:
-        """Schema unless the user gives one. Runs once, when ``load`` is called."""
+        """Return the schema, unless the user sets a schema. Runs once, when ``load`` is called."""
         options = parse_options(self.options)
         return schema_for(find(options), options)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Create the reader. Runs while the first query of a DataFrame is planned; in Spark 4.0 for each query."""
+        """Create the reader. Runs while the first query of a DataFrame is planned (Spark 4.0: every query)."""
         if not schema.fields and not COUNTS_WITHOUT_COLUMNS:
             raise InputError(
                 "Spark 4.0 loses rows without columns; expected a schema with a column. Name at least one."
@@ -61,7 +61,7 @@ class TfrecordSource(DataSource):
         return TfrecordStreamReader(parse_options(self.options), schema, self.packing)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
-        """Create the stream writer. Runs twice per batch: before its tasks, and to commit."""
+        """Create the stream writer. Runs twice per batch: before the tasks, and for the commit."""
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise UsageError("Streams to the format tfrecord need pyspark 4.1 or newer; batch writes do not.")
         from ctr_samples.tfrecord.micro_batches import TfrecordStreamWriter, stream_id
@@ -74,11 +74,11 @@ class TfrecordSource(DataSource):
 
 
 class TfrecordsSource(TfrecordSource):
-    """The same source under the name used by spark-tensorflow-connector."""
+    """Same source, under the name used by spark-tensorflow-connector."""
 
     @classmethod
     def name(cls) -> str:
-        """Name for ``format(...)``."""
+        """Format name for ``format(...)``."""
         return "tfrecords"
 
 

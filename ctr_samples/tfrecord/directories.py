@@ -22,7 +22,7 @@ from ctr_samples.tfrecord.partitions import NULL_NAME, Values
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """A file to read, relative to the root of its place."""
+    """File to read, relative to the root of its place."""
 
     path: str
     values: Values
@@ -30,7 +30,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """A file, where it was found (``top``), and the directory below which its partition columns start."""
+    """File with the directory that matched the place (``top``), and the base of its partition columns."""
 
     path: str
     top: str
@@ -41,8 +41,8 @@ class _Leaf:
 def found_files(paths: Iterable[str], place: FilePattern, *, base_given: bool, recursive: bool) -> list[FoundFile]:
     """Select the files of a place from ``paths``, which are relative to its root.
 
-    Without partition columns, only files directly in the directory are read; with ``recursive``, all files and no
-    columns. Raises InputError if partition columns start at different directories, which Spark rejects too.
+    Without partition columns, selects only files directly in the directory. With ``recursive``, selects all files and
+    ignores partition columns. Raises InputError if partition columns start at different directories, as Spark does.
     """
     tops = [(path, top) for path in paths if (top := _top(path, place)) is not None]
     if recursive:

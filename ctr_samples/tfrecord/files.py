@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """Errors to skip with a warning in the log: ``spark.sql.files.ignoreCorruptFiles`` and ``ignoreMissingFiles``."""
+    """Errors to skip with a log warning: ``spark.sql.files.ignoreCorruptFiles`` and ``ignoreMissingFiles``."""
 
     corrupt: bool = False
     missing: bool = False
@@ -29,10 +29,10 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """A file to read. ``shard`` is its entry in a manifest, or None if no manifest lists it.
+    """File to read. ``shard`` is its manifest entry, or None if no manifest lists the file.
 
-    ``compression`` is the value of the option; None means the first bytes decide, or the name if a manifest lists the
-    file.
+    ``compression`` is the value of the option. If None, the name decides for a file in a manifest, else the first
+    bytes.
     """
 
     storage: Storage
@@ -44,15 +44,15 @@ class DataFile:
 
     @property
     def location(self) -> str:
-        """Path of the file for other programs."""
+        """Path or URL of the file, for use by other programs."""
         return self.storage.locate(self.path)
 
 
 def chunks_of(file: DataFile, tolerance: Tolerance) -> Iterator[EncodedBatch]:
-    """Yield the records of a file in chunks of a few megabytes. Raises DamagedFile, naming the file, if any is invalid.
+    """Yield a file's records in chunks of a few megabytes. Raises DamagedFile, naming the file, for an invalid record.
 
-    A file listed in a manifest must also have the size and checksum of its entry, checked once it has been read
-    completely. Tolerated damage ends the file instead.
+    For a file listed in a manifest, also checks size and checksum, once the whole file has been read. Tolerated damage
+    ends the file instead.
     """
     try:
         yield from _checked_chunks(file)

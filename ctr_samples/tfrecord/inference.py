@@ -1,4 +1,4 @@
-"""Infer a schema for data without one, from every record of every file."""
+"""Infer a schema for data that has none, from every record of every file."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from ctr_samples.tfrecord.schema import schema_of
 from ctr_samples.tfrecord.settings import tolerance_of
 
 _THREADS = 8
-"""Files read concurrently. Spark requests a schema in one process, without help from executors."""
+"""Number of files read concurrently. Spark requests a schema in one process, without help from executors."""
 
 BYTE_ARRAY = StructType([StructField("byteArray", BinaryType())])
 
 
 def schema_for(catalog: Catalog, options: Options) -> StructType:
-    """Schema to read: the columns of the data and of the partitions (or those in ``columns``), and the file column.
+    """Return the schema to read: data and partition columns (or the columns in ``columns``), plus the file column.
 
-    Runs while the query is planned. Reads whole files only if nothing else describes them. Raises InputError if there
-    is no file, ContractError if records disagree or there are none, or if a name in ``columns`` is not a column.
+    Runs while the query is planned. Reads whole files only if no other source has a schema. Raises InputError if there
+    are no files, and ContractError if records are inconsistent, there are no records, or a name in ``columns`` is
+    unknown.
     """
     schema = _schema_of_data(catalog, options)
     if options.file_column is None:
@@ -92,13 +93,13 @@ def _inferred(catalog: Catalog, options: Options) -> StructType:
 
 
 def _named(files: Sequence[DataFile]) -> str:
-    """Subject and verb of a sentence about all files."""
+    """Return the subject and verb of a sentence about all files."""
     first, others = files[0].location, len(files) - 1
     return f"{first} has" if not others else f"{first} and {others:,} other {'file' if others == 1 else 'files'} have"
 
 
 def _can_be_listed(name: str) -> bool:
-    """Whether the option ``columns`` can name a column: it is split at commas, and names are stripped."""
+    """Whether the option ``columns`` can name the column: the option is split at commas, and names are stripped."""
     return name != "" and name == name.strip() and "," not in name
 
 
@@ -113,7 +114,7 @@ def _surveyed(catalog: Catalog, options: Options) -> SchemaSurvey:
 
 
 def sampled(files: Sequence[DataFile], ratio: float) -> list[DataFile]:
-    """Sample a share of the files, evenly spread, and at least one."""
+    """Return an evenly spaced sample of the files, at least one."""
     count = max(1, min(len(files), ceil(len(files) * ratio)))
     return [files[number * len(files) // count] for number in range(count)]
 

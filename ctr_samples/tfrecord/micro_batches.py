@@ -1,4 +1,4 @@
-"""Writer for streaming queries: each micro-batch is committed exactly once, however often Spark retries it."""
+"""Writer for streaming queries. Commits each micro-batch exactly once, however often Spark retries it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from ctr_samples.tfrecord.writing import ReceiptMessage, shards_of, write_partit
 
 
 class TfrecordStreamWriter(DataSourceStreamArrowWriter):
-    """Writes micro-batches. Spark creates one for the tasks of a batch, and one in its own process for the commit."""
+    """Writes micro-batches. Spark creates two instances per batch: one for the tasks, one in its own process for the
+    commit.
+    """
 
     def __init__(self, plan: WritePlan, options: Options) -> None:
         self._plan = plan
@@ -27,7 +29,7 @@ class TfrecordStreamWriter(DataSourceStreamArrowWriter):
         return ReceiptMessage(write_partition(self._plan, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publish a batch. A restarted query runs its last batch again; if already published, it changes nothing."""
+        """Publish a batch. A restarted query repeats its last batch; if already published, does nothing."""
         stream = (stream_id(self._options), batchId)
         Table(self._plan.storage).commit(table_write(self._plan, new_run_id(), shards_of(messages), stream))
 
@@ -36,10 +38,10 @@ class TfrecordStreamWriter(DataSourceStreamArrowWriter):
 
 
 def stream_id(options: Options) -> str:
-    """Identity of this stream for the lifetime of its checkpoint.
+    """Return the identity of this stream for the lifetime of its checkpoint.
 
-    The option ``streamId``, or the id that Spark gave the query and stores in its checkpoint. A path would not do:
-    after its checkpoint is deleted, a stream restarts at batch 0, which would be mistaken for one already published.
+    The identity is the option ``streamId``, or the query id that Spark stores in the checkpoint. A path would not do:
+    after its checkpoint is deleted, a stream restarts at batch 0, which would look like a batch already published.
     """
     if options.stream_id:
         return options.stream_id

@@ -1,4 +1,4 @@
-"""Options of the ``tfrecord`` format. Names follow other TFRecord connectors; case does not matter."""
+"""Options of the ``tfrecord`` format. Names follow other TFRecord connectors and are case-insensitive."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ OWN = (
     "fileColumn",
     "maxFilesPerTrigger",
 )
-"""Options that users may set; ``partitionColumns`` and ``firstWrite`` come from ``write_tfrecord``."""
+"""Options that users may set. ``write_tfrecord`` sets ``partitionColumns`` and ``firstWrite``."""
 
 _OF_SPARK = ("path", "paths", "mergeSchema", "header", "compressionCodec", "checkpointLocation", "queryName")
 _UNSUPPORTED = ("modifiedBefore", "modifiedAfter")
@@ -69,7 +69,7 @@ _NO_CATALOG = (
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Parsed options. None means that the option was not given: then the data decide, or the default for writing."""
+    """Parsed options. None means that the option was not set: the data decide, or a default applies when writing."""
 
     paths: tuple[str, ...]
     record_type: RecordType | None = None
@@ -95,16 +95,16 @@ class Options:
 
     @property
     def path(self) -> str:
-        """Single directory to write to. Raises UsageError unless there is exactly one."""
+        """Directory to write to. Raises UsageError unless there is exactly one path."""
         if len(self.paths) != 1:
             raise UsageError(f"The format tfrecord writes to one path; found {list(self.paths)}. Use save(path).")
         return self.paths[0]
 
 
 def parse_options(given: Mapping[str, str]) -> Options:
-    """Parse the options that Spark passes. UsageError names the option, what was found and what was expected.
+    """Parse the options that Spark passes. Raises UsageError with the option's name, its value and the expected values.
 
-    Ignores names that are neither ours nor similar to ours: Spark passes its own options in the same map.
+    Ignores names unlike ours, since Spark passes its own options in the same map.
     """
     values = {name.lower(): value for name, value in given.items()}
     if {"provider", "owner"} <= values.keys():  # properties of a table that CREATE TABLE is about to create
@@ -158,7 +158,7 @@ def _check_names(values: Mapping[str, str]) -> None:
 
 
 def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
-    """``load(path)`` gives an option ``path``, ``load([...])`` gives ``paths`` as JSON."""
+    """Return the paths. ``load(path)`` sets the option ``path``; ``load([...])`` sets ``paths`` as JSON."""
     several = json.loads(values["paths"]) if "paths" in values else []
     paths = (*([values["path"]] if "path" in values else []), *several)
     if not paths or not all(paths):
@@ -174,7 +174,7 @@ def _record_type(text: str) -> RecordType:
 
 
 def partition_overwrite_named(text: str) -> PartitionOverwrite:
-    """Parse one of Spark's two modes for overwriting a partitioned table. Raises UsageError for anything else."""
+    """Parse Spark's mode for overwriting a partitioned table: static or dynamic. Otherwise raises UsageError."""
     modes: dict[str, PartitionOverwrite] = {"static": "static", "dynamic": "dynamic"}
     if text.lower() not in modes:
         raise UsageError(f"The option partitionOverwriteMode is {text!r}; expected static or dynamic.")
@@ -182,7 +182,7 @@ def partition_overwrite_named(text: str) -> PartitionOverwrite:
 
 
 def compression_named(text: str, option: str) -> Compression:
-    """Parse the short name of a compression, or a Hadoop codec class. Raises UsageError for any other."""
+    """Parse the short name of a compression, or a Hadoop codec class. Raises UsageError for anything else."""
     compression = COMPRESSIONS.get(text.lower().rpartition(".")[2])
     if compression is None:
         raise UsageError(
@@ -212,7 +212,7 @@ def _size(option: str, text: str) -> int:
 
 
 def _count(option: str, values: Mapping[str, str]) -> int | None:
-    """Parse a limit. As in Spark, zero or less means no limit; None if the option was not given."""
+    """Parse a limit. As in Spark, zero or less means no limit. None if the option was not set."""
     text = values.get(option.lower())
     try:
         return None if text is None else max(0, int(text))

@@ -28,13 +28,13 @@ from pyspark.sql.types import (
 from ctr_samples.errors import ContractError, InputError
 
 NULL_NAME = "__HIVE_DEFAULT_PARTITION__"
-"""Name that Spark and Hive write for null, and for the empty text, which has no name of its own."""
+"""Directory name that Spark and Hive write for null and for the empty string, which has no name of its own."""
 
 PARTITION_TYPES = (BooleanType, ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, StringType)
-"""Column types that may be written as partitions: their text means the same everywhere and in every time zone."""
+"""Column types allowed as partitions: their text form is the same everywhere and in every time zone."""
 
 _UNSAFE = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{\[\]^]""")
-"""Characters that Spark escapes in names of partition directories."""
+"""Characters that Spark escapes in partition directory names."""
 _INTEGER = re.compile(r"[+-]?\d{1,4000}")
 _FRACTION = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?|NaN|-?Infinity")
 
@@ -44,7 +44,7 @@ Values = Mapping[str, str | None]
 
 
 def directory_of(names: Sequence[str], texts: Sequence[str | None]) -> str:
-    """Build ``country=US/day=1`` from the values of one row; every value gives a name that is safe in any path."""
+    """Build ``country=US/day=1`` from the partition values of one row. The result is safe as part of any path."""
     parts = [f"{escaped(name)}={escaped(text) if text else NULL_NAME}" for name, text in zip(names, texts, strict=True)]
     return "/".join(parts)
 
@@ -55,7 +55,7 @@ def escaped(text: str) -> str:
 
 
 def values_of(directory: str) -> dict[str, str | None]:
-    """Parse and unescape the ``key=value`` parts of a path, in order; other parts are ignored."""
+    """Parse and unescape the ``key=value`` parts of a path, in order. Ignores all other parts."""
     values: dict[str, str | None] = {}
     for part in directory.split("/"):
         name, equals, text = part.partition("=")
@@ -67,7 +67,8 @@ def values_of(directory: str) -> dict[str, str | None]:
 def inferred_columns(all_values: Iterable[Values]) -> StructType:
     """Infer the partition columns of files, each as the narrowest of int, bigint, double, date and string.
 
-    Raises InputError if some files lack a column of others. Names may differ in case; those of the first file are used.
+    Raises InputError if files have different partition columns. Names may differ in case; the first file's case is
+    used.
     """
     every = list(all_values)
     names = list(every[0]) if every else []

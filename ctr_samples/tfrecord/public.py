@@ -30,7 +30,7 @@ def register(spark: SparkSession) -> None:
     """Register ``format("tfrecord")`` with a session, also as ``tfrecords``. Runs on the driver.
 
     Copies ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``, which Spark does not pass
-    to a Python data source later; a second call only copies changed values. The session's settings are not changed.
+    to a Python data source later. A second call only copies changed values. Does not change the session's settings.
     """
     make_active(spark)
     packing = packing_of(spark)
@@ -42,7 +42,7 @@ def register(spark: SparkSession) -> None:
 
 
 def _with_packing(source: type[TfrecordSource], packing: Packing) -> type[TfrecordSource]:
-    """Create a subclass here, which Spark pickles by value, so that its settings reach the planner."""
+    """Create a subclass with the session's settings. Spark pickles it by value, so the settings reach the planner."""
     return type(source.__name__, (source,), {"packing": packing})
 
 
@@ -61,17 +61,17 @@ def write_tfrecord(
     """Write a DataFrame as TFRecord shards, below ``key=value`` directories if ``partition_by`` names columns.
 
     Like ``df.write.format("tfrecord")``, plus features that Spark denies to Python data sources: partitions, and the
-    modes ``errorifexists`` (with its alias ``error``) and ``ignore``. Runs on the driver and returns once readers see
-    the data.
+    modes ``errorifexists`` (alias ``error``) and ``ignore``. Runs on the driver and returns once readers see the data.
 
-    ``partition_overwrite_mode`` sets what ``overwrite`` replaces in a partitioned table: all partitions (``static``) or
-    only those that receive rows (``dynamic``); the default is ``spark.sql.sources.partitionOverwriteMode``.
+    ``partition_overwrite_mode`` selects the partitions that ``overwrite`` replaces in a partitioned table: all
+    (``static``), or only partitions that receive rows (``dynamic``). The default is
+    ``spark.sql.sources.partitionOverwriteMode``.
 
     ``max_records_per_file`` defaults to ``spark.sql.files.maxRecordsPerFile``.
 
     Raises UsageError for invalid arguments, InputError for a directory that already exists or is not ours,
     ContractError and its subclass EncodeError for data that records cannot hold, PublishConflict if another writer was
-    faster. Nothing is published then.
+    faster. After an error, nothing is published.
     """
     names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     partitions = _partition_columns(df.schema, names)
@@ -124,7 +124,7 @@ def _partition_columns(schema: StructType, names: list[str]) -> StructType:
 
 
 def _in_order(df: DataFrame, names: list[str]) -> DataFrame:
-    """Sort rows by directory within each task, and convert partition values to Spark's text form."""
+    """Sort rows by partition directory within each task, and convert partition values to Spark's text form."""
     if not names:
         return df
     data = [F.col(_quoted(name)) for name in df.columns if name not in names]

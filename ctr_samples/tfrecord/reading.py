@@ -1,4 +1,4 @@
-"""Reader of the data source: planned once, then run in tasks that read one file after the other."""
+"""Reader of the data source. Planned once, then run in tasks that each read files in sequence."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from ctr_samples.tfrecord.spark_columns import ReadPlan, plan_reading
 logger = logging.getLogger(__name__)
 
 _ROWS = 10_000
-"""Rows per batch handed to Spark, as many as in Spark's own batches."""
+"""Rows per batch passed to Spark, the same as in Spark's own batches."""
 
 _BYTES = 8 << 20
-"""Maximum bytes of small batches combined into one."""
+"""Maximum total bytes of small batches combined into one batch."""
 
 _RECORD_OF_BUFFER = re.compile(r"^Record (\d+) of the buffer, at byte (\d+),")
 _RECORD_OF_CHUNK = re.compile(r"^Record (\d+) at byte (\d+)")
@@ -47,12 +47,12 @@ class FilePartition(InputPartition):
 class TfrecordReader(DataSourceReader):
     """Reads files with a given schema. Created while the query is planned; each task gets a copy without the file list.
 
-    It accepts no filters: since 4.1 Spark caches what a reader planned, so a later query of the same DataFrame would
-    lack the rows that an earlier one did not need.
+    Accepts no filters: since 4.1 Spark caches the reader's plan, so a later query of the same DataFrame would lack rows
+    that an earlier query filtered out.
     """
 
     def __init__(self, catalog: Catalog, schema: StructType, options: Options, packing: Packing) -> None:
-        """Check the schema. Raises ContractError naming the first column that records cannot provide."""
+        """Check the schema. Raises ContractError, naming the first column that records cannot provide."""
         self._schema = schema
         self._options = options
         self._packing = replace(packing, **options.packing)
@@ -72,17 +72,17 @@ class TfrecordReader(DataSourceReader):
         return {**self.__dict__, "files": []}
 
     def partitions(self) -> list[InputPartition]:
-        """Pack files by size. Runs while the first query of a DataFrame is planned; in Spark 4.0 for each query."""
+        """Pack files by size. Runs while the first query of a DataFrame is planned (Spark 4.0: every query)."""
         return self.tasks_of(self.files)
 
     def tasks_of(self, files: list[DataFile]) -> list[InputPartition]:
-        """Pack some files into tasks."""
+        """Pack the given files into tasks."""
         return [FilePartition(packed) for packed in self._packing.packed(files)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Decode the files of a task. Runs on an executor, once per attempt; reads a few megabytes at a time.
+        """Decode the files of a task. Runs on an executor, once per attempt. Reads a few megabytes at a time.
 
-        DamagedFile and ContractError name the file and the record.
+        Raises DamagedFile and ContractError, naming the file and the record.
         """
         if not isinstance(partition, FilePartition):
             return  # what Spark plans if there is no partition
@@ -120,7 +120,7 @@ class TfrecordReader(DataSourceReader):
         return plan_reading(inside, self._record, self._contract)
 
     def _typed_values(self, file: DataFile) -> dict[str, Any]:
-        """Values of partition columns, under their names in the schema, and of the file column."""
+        """Return the values of partition columns and of the file column, under their names in the schema."""
         values: dict[str, Any] = {self._file_column: file.location} if self._file_column else {}
         for name, field in self._partitions.items():
             values[field.name] = typed(name, file.values.get(name), field.dataType)
@@ -132,7 +132,7 @@ class TfrecordReader(DataSourceReader):
 
 
 def _file_column(schema: StructType, options: Options) -> str | None:
-    """Name of the file column, if the schema has it."""
+    """Return the name of the file column, or None if the schema lacks it."""
     for field in schema:
         if field.name == options.file_column:
             if not isinstance(field.dataType, StringType):
@@ -144,7 +144,9 @@ def _file_column(schema: StructType, options: Options) -> str | None:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Combine batches up to ``_ROWS``: each costs Spark as much as hundreds of rows, and files may be small."""
+    """Combine batches up to ``_ROWS`` rows, since each batch costs Spark as much as hundreds of rows and files may be
+    small.
+    """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -170,7 +172,7 @@ def _slices(chunk: EncodedBatch) -> Iterator[EncodedBatch]:
 
 
 def _decoded(file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, rows: EncodedBatch, first: int) -> list[pa.Array]:
-    """Decode some records to columns; ``first`` is the number of the first one in its file."""
+    """Decode a run of records to columns. ``first`` is the number of its first record in the file."""
     try:
         return plan.columns(decoder.decode_frames(rows.buffer, rows.offsets))
     except ColumnError as error:
@@ -186,7 +188,7 @@ def _decoded(file: DataFile, plan: ReadPlan, decoder: ExampleDecoder, rows: Enco
 
 
 def _numbered(message: str, first: int) -> str:
-    """Replace the record number in the codec's message by the number in the file."""
+    """Replace the record number in the codec's message with the record's number in the file."""
     match = _RECORD_OF_BUFFER.match(message) or _RECORD_OF_CHUNK.match(message)
     return f"record {first + int(match[1])}{message[match.end() :]}" if match else message
 

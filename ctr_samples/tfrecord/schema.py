@@ -33,7 +33,7 @@ from ctr_samples.errors import ContractError
 
 DATE_UNIT: TimeUnit = "D"
 TIMESTAMP_UNIT: TimeUnit = "us"
-"""Units of dates and timestamps, counted since 1970: the finest units of Spark's own types."""
+"""Units of dates and timestamps, counted since 1970: the resolution of Spark's own types."""
 
 INTEGERS = (BooleanType, ByteType, ShortType, IntegerType, LongType)
 FLOATS = (FloatType, DoubleType, DecimalType)
@@ -45,7 +45,7 @@ _TYPES: dict[DType, DataType] = {"int64": LongType(), "float32": FloatType(), "b
 
 
 def dtype_of(kind: DataType) -> DType | None:
-    """Wire type of a single value, or None if the type is not scalar or cannot be written."""
+    """Return the wire type of a single value, or None if the type is not scalar or cannot be written."""
     if isinstance(kind, (*INTEGERS, DateType, *TIMESTAMPS)):
         return "int64"
     if isinstance(kind, FLOATS):
@@ -54,7 +54,7 @@ def dtype_of(kind: DataType) -> DType | None:
 
 
 def unit_of(kind: DataType) -> TimeUnit | None:
-    """Unit of a date or timestamp type."""
+    """Return the unit of a date or timestamp type, or None for other types."""
     if isinstance(kind, DateType):
         return DATE_UNIT
     return TIMESTAMP_UNIT if isinstance(kind, TIMESTAMPS) else None
@@ -66,15 +66,15 @@ def is_vector(kind: DataType) -> bool:
 
 
 def features_of(name: str, kind: DataType, record: RecordType) -> list[FeatureSpec]:
-    """Features that represent a column. Raises ContractError, naming the column, if there are none."""
+    """Return the features that represent a column. Raises ContractError, naming the column, for an unsupported type."""
     return list(_features(name, kind, record, name))
 
 
 def contract_of(schema: StructType, record: RecordType) -> ExampleContract:
-    """Contract for writing a DataFrame. Runs on the driver while the query is planned.
+    """Return the contract for writing a DataFrame. Runs on the driver while the query is planned.
 
-    Raises ContractError for a type that cannot be written, for two columns that give one feature, and for a byte_array
-    record that is not a single column of text or bytes.
+    Raises ContractError for a type that cannot be written, for two columns that map to the same feature, and for a
+    byte_array record that is not a single column of text or bytes.
     """
     if record == "byte_array":
         return ExampleContract((_byte_array(schema),), record)
@@ -85,14 +85,14 @@ def contract_of(schema: StructType, record: RecordType) -> ExampleContract:
 
 
 def schema_as_stored(schema: StructType) -> StructType:
-    """Schema as read back: float replaces double and decimal, which records cannot hold."""
+    """Return the schema as read back: float replaces double and decimal, which records cannot hold."""
     return StructType(
         [StructField(field.name, _as_stored(field.dataType), metadata=field.metadata) for field in schema]
     )
 
 
 def schema_of(contract: ExampleContract, binary: Collection[str] = ()) -> StructType:
-    """Schema of data with a given or inferred contract; ``binary`` names bytes features that are not text."""
+    """Return the schema for a given or inferred contract. ``binary`` names bytes features that are not text."""
     return StructType([StructField(spec.name, type_of(spec, binary=spec.name in binary)) for spec in contract.features])
 
 
@@ -162,7 +162,7 @@ def _as_stored(kind: DataType) -> DataType:
 
 
 def type_of(spec: FeatureSpec, *, binary: bool = False) -> DataType:
-    """Default type for reading a feature."""
+    """Return the default type for reading a feature."""
     kind = BinaryType() if binary else _TYPES[spec.dtype]
     if spec.shape is None:
         kind = ArrayType(kind)

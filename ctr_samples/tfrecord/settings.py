@@ -1,4 +1,4 @@
-"""Spark settings. Spark does not pass them to a Python data source during planning, so ``register`` stores some."""
+"""Spark settings. ``register`` stores some of them, since Spark passes none to a Python data source during planning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _UNITS = "bkmgtp"
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """How to pack files into tasks: ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``.
+    """Settings for packing files into tasks: ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes``,
+    ``minPartitionNum``.
 
     A file counts as its bytes plus the cost of opening it. A task takes files up to ``max_bytes``, or fewer if there
     would otherwise be fewer than ``least_tasks`` tasks. Files are never split.
@@ -46,7 +47,7 @@ class Packing:
 
 
 def packing_of(spark: SparkSession) -> Packing:
-    """Read a session's settings for files and tasks. Runs on the driver, when the format is registered."""
+    """Read the session's settings for packing files. Runs on the driver, when the format is registered."""
     defaults = Packing()
     cores = spark.conf.get("spark.sql.leafNodeDefaultParallelism", None)
     with suppress(AttributeError):  # not available in Spark Connect
@@ -59,14 +60,16 @@ def packing_of(spark: SparkSession) -> Packing:
 
 
 def session_setting(name: str, default: str) -> str:
-    """Read a setting of the session that runs the query. Runs in tasks: Spark passes settings nowhere else."""
+    """Read a setting of the session that runs the query. Runs in tasks, since Spark passes settings nowhere else."""
     context = TaskContext.get()
     value = context.getLocalProperty(name) if context else None
     return default if value is None else value
 
 
 def tolerance_of(options: Options) -> Tolerance:
-    """Errors to skip, by the options or else the session. Runs in tasks; during planning only options count."""
+    """Return the errors to skip, from the options or else the session. Runs in tasks; during planning, only options
+    count.
+    """
     return Tolerance(
         corrupt=_either(options.ignore_corrupt, "spark.sql.files.ignoreCorruptFiles"),
         missing=_either(options.ignore_missing, "spark.sql.files.ignoreMissingFiles"),

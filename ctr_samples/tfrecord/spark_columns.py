@@ -22,7 +22,7 @@ Features = Mapping[str, pa.Array]
 
 @dataclass(frozen=True)
 class ReadPlan:
-    """Features to decode, and how to build each column. Created on the driver to check the schema, and in each task."""
+    """Features to decode, and a builder for each column. Created on the driver, to check the schema, and per task."""
 
     contract: ExampleContract
     schema: pa.Schema
@@ -40,9 +40,9 @@ class ReadPlan:
 
 
 def plan_reading(schema: StructType, record: RecordType, known: ExampleContract | None = None) -> ReadPlan:
-    """Plan how to read ``schema``; ``known`` is the contract of the data, if they have one.
+    """Plan how to read ``schema``. ``known`` is the contract of the data, if any.
 
-    Raises ContractError naming the first column whose type records cannot provide.
+    Raises ContractError, naming the first column whose type records cannot provide.
     """
     target = arrow_schema(schema)
     if record == "byte_array":
@@ -70,7 +70,7 @@ def _plan_byte_array(schema: StructType, target: pa.Schema) -> ReadPlan:
 
 
 def _specs(field: StructField, record: RecordType, known: ExampleContract | None) -> list[FeatureSpec]:
-    """Features of a column, with units, defaults, tensors and shapes from the contract of the data, if there is one."""
+    """Return the features of a column. Units, defaults, tensors and shapes come from the data's contract, if any."""
     if known is not None and field.name in known.names():
         there = known[field.name]
         _check_known(field, there)
@@ -88,7 +88,7 @@ def _with_declared(spec: FeatureSpec, there: FeatureSpec | None) -> FeatureSpec:
 
 
 def _check_known(field: StructField, there: FeatureSpec) -> None:
-    """Reject a type that contradicts the contract of the data; the number of values is checked per record."""
+    """Raise ContractError for a type that contradicts the contract. The number of values is checked per record."""
     kind, element = field.dataType.simpleString(), _element(field.dataType)
     dtype = "float32" if is_vector(element) else dtype_of(element)
     problem = None
@@ -103,7 +103,7 @@ def _check_known(field: StructField, there: FeatureSpec) -> None:
 
 
 def _is_whole(there: FeatureSpec) -> bool:
-    """Whether only the contract knows how to read the feature: packed tensors, matrices, steps of a sequence."""
+    """Whether reading the feature requires the contract: packed tensors, matrices, sequence steps."""
     return there.encoding != "list" or there.sequence or len(there.shape or ()) > 1
 
 
@@ -148,7 +148,7 @@ def _plain(name: str, kind: DataType, target: pa.DataType, spec: FeatureSpec) ->
 
 
 def _check_nulls(array: pa.Array, field: pa.Field, name: str) -> None:
-    """Reject a null in a column that is not nullable."""
+    """Raise ColumnError for a null in a column that is not nullable."""
     if not field.nullable and array.null_count:
         row = int(np.flatnonzero(~validity(array))[0])  # type: ignore[operator]
         raise ColumnError(row, f"{name!r} is absent, but the schema says NOT NULL")

@@ -1,4 +1,4 @@
-"""Reader for streaming queries: each file, and each shard added to a table, is read once."""
+"""Reader for streaming queries. Reads each file, and each shard added to a table, once."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ctr_samples.tfrecord.settings import Packing
 class TfrecordStreamReader(DataSourceStreamReader):
     """Reads new files at the paths. Lives in a separate process as long as the query; copies read in tasks.
 
-    An offset names every file returned so far, so that a query restarted from its checkpoint continues where it was. As
-    with Spark's own file sources, a file replaced under its name is not read again.
+    An offset lists every file returned so far, so that a query restarted from its checkpoint continues where it
+    stopped. As with Spark's own file sources, a file replaced under the same name is not read again.
     """
 
     def __init__(self, options: Options, schema: StructType, packing: Packing) -> None:
-        """Check the schema. Raises ContractError naming the first column that records cannot provide."""
+        """Check the schema. Raises ContractError, naming the first column that records cannot provide."""
         self._options = options
         self._schema = schema
         self._packing = packing
@@ -34,7 +34,7 @@ class TfrecordStreamReader(DataSourceStreamReader):
         self._last: frozenset[str] | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        """Offset before the first file."""
+        """Return the offset before the first file."""
         return {"files": []}
 
     def getDefaultReadLimit(self) -> Any:  # noqa: N802
@@ -45,18 +45,20 @@ class TfrecordStreamReader(DataSourceStreamReader):
         return ReadAllAvailable() if most is None else ReadMaxFiles(most)
 
     def latestOffset(self, start: dict[str, Any] | None = None, limit: Any = None) -> dict[str, Any]:  # noqa: N802
-        """Offset with all files present now. Before 4.2 Spark passes neither the start of the batch nor a limit."""
+        """Return the offset with all existing files. Before 4.2, Spark passes neither the batch's start offset nor a
+        limit.
+        """
         given = list(start["files"]) if start else []
         known = set(given)
         new = [place for place in self._there() if place not in known and (self._last is None or place in self._last)]
         return {"files": given + new[: getattr(limit, "max_files", None)]}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        """End a query with this trigger after the files that exist now."""
+        """Limit a query with the trigger AvailableNow to the files that exist now."""
         self._last = frozenset(self._there())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
-        """Plan tasks for the files between two offsets. Raises InputError if one is gone."""
+        """Plan tasks for the files between two offsets. Raises InputError if a file is gone."""
         known = set(start["files"])
         there = self._there()
         wanted = [place for place in end["files"] if place not in known]

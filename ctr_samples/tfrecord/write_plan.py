@@ -1,4 +1,4 @@
-"""Plan a write and check it before its first row: location, features, and whether the table accepts them."""
+"""Plan a write and check it before its first row: location, features, and compatibility with an existing table."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ Mode = Literal["append", "overwrite"]
 
 @dataclass(frozen=True)
 class WritePlan:
-    """Everything that tasks and the commit need to know; passed by pickle.
+    """Write parameters for the tasks and the commit. Pickled.
 
-    ``deletes_partitions`` names the partition columns of a table that this overwrite would replace with rows without
-    partitions, unless the option ``partitionOverwriteMode`` allows it; tasks then check the session's setting. Tasks
-    also use the session's setting if ``max_records``, the maximum per file, is None.
+    ``deletes_partitions`` names the partition columns of a table that this overwrite would replace with unpartitioned
+    rows. It is empty if the option ``partitionOverwriteMode`` is set; otherwise tasks check the session's setting.
+    Tasks also use the session's setting if ``max_records``, the maximum per file, is None.
     """
 
     storage: Storage
@@ -44,11 +44,11 @@ class WritePlan:
 
 
 def plan_writing(options: Options, schema: StructType, mode: Mode) -> WritePlan:
-    """Check everything that can be known before the first row. Runs while the query is planned.
+    """Check the write as far as possible before the first row. Runs while the query is planned.
 
-    Raises ContractError for columns that no record can hold, or that have another type in the table; InputError for a
-    directory with foreign files, or with other kinds of records or partitions; StorageError for a store that cannot
-    keep our guarantees.
+    Raises ContractError for columns that records cannot hold or that have another type in the table, InputError for a
+    directory with foreign files or with other record types or partitions, and StorageError for a store that cannot keep
+    our guarantees.
     """
     partitions = options.partition_columns or StructType()
     inside = StructType([field for field in schema if field.name not in partitions.names])
@@ -70,7 +70,7 @@ def plan_writing(options: Options, schema: StructType, mode: Mode) -> WritePlan:
 
 
 def _mode(mode: Mode, options: Options) -> WriteMode:
-    """Mode of a write. As in Spark's own sources, ``dynamic`` has no effect on rows without partitions."""
+    """Return the mode of a write. As in Spark's own sources, ``dynamic`` has no effect on rows without partitions."""
     dynamic = options.partition_overwrite == "dynamic" and bool(options.partition_columns)
     return "overwrite_partitions" if mode == "overwrite" and dynamic else mode
 
@@ -86,7 +86,9 @@ def _deletes_partitions(
 
 
 def check_deletes_no_partitions(url: str, partition_by: tuple[str, ...]) -> None:
-    """Reject a dynamic overwrite that cannot be one: Spark passes no partitions to a Python data source."""
+    """Raise InputError for a dynamic overwrite of a partitioned table, since Spark passes no partitions to Python
+    sources.
+    """
     if partition_by:
         raise InputError(
             f"partitionOverwriteMode is dynamic and {url} is partitioned by {', '.join(partition_by)}, but these rows have no "

@@ -1,4 +1,4 @@
-"""Writer of the data source: shards in each task, and one commit of all of them."""
+"""Writer of the data source. Each task writes shards; a single commit publishes all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ctr_samples.tfrecord.write_plan import WritePlan, check_deletes_no_partitio
 
 @dataclass(frozen=True)
 class ReceiptMessage(WriterCommitMessage):
-    """Result of a task for the driver; Spark passes on that of one attempt per partition."""
+    """Task result for the driver. Spark passes on the result of one attempt per partition."""
 
     receipt: Receipt
 
@@ -39,13 +39,13 @@ class TfrecordWriter(DataSourceArrowWriter):
         return ReceiptMessage(write_partition(self._plan, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish. Runs once, after every partition has returned its receipt; readers see all of it or none."""
+        """Publish the table. Runs once, when every partition has returned a receipt. Readers see all shards or none."""
         Table(self._plan.storage).commit(table_write(self._plan, self._run_id, shards_of(messages)))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Do nothing: after a failed commit, Spark calls this with files that a manifest may name.
+        """Do nothing: after a failed commit, Spark calls this with files that a manifest may list.
 
-        Files written stay invisible; ``ctr-samples clean`` removes them.
+        Written files stay invisible; ``ctr-samples clean`` removes them.
         """
 
 
@@ -53,7 +53,7 @@ def write_partition(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Recei
     """Write the rows of one task as shards, one directory at a time.
 
     Any error fails the attempt and leaves its open file invisible. The iterator also ends, without an error, if the JVM
-    side of the task fails: only a receipt that reaches the driver proves anything.
+    side of the task fails: only a receipt that reaches the driver proves success.
     """
     context = TaskContext.get()
     assert context is not None
@@ -87,7 +87,7 @@ def write_partition(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Recei
 
 
 def _most_records(plan: WritePlan) -> int:
-    """Maximum records per file, from the plan or Spark's setting; zero means no limit."""
+    """Return the maximum records per file, from the plan or Spark's setting; zero in either means no limit."""
     setting = (
         int(session_setting("spark.sql.files.maxRecordsPerFile", "0")) if plan.max_records is None else plan.max_records
     )
@@ -111,7 +111,7 @@ def _shard_writer(plan: WritePlan, partition: int, attempt: int) -> ShardWriter:
 
 
 def by_directory(batch: pa.RecordBatch, partition_by: tuple[str, ...]) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Split a batch into runs of rows per directory, without the columns that name it; slicing copies nothing."""
+    """Split a batch into runs of rows per directory, without the partition columns. Slicing copies no data."""
     if batch.num_rows == 0:
         return
     rows = batch.drop_columns(list(partition_by))
@@ -127,7 +127,7 @@ def by_directory(batch: pa.RecordBatch, partition_by: tuple[str, ...]) -> Iterat
 
 
 def shards_of(messages: list[WriterCommitMessage | None]) -> tuple[Shard, ...]:
-    """Shards of all partitions. Raises DamagedFile unless there is exactly one receipt per partition."""
+    """Return the shards of all partitions. Raises DamagedFile unless there is exactly one receipt per partition."""
     if any(not isinstance(message, ReceiptMessage) for message in messages):
         raise DamagedFile("A task ended without a receipt; nothing was published. Run the write again.")
     receipts = [cast(ReceiptMessage, message).receipt for message in messages]

@@ -1,13 +1,13 @@
 """Kernels: functions that Numba compiles to machine code, once per host.
 
-Only ``machine_code`` imports them, and only if there is no compiled form yet; ``table.py`` imports none.
+Only ``machine_code`` imports them, and only if they are not compiled yet; ``table.py`` imports none of them.
 
-table.py                       the kernels that Python calls
-compilation.py                 from functions to one object file
-encode.py                      rows to framed records
-frames.py, checksums.py        the frames of TFRecord
-expected.py                    records in the expected form, to columns
-decode.py, lists.py, utf8.py   any records to columns
+table.py                       kernels that Python calls
+compilation.py                 compiles the functions to one object file
+encode.py                      encodes rows to framed records
+frames.py, checksums.py        TFRecord frames
+expected.py                    decodes records in the expected form to columns
+decode.py, lists.py, utf8.py   decode any records to columns
 survey.py                      keys of records and their kinds
 histories.py                   last actions before each impression
 measure.py                     moments and distinct values of a column

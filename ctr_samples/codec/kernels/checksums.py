@@ -30,19 +30,19 @@ def _hardware_step(bits: int) -> Any:
 
 @intrinsic
 def hardware_step_8(typing_context: Any, state: Any, word: Any) -> Any:
-    """Feed eight bytes with the processor's instruction."""
+    """Update the CRC with eight bytes, using the processor's instruction."""
     return _hardware_step(64)
 
 
 @intrinsic
 def hardware_step_1(typing_context: Any, state: Any, byte: Any) -> Any:
-    """Feed one byte with the processor's instruction."""
+    """Update the CRC with one byte, using the processor's instruction."""
     return _hardware_step(8)
 
 
 @njit
 def table_step_8(state: Any, word: Any) -> Any:
-    """Feed eight bytes with the table (slicing by eight)."""
+    """Update the CRC with eight bytes, using the table (slicing by eight)."""
     word = word ^ state
     result = np.uint64(0)
     for k in range(8):
@@ -53,7 +53,7 @@ def table_step_8(state: Any, word: Any) -> Any:
 
 @njit
 def table_step_1(state: Any, byte: Any) -> Any:
-    """Feed one byte with the table."""
+    """Update the CRC with one byte, using the table."""
     return TABLES[0, (state ^ byte) & BYTE] ^ (state >> EIGHT)
 
 
@@ -62,7 +62,7 @@ step_8, step_1 = (table_step_8, table_step_1) if INSTRUCTION == "table" else (ha
 
 @njit
 def extend(state: Any, address: Any, size: Any) -> Any:
-    """Feed ``size`` bytes at ``address`` into ``state``."""
+    """Update ``state`` with ``size`` bytes at ``address``."""
     in_words = size & ~7
     for i in range(0, in_words, 8):
         state = step_8(state, load_u64(address + i))
@@ -73,7 +73,7 @@ def extend(state: Any, address: Any, size: Any) -> Any:
 
 @njit
 def masked(state: Any) -> Any:
-    """Finish a checksum as TFRecord stores it: inverted, rotated and offset, so that a CRC of CRCs is sound."""
+    """Finish a checksum in TFRecord form: inverted, rotated and offset, so that a CRC of CRCs is sound."""
     crc = state ^ ALL_ONES
     rotated = (crc >> np.uint64(15)) | (crc << np.uint64(17))
     return (rotated + np.uint64(0xA282EAD8)) & ALL_ONES

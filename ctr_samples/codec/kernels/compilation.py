@@ -1,4 +1,4 @@
-"""Compile Numba functions to one object file: each kernel under its own name, with int64 arguments and result."""
+"""Compile Numba functions to one object file. Each kernel keeps its name, and takes and returns int64."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ctr_samples.codec.kernels.table import TABLE
 
 
 def object_file(cpu: str | None = None, features: str | None = None) -> bytes:
-    """Compile the kernels of the table for a processor, by default this one. Takes seconds.
+    """Compile the kernels of the table for a processor, by default the host's. Takes seconds.
 
-    Numba optimizes for this processor unless NUMBA_CPU_NAME and NUMBA_CPU_FEATURES say otherwise.
+    Numba optimizes for the host's processor unless NUMBA_CPU_NAME and NUMBA_CPU_FEATURES are set.
     """
     module = binding.parse_assembly("")
     for name, entry in TABLE.items():
@@ -32,7 +32,7 @@ def object_file(cpu: str | None = None, features: str | None = None) -> bytes:
 
 
 def _compiled(function: Any, name: str, arguments: int) -> Any:
-    """Build an LLVM module with Numba's code for ``function``, exported as ``name`` in the C calling convention."""
+    """Build an LLVM module with Numba's code for ``function``, exported as ``name`` with the C calling convention."""
     signature = types.int64(*[types.int64] * arguments)
     # Nothing that needs Numba at run time: no Python wrappers, no exceptions (such as for division by zero).
     loosely = function.targetoptions.get("fastmath", False)
@@ -46,7 +46,7 @@ def _compiled(function: Any, name: str, arguments: int) -> Any:
 
 
 def _entry(compiled: Any, internal: str, name: str, arguments: int) -> ir.Module:
-    """Wrap Numba's own function, (result*, exception**, arguments...) -> status, in the C calling convention."""
+    """Wrap Numba's own function, (result*, exception**, arguments...) -> status, with the C calling convention."""
     i64, pointer = ir.IntType(64), ir.IntType(8).as_pointer()
     module = ir.Module(name)
     inner_type = ir.FunctionType(ir.IntType(32), [i64.as_pointer(), pointer.as_pointer(), *[i64] * arguments])
@@ -60,7 +60,7 @@ def _entry(compiled: Any, internal: str, name: str, arguments: int) -> ir.Module
 
 
 def _check_self_contained(module: Any) -> None:
-    """Reject code that calls into Numba or Python, since it could not be loaded without them."""
+    """Raise RuntimeError if the code calls into Numba or Python, since it could not be loaded without them."""
     outside = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     if outside:
         raise RuntimeError(f"The kernels call {', '.join(outside)}; change them to need nothing but memory.")

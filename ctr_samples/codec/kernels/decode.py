@@ -1,7 +1,7 @@
 """Kernel that reads messages into columns, following all protobuf rules and checking every length.
 
-Parsing functions take a start position and the ``end`` that they must not pass. They return where they stopped, or a
-negative number: MALFORMED, or STOP with the reason in ``status``.
+Parsing functions take a start position and the ``end`` that they must not pass. They return the position after the
+parsed data, or a negative number: MALFORMED, or STOP with the reason in ``status``.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -59,12 +59,14 @@ FIRST, FIRST_BYTE, FIRST_STEP = Decoded.FIRST, Decoded.FIRST_BYTE, Decoded.FIRST
 COLUMN_SIZE = 8 * Decoded.FIELDS
 
 PATIENCE = 16
-"""After this many consecutive records of another form, the fast path is no longer tried."""
+"""Number of consecutive records in another form after which the fast path is no longer tried."""
 
 
 @njit(forceinline=True)
 def find_column(columns: Any, first: Any, stop: Any, guess: Any, key: Any, size: Any) -> Any:
-    """Column named by ``size`` bytes at ``key``, or -1. ``guess`` is right if the record is in our own order."""
+    """Return the column named by ``size`` bytes at ``key``, or -1. ``guess`` is right if the record is in our own
+    order.
+    """
     if guess < stop:
         column = columns + guess * COLUMN_SIZE
         if field(column, KEY_SIZE) == size and same(field(column, KEY), key, size):
@@ -91,7 +93,7 @@ def forget_feature(column: Any, first: Any, first_byte: Any) -> Any:
 
 @njit
 def read_feature(column: Any, first: Any, first_byte: Any, position: Any, end: Any, status: Any) -> Any:
-    """Read a Feature. Its list is a oneof: the last kind counts, and chunks of the same kind are concatenated."""
+    """Read a Feature. Its list is a oneof: the last kind wins, and chunks of the same kind are concatenated."""
     wanted = field(column, KIND)
     while position < end:
         tag, position = read_tag(position, end)
@@ -124,7 +126,7 @@ def read_feature(column: Any, first: Any, first_byte: Any, position: Any, end: A
 
 @njit(forceinline=True)
 def misfit(column: Any, first: Any, first_byte: Any, strict: Any, status: Any) -> Any:
-    """Return zero if the current Feature has the contract's kind and count; else stop, or mark it as a misfit."""
+    """Return zero if the current Feature has the contract's kind and count. Otherwise stop, or mark it as a misfit."""
     found, wanted = field(column, FOUND), field(column, COUNT)
     count = field(column, USED) - first
     if found != 0 and found != field(column, KIND):
@@ -142,7 +144,7 @@ def misfit(column: Any, first: Any, first_byte: Any, strict: Any, status: Any) -
 
 @njit
 def read_feature_list(column: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
-    """Read a FeatureList: one step per Feature."""
+    """Read a FeatureList. Each Feature is one step."""
     while position < end:
         size, position = read_content(8 + LENGTH, position, end, status)
         if position < 0:
@@ -174,7 +176,7 @@ def read_value(column: Any, position: Any, end: Any, strict: Any, status: Any) -
 
 @njit(forceinline=True)
 def begin_entry(column: Any) -> Any:
-    """Discard an earlier entry with the same key: the last one counts."""
+    """Discard an earlier entry with the same key, since the last entry wins."""
     forget_feature(column, field(column, FIRST), field(column, FIRST_BYTE))
     set_field(column, STEPS_USED, field(column, FIRST_STEP))
     set_field(column, FOUND, 0)
@@ -183,9 +185,9 @@ def begin_entry(column: Any) -> Any:
 
 @njit
 def read_entry(columns: Any, group: Any, guess: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
-    """Read one map entry; returns its end and the column likely to follow.
+    """Read one map entry. Return its end and the column likely to follow.
 
-    Key and value may come in any order and repeatedly; the last key counts, and values are merged.
+    Key and value may come in any order and repeatedly. The last key wins, and values are merged.
     """
     begin = position
     key, key_size = position, 0
@@ -222,7 +224,7 @@ def read_entry(columns: Any, group: Any, guess: Any, position: Any, end: Any, st
 
 @njit
 def read_values(column: Any, position: Any, end: Any, strict: Any, status: Any) -> Any:
-    """Merge all values of an entry that has several. The entry has already been read once and is well formed."""
+    """Merge the values of an entry with several values. The entry has already been read once and is well formed."""
     while position < end:
         size, position = read_content(16 + LENGTH, position, end, status)
         if size < 0:
@@ -275,7 +277,7 @@ def read_message(columns: Any, groups: Any, position: Any, end: Any, strict: Any
 
 @njit
 def begin_row(columns: Any, count: Any, row: Any) -> Any:
-    """Prepare every column for the record in ``row``, which may already have been read in part."""
+    """Prepare every column for the record in ``row``, which may already have been partly read."""
     for c in range(count):
         column = columns + c * COLUMN_SIZE
         step = field(field(column, STEPS), row) if field(column, SEQUENCE) != 0 else row
@@ -336,11 +338,11 @@ def end_row(columns: Any, count: Any, row: Any, strict: Any, status: Any) -> Any
 def read_records(
     columns: Any, count: Any, groups: Any, begins: Any, ends: Any, first: Any, rows: Any, strict: Any, status: Any
 ) -> Any:
-    """Read messages ``first`` to ``rows`` into ``count`` columns and return the first one not read. ``begins`` and
-    ``ends`` are their addresses; each message is followed by the footer of its frame.
+    """Read messages ``first`` to ``rows`` into ``count`` columns and return the first unread message. ``begins`` and
+    ``ends`` are the message addresses; each message is followed by the footer of its frame.
 
-    Stops early with the reason in ``status``: more room is needed (grow it and call again with the returned row; the
-    record is then read again), or the record is invalid.
+    Stops early, with the reason in ``status``, if the record is invalid or more room is needed. In the latter case grow
+    the room and call again with the returned row; the record is then read again.
     """
     plain = field(groups + GROUP_SIZE, 0) == 0
     unexpected = 0
@@ -369,7 +371,7 @@ def read_records(
 
 @njit
 def read_byte_arrays(begins: Any, ends: Any, rows: Any, target: Any, limits: Any) -> Any:
-    """Concatenate all messages in ``target``; ``limits`` holds the end of each."""
+    """Concatenate all messages in ``target``. ``limits`` receives the end of each message."""
     for row in range(rows):
         begin = field(begins, row)
         size = field(ends, row) - begin

@@ -1,7 +1,7 @@
 """Kernel that writes framed records, row by row, from columns that are already int64, float32 or bytes.
 
-``layout.Encoded`` names the fields of a column, which functions here identify by the address of its row in the matrix.
-Sizes that must be summed are kept for one block of rows, so that they stay in the first-level cache.
+``layout.Encoded`` names the fields of a column. Functions here identify a column by the address of its row in the
+matrix. Sizes that must be summed are kept for one block of rows, so that they stay in the first-level cache.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -51,25 +51,25 @@ COLUMN_SIZE = 8 * Encoded.FIELDS
 MESSAGE_TAG = np.uint64(0x0A)  # field 1, length-delimited
 
 SHORT = 120
-"""Up to this size of key and list together, every length in an entry is below 128 and takes one byte."""
+"""Maximum total size of key and list for which every length in an entry is below 128 and takes one byte."""
 
 
 @njit(forceinline=True)
 def field_size(size: Any) -> Any:
-    """Size of a length-delimited field with ``size`` bytes of content and a one-byte tag."""
+    """Return the size of a length-delimited field with ``size`` bytes of content and a one-byte tag."""
     return 1 + varint_size(size) + size
 
 
 @njit(forceinline=True)
 def write_field(position: Any, tag: Any, size: Any) -> Any:
-    """Write tag and length; returns the start of the content."""
+    """Write tag and length. Return the start of the content."""
     store_u8(position, tag)
     return write_varint(position + 1, size)
 
 
 @njit(forceinline=True)
 def list_size(column: Any, first: Any, stop: Any) -> Any:
-    """Size of an Int64List, FloatList or BytesList with values ``first`` to ``stop``."""
+    """Return the size of an Int64List, FloatList or BytesList with values ``first`` to ``stop``."""
     if first == stop:
         return 0
     kind = field(column, KIND)
@@ -118,14 +118,14 @@ def write_feature(position: Any, column: Any, first: Any, stop: Any, size: Any) 
 
 @njit
 def packed_length_size(size: Any) -> Any:
-    """Number of bytes in a packed field of ``size`` bytes that encode its length."""
+    """Return the number of length bytes in a packed field of ``size`` bytes."""
     n = varint_size(size)
     return n if field_size(size - 1 - n) == size else n - 1
 
 
 @njit(forceinline=True)
 def feature_range(column: Any, feature: Any) -> Any:
-    """Start and end of the values of a feature."""
+    """Return the start and end of a feature's values."""
     stride = field(column, STRIDE)
     if stride >= 0:
         return feature * stride, feature * stride + stride
@@ -135,7 +135,7 @@ def feature_range(column: Any, feature: Any) -> Any:
 
 @njit(forceinline=True)
 def value_size(column: Any, row: Any) -> Any:
-    """Size of a row's map value: of a FeatureList, or of the list inside a Feature."""
+    """Return the size of a row's map value: of its FeatureList, or of the list inside its Feature."""
     if field(column, STEPS) == 0:
         first, stop = feature_range(column, row)
         return list_size(column, first, stop)
@@ -148,7 +148,7 @@ def value_size(column: Any, row: Any) -> Any:
 
 @njit(forceinline=True)
 def entry_size(column: Any, size: Any) -> Any:
-    """Size of a map entry (key and value), given the result of :func:`value_size`."""
+    """Return the size of a map entry (key and value), given the result of :func:`value_size`."""
     value = field_size(size) if field(column, STEPS) == 0 else size
     return field(column, KEY_SIZE) + varint_size(value) + value
 
@@ -171,7 +171,7 @@ def write_entry(position: Any, column: Any, row: Any, size: Any) -> Any:
 
 @njit(forceinline=True)
 def write_short_entry(position: Any, column: Any, row: Any, size: Any) -> Any:
-    """Write a numeric entry whose lengths all take one byte: tags and lengths around the key in two stores."""
+    """Write a numeric entry whose lengths all fit in one byte. Two stores write the tags and lengths around the key."""
     kind, key_size = field(column, KIND), field(column, KEY_SIZE)
     store_u64(position, np.uint64(0x0A | (key_size + 3 + size) << 8))
     copy_padded(position + 2, field(column, KEY), key_size)
@@ -189,7 +189,7 @@ def write_short_entry(position: Any, column: Any, row: Any, size: Any) -> Any:
 
 @njit
 def write_feature_list(position: Any, column: Any, row: Any, size: Any) -> Any:
-    """Write length and content of a FeatureList that takes ``size`` bytes."""
+    """Write the length and content of a FeatureList of ``size`` bytes."""
     position = write_varint(position, size)
     for step in range(load_i64(field(column, STEPS) + 8 * row), load_i64(field(column, STEPS) + 8 * row + 8)):
         first, stop = feature_range(column, step)
@@ -201,9 +201,9 @@ def write_feature_list(position: Any, column: Any, row: Any, size: Any) -> Any:
 
 @njit
 def measure(column: Any, row: Any, count: Any, sizes: Any, totals: Any) -> Any:
-    """Store the value sizes of ``count`` rows (-1: key omitted) at ``sizes`` and add their entry sizes to ``totals``.
+    """Store the value sizes of ``count`` rows at ``sizes`` (-1: key omitted) and add their entry sizes to ``totals``.
 
-    Works a column at a time, so that whatever is constant across rows is looked up once.
+    Works on a whole column, so that values constant across rows are looked up once.
     """
     valid, key_size, kind = field(column, VALID), field(column, KEY_SIZE), field(column, KIND)
     plain = field(column, STEPS) == 0 and field(column, STRIDE) > 0
@@ -230,7 +230,7 @@ def measure(column: Any, row: Any, count: Any, sizes: Any, totals: Any) -> Any:
 
 @njit
 def measure_block(columns: Any, group: Any, row: Any, count: Any, sizes: Any, totals: Any) -> Any:
-    """Measure ``count`` rows: ``sizes`` gets BLOCK numbers per column, ``totals`` per group."""
+    """Measure ``count`` rows. Writes BLOCK numbers per column to ``sizes``, and per group to ``totals``."""
     while field(group, 0) != 0:
         for i in range(count):
             store_i64(totals + 8 * i, 0)
@@ -242,7 +242,7 @@ def measure_block(columns: Any, group: Any, row: Any, count: Any, sizes: Any, to
 
 @njit
 def message_size(group: Any, totals: Any) -> Any:
-    """Size of a message, given the sizes of its maps in ``totals``."""
+    """Return the size of a message, given the sizes of its maps in ``totals``."""
     size = 0
     while field(group, 0) != 0:
         size += field_size(load_i64(totals))
@@ -253,7 +253,7 @@ def message_size(group: Any, totals: Any) -> Any:
 
 @njit
 def write_message(position: Any, columns: Any, group: Any, row: Any, sizes: Any, totals: Any) -> Any:
-    """Write one message; ``sizes`` and ``totals`` point to this row's results of :func:`measure_block`."""
+    """Write one message. ``sizes`` and ``totals`` point to this row's results of :func:`measure_block`."""
     while field(group, 0) != 0:
         position = write_field(position, np.uint64(field(group, 0)), load_i64(totals))
         for c in range(field(group, 1), field(group, 2)):
@@ -268,9 +268,9 @@ def write_message(position: Any, columns: Any, group: Any, row: Any, sizes: Any,
 def write_records(
     columns: Any, count: Any, groups: Any, scratch: Any, offsets: Any, base: Any, capacity: Any, first: Any, rows: Any
 ) -> Any:
-    """Write frames for rows ``first`` to ``rows`` at ``base + offsets[first]`` and return the first row not written.
+    """Write frames for rows ``first`` to ``rows`` at ``base + offsets[first]`` and return the first unwritten row.
 
-    ``columns`` holds ``count`` columns; ``scratch`` has BLOCK_SIZE bytes per column and per group. Returns early if the
+    ``columns`` holds ``count`` columns. ``scratch`` has BLOCK_SIZE bytes per column and per group. Returns early if the
     next row may not fit into ``capacity``.
     """
     totals = scratch + count * BLOCK_SIZE
@@ -294,9 +294,9 @@ def write_records(
 
 @njit
 def write_byte_arrays(values: Any, limits: Any, offsets: Any, base: Any, first: Any, rows: Any) -> Any:
-    """Like :func:`write_records`, with bytes values as messages: ``values``, delimited by ``limits``.
+    """Like :func:`write_records`, but the messages are the bytes in ``values``, delimited by ``limits``.
 
-    The caller has made room for all rows.
+    The caller provides room for all rows.
     """
     for start in range(first, rows, BLOCK):
         stop = min(start + BLOCK, rows)

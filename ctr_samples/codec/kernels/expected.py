@@ -1,7 +1,7 @@
-"""Fast path for records in the expected form: each feature at most once, in wire order, and no others.
+"""Fast path for records in the expected form: each feature at most once, in wire order, and no unknown features.
 
-Our encoder writes such records, and so does protobuf if it sorts keys. A record is accepted completely or not at all;
-others are read again by the full protobuf rules (``decode.py``), which also report what is wrong.
+Our encoder writes such records, and so does protobuf if it sorts keys. A record is accepted completely or not at all. A
+rejected record is read again by the full protobuf rules (``decode.py``), which also report its faults.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -38,16 +38,18 @@ PREFIX, PREFIX_SIZE, KIND, COUNT, REQUIRED = (
 VALUES, VALUE_ROOM, BYTE_OFFSETS, OFFSETS = Decoded.VALUES, Decoded.VALUE_ROOM, Decoded.BYTE_OFFSETS, Decoded.OFFSETS
 VALID, USED, BYTES_USED = Decoded.VALID, Decoded.USED, Decoded.BYTES_USED
 ONE_NUMBER = 6
-"""Bytes of a Feature before its single packed number: ``12 <size + 4> <tag of the kind> <size + 2> 0A <size>``."""
+"""Number of bytes in a Feature before its only packed number: ``12 <size + 4> <kind tag> <size + 2> 0A <size>``."""
 ONE_NUMBER_HEAD, ONE_NUMBER_SIZES = 0x000A02020412, 0x010001000100
-"""The same as one number with kind and size 0, and the positions to add the size to. The kind starts at bit 19."""
+"""These bytes as an integer, for kind 0 and size 0, and a factor that adds the size to each size byte. The kind starts
+at bit 19.
+"""
 LONGEST_VARINT = 10
 COLUMN_SIZE = 8 * Decoded.FIELDS
 
 
 @njit(forceinline=True)
 def starts_with(position: Any, prefix: Any, size: Any) -> Any:
-    """Whether ``size`` bytes are equal. Compares words: reads up to seven bytes beyond both."""
+    """Whether ``size`` bytes are equal. Compares words, so it reads up to seven bytes beyond both."""
     done = 0
     while done + 8 <= size:
         if load_u64(position + done) != load_u64(prefix + done):
@@ -59,7 +61,7 @@ def starts_with(position: Any, prefix: Any, size: Any) -> Any:
 
 @njit(forceinline=True)
 def enter(tag: Any, position: Any, end: Any) -> Any:
-    """Start of the content of field ``tag``, if the field extends exactly to ``end``; else MALFORMED."""
+    """Return the start of the content of field ``tag`` if the field extends exactly to ``end``; else MALFORMED."""
     if position < 0 or position >= end or load_u8(position) != np.uint64(tag):
         return MALFORMED
     size, position = read_length(position + 1, end)
@@ -68,14 +70,14 @@ def enter(tag: Any, position: Any, end: Any) -> Any:
 
 @njit(forceinline=True)
 def first_value(column: Any, row: Any) -> Any:
-    """Number of values in the column before ``row``."""
+    """Return the number of values in the column before ``row``."""
     count = field(column, COUNT)
     return count * row if count >= 0 else field(field(column, OFFSETS), row)
 
 
 @njit(forceinline=True)
 def go_to(column: Any, first: Any) -> Any:
-    """Continue writing after the first ``first`` values."""
+    """Set the write position to just after the first ``first`` values."""
     set_field(column, USED, first)
     if field(column, KIND) == BYTES:
         set_field(column, BYTES_USED, field(field(column, BYTE_OFFSETS), first))
@@ -83,7 +85,7 @@ def go_to(column: Any, first: Any) -> Any:
 
 @njit(forceinline=True)
 def read_list(column: Any, first: Any, position: Any, end: Any, limit: Any, status: Any) -> Any:
-    """Read a packed or bytes list that extends to ``end``; returns the column's value count after it, or MALFORMED."""
+    """Read a packed or bytes list that extends to ``end``. Return the column's new value count, or MALFORMED."""
     kind = field(column, KIND)
     if kind == BYTES:
         go_to(column, first)
@@ -111,7 +113,7 @@ def read_list(column: Any, first: Any, position: Any, end: Any, limit: Any, stat
 
 @njit(forceinline=True)
 def leave_out(column: Any, row: Any, status: Any) -> Any:
-    """Mark the feature as absent in this record; returns the column's value count after it, or MALFORMED."""
+    """Mark the feature as absent in this record. Return the column's new value count, or MALFORMED."""
     count = field(column, COUNT)
     if field(column, REQUIRED) != 0:
         return MALFORMED
@@ -123,7 +125,7 @@ def leave_out(column: Any, row: Any, status: Any) -> Any:
 
 @njit(forceinline=True)
 def read_number(column: Any, row: Any, position: Any, end: Any, limit: Any) -> Any:
-    """Read a Feature that has one packed number and extends to ``end``; returns False for any other."""
+    """Read a Feature that has one packed number and extends to ``end``. Return False for any other Feature."""
     kind, size = field(column, KIND), end - position - ONE_NUMBER
     if field(column, COUNT) != 1 or kind == BYTES or size <= 0 or size > LONGEST_VARINT:
         return False
@@ -140,8 +142,9 @@ def read_number(column: Any, row: Any, position: Any, end: Any, limit: Any) -> A
 
 @njit
 def read_expected(columns: Any, count: Any, position: Any, end: Any, limit: Any, row: Any, status: Any) -> Any:
-    """Read the Example in ``row`` into ``count`` columns, none of them a sequence. Returns False if its form differs or
-    room is lacking; the values written so far must then be overwritten. Memory is readable up to ``limit``."""
+    """Read the Example in ``row`` into ``count`` columns, none of them a sequence. Return False if the form differs or
+    room runs out; the caller must then overwrite the values written so far. Memory is readable up to ``limit``.
+    """
     stop = end
     position = enter(8 + LENGTH, position, end)
     if position < 0:

@@ -15,13 +15,13 @@ from ctr_samples.codec.layout import BAD_LENGTH, BAD_MESSAGE, BLOCK, CUT_HEADER,
 
 @njit
 def length_checksum(frame: Any) -> Any:
-    """Masked checksum of the eight bytes at ``frame``."""
+    """Return the masked checksum of the eight bytes at ``frame``."""
     return masked(step_8(ALL_ONES, load_u64(frame)))
 
 
 @njit
 def data_checksums(base: Any, offsets: Any, row: Any, stop: Any) -> Any:
-    """Masked checksums of the messages in frames ``row`` to ``row + 2``, as far as they are before ``stop``.
+    """Return the masked checksums of the messages in frames ``row`` to ``row + 2``, except frames from ``stop`` on.
 
     Computes three at a time, since the processor starts one checksum step per cycle but needs three cycles to finish
     it.
@@ -44,7 +44,7 @@ def data_checksums(base: Any, offsets: Any, row: Any, stop: Any) -> Any:
 
 @njit
 def message(base: Any, offsets: Any, row: Any, stop: Any) -> Any:
-    """Address and size of the message in frame ``row``; size 0 from ``stop`` on."""
+    """Return the address and size of the message in frame ``row``. The size is 0 from ``stop`` on."""
     if row >= stop:
         return base, 0
     return base + field(offsets, row) + HEADER, field(offsets, row + 1) - field(offsets, row) - HEADER - FOOTER
@@ -52,7 +52,7 @@ def message(base: Any, offsets: Any, row: Any, stop: Any) -> Any:
 
 @njit
 def next_frame(base: Any, position: Any, size: Any) -> Any:
-    """End of the frame at ``position``, and what is wrong with its header. Trusts no unchecked length."""
+    """Return the end of the frame at ``position``, and any fault of its header. Trusts no unchecked length."""
     left = size - position
     if left < HEADER:
         return position, CUT_HEADER
@@ -67,7 +67,7 @@ def next_frame(base: Any, position: Any, size: Any) -> Any:
 
 @njit
 def first_bad_message(base: Any, offsets: Any, first: Any, stop: Any) -> Any:
-    """First frame from ``first`` to ``stop`` whose message does not match its checksum, or -1."""
+    """Return the first frame from ``first`` to ``stop`` whose message does not match its checksum, or -1."""
     for row in range(first, stop, 3):
         found = data_checksums(base, offsets, row, stop)
         for i in range(min(3, stop - row)):
@@ -78,10 +78,10 @@ def first_bad_message(base: Any, offsets: Any, first: Any, stop: Any) -> Any:
 
 @njit
 def walk_frames(base: Any, size: Any, offsets: Any, room: Any, status: Any) -> Any:
-    """Check the frames at ``base`` and return the number of valid ones; ``offsets`` has room for ``room`` frames.
+    """Check the frames at ``base`` and return the number of valid frames. ``offsets`` has room for ``room`` frames.
 
-    ``status`` is int64[3]: frames found so far (in), where it stopped (out) and what is wrong there (out). Stops at the
-    end, at the first damage, or, with SOUND before the end, if there is no more room.
+    ``status`` is int64[3]: number of frames found so far (in), stop position (out) and fault at that position (out).
+    Stops at the end, at the first damage, or when the room runs out, then with SOUND before the end.
     """
     count = field(status, 0)
     position = field(offsets, count)
@@ -104,7 +104,7 @@ def walk_frames(base: Any, size: Any, offsets: Any, room: Any, status: Any) -> A
 
 @njit
 def seal_frames(base: Any, offsets: Any, first: Any, stop: Any) -> Any:
-    """Fill in both checksums of frames ``first`` to ``stop``."""
+    """Write both checksums of frames ``first`` to ``stop``."""
     for row in range(first, stop, 3):
         states = data_checksums(base, offsets, row, stop)
         for i in range(min(3, stop - row)):

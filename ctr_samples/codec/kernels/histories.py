@@ -1,12 +1,12 @@
 """Kernel that finds the last actions before each impression, in one pass over rows sorted by key and time.
 
-It is part of the codec because it is compiled and cached with the codec's kernels; see ``samples/histories`` for its
-use.
+The kernel is part of the codec because it is compiled and cached with the codec's kernels; ``samples/histories`` uses
+it.
 
-Of all past actions of a key, an impression can only need the newest ``last`` items, each with its newest action. Since
-it ignores the actions of its own request, it can also need the newest ``last`` items without any one request. Excluding
-a request replaces at most as many actions as it has among the newest ``last``, so together these are at most twice as
-many actions. Only they are kept, in a list that is searched from its end and compacted when it is full.
+An impression needs at most the newest ``last`` items of its key, each with its newest action. Since it ignores the
+actions of its own request, it may also need the newest ``last`` items without any single request. Excluding a request
+replaces at most as many actions as the request has among the newest ``last``, so together these are at most twice as
+many actions. Only these actions are kept, in a list that is searched from its end and compacted when full.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -23,10 +23,11 @@ from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY
 
 @njit
 def newest(kept: Any, length: Any, items: Any, requests: Any, without: Any, last: Any, stamps: Any, stamp: Any) -> Any:
-    """Find, among the actions in ``kept``, the newest of each of the ``last`` newest items, excluding one request.
+    """Find the ``last`` newest items among the actions in ``kept``, and each item's newest action, excluding one
+    request.
 
-    Writes their positions in ``kept`` after its first ``length`` entries, newest first, and returns their number.
-    ``stamps`` has one int64 per item; items found are marked with ``stamp``.
+    Writes the positions of the actions in ``kept`` after its first ``length`` entries, newest first, and returns their
+    number. ``stamps`` has one int64 per item; found items are marked with ``stamp``.
     """
     found = 0
     place = length - 1
@@ -42,7 +43,7 @@ def newest(kept: Any, length: Any, items: Any, requests: Any, without: Any, last
 
 @njit
 def squeeze(kept: Any, length: Any, items: Any, requests: Any, last: Any, stamps: Any, stamp: Any, marks: Any) -> Any:
-    """Keep only actions that a later impression can need. Returns their number; ``marks[0]`` becomes the last stamp."""
+    """Keep only actions that a later impression may need. Return their number, and the last stamp in ``marks[0]``."""
     for place in range(length):
         marks[1 + place] = 0
     stamp += 1
@@ -87,13 +88,13 @@ def last_actions(
     lengths: Any,
     found: Any,
 ) -> Any:
-    """Find for each impression among ``rows`` the rows of its actions, newest first. Returns their total number.
+    """Find the action rows of each impression among ``rows``, newest first. Return their total number.
 
     ``flags`` has one byte per row (FIRST_OF_KEY, ACTION). All other arrays are int64. Per row: ``items`` and
     ``requests``, numbered from 0 (-1: no request), and ``times``; an action is at most ``within`` before its impression
     (-1: no limit). Output: ``lengths``, one per impression; ``found``, ``last`` per impression. Work space: ``kept``
-    with ``room`` plus ``last`` entries, ``room`` being more than twice ``last``; ``marks`` with ``room`` plus one;
-    ``stamps``, zeros, one per item. Finally ``marks`` starts with the number of rows of the last key to remember;
+    with ``room`` plus ``last`` entries, where ``room`` is more than twice ``last``; ``marks`` with ``room`` plus one;
+    ``stamps``, zeros, one per item. On return, ``marks[0]`` is the number of rows to remember for the last key, and
     ``kept`` starts with these rows.
     """
     items, requests, times, kept = int64_at(items), int64_at(requests), int64_at(times), int64_at(kept)

@@ -41,7 +41,7 @@ KIND, BYTE_OFFSETS, USED, BYTES_USED = Decoded.KIND, Decoded.BYTE_OFFSETS, Decod
 
 @njit(forceinline=True)
 def stop_for(status: Any, reason: Any, detail: Any) -> Any:
-    """Record why the kernel must stop."""
+    """Record the reason and detail of a stop in ``status``, and return STOP."""
     set_field(status, REASON, reason)
     set_field(status, DETAIL, detail)
     return STOP
@@ -57,7 +57,7 @@ def reserve_values(column: Any, count: Any, status: Any) -> Any:
 
 @njit
 def count_varints(position: Any, end: Any) -> Any:
-    """Count the varints up to ``end``, including a truncated one."""
+    """Count the varints up to ``end``, including a truncated varint."""
     count = 1
     for i in range(position, end - 1):
         count += load_u8(i) < MORE
@@ -66,9 +66,9 @@ def count_varints(position: Any, end: Any) -> Any:
 
 @njit(forceinline=True)
 def read_packed_int64(column: Any, position: Any, end: Any, limit: Any, status: Any) -> Any:
-    """Read varints up to ``end``; memory is readable up to ``limit``.
+    """Read varints up to ``end``. Memory is readable up to ``limit``.
 
-    Each varint takes at least a byte, which bounds their number; near the end of the room they are counted.
+    Each varint takes at least a byte, which bounds their number. They are counted only if that bound exceeds the room.
     """
     room = field(column, VALUE_ROOM) - field(column, USED)
     if end - position > room and reserve_values(column, count_varints(position, end), status) < 0:
@@ -172,7 +172,7 @@ def read_bytes_list(column: Any, position: Any, end: Any, status: Any) -> Any:
 
 @njit
 def append_bytes(column: Any, position: Any, size: Any, status: Any) -> Any:
-    """Copy one bytes value."""
+    """Append one bytes value to the column."""
     if reserve_values(column, 1, status) < 0:
         return STOP
     used, begin = field(column, USED), field(column, BYTES_USED)
@@ -187,7 +187,7 @@ def append_bytes(column: Any, position: Any, size: Any, status: Any) -> Any:
 
 @njit
 def fill_absent(column: Any, count: Any, status: Any) -> Any:
-    """Write zeros for the ``count`` values that a fixed shape needs."""
+    """Write zeros for the ``count`` values of a fixed shape."""
     if reserve_values(column, count, status) < 0:
         return STOP
     used = field(column, USED)

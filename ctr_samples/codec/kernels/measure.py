@@ -1,6 +1,6 @@
-"""Kernels that measure columns on their way into records: moments of numbers, HyperLogLog registers of integers.
+"""Kernels that measure columns before encoding: moments of numbers, HyperLogLog registers of integers.
 
-They are part of the codec because they are compiled and cached with its kernels; see ``quality`` for their use.
+They are part of the codec because they are compiled and cached with its kernels; ``quality`` uses them.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -16,7 +16,9 @@ from numba.extending import intrinsic
 from ctr_samples.codec.kernels.memory import load_u8, store_u8
 
 LOOSELY = {"reassoc", "contract", "nnan", "nsz"}
-"""Sums in any order, several values at a time. The caller discards all figures if the total is not finite."""
+"""Floating-point flags that allow vectorised sums in any order. The caller discards all results if the total is not
+finite.
+"""
 
 
 def _array(kind: Any) -> Any:
@@ -28,25 +30,25 @@ def _array(kind: Any) -> Any:
 
 @intrinsic
 def float32_at(typing_context: Any, address: Any) -> Any:
-    """Array of float32 at ``address``, to read and write by index."""
+    """Return a view of the float32 array at ``address``, to read and write by index."""
     return _array(types.float32)
 
 
 @intrinsic
 def float64_at(typing_context: Any, address: Any) -> Any:
-    """Array of float64 at ``address``, to read and write by index."""
+    """Return a view of the float64 array at ``address``, to read and write by index."""
     return _array(types.float64)
 
 
 @intrinsic
 def int64_at(typing_context: Any, address: Any) -> Any:
-    """Array of int64 at ``address``, to read and write by index."""
+    """Return a view of the int64 array at ``address``, to read and write by index."""
     return _array(types.int64)
 
 
 @intrinsic
 def uint64_at(typing_context: Any, address: Any) -> Any:
-    """Array of uint64 at ``address``, to read by index."""
+    """Return a view of the uint64 array at ``address``, to read by index."""
     return _array(types.uint64)
 
 
@@ -63,19 +65,20 @@ def _extreme(kind: Any, other: Any, of_floats: str, of_integers: str) -> Any:
 
 @intrinsic
 def lesser(typing_context: Any, number: Any, other: Any) -> Any:
-    """Minimum of two numbers of one type. Unlike a comparison, LLVM vectorises it."""
+    """Return the minimum of two numbers of the same type. Unlike a comparison, LLVM vectorises it."""
     return _extreme(number, other, "llvm.minnum", "<")
 
 
 @intrinsic
 def greater(typing_context: Any, number: Any, other: Any) -> Any:
-    """Maximum of two numbers of one type."""
+    """Return the maximum of two numbers of the same type."""
     return _extreme(number, other, "llvm.maxnum", ">")
 
 
 @njit(fastmath=LOOSELY)
 def measure(numbers: Any, count: Any, extremes: Any, figures: Any) -> Any:
-    """Measure ``count`` numbers into two ``extremes`` and three float64 at ``figures``, the first holding the origin.
+    """Measure ``count`` numbers. Results are in two ``extremes`` and three float64 at ``figures``, the first initially
+    the origin.
 
     ``figures`` become the sum of the distances from the origin, the sum of their squares, and the number of zeros. The
     extremes are updated to the minimum and maximum.
@@ -98,27 +101,28 @@ def measure(numbers: Any, count: Any, extremes: Any, figures: Any) -> Any:
 
 @njit(fastmath=LOOSELY)
 def measure_float32(values: Any, count: Any, extremes: Any, figures: Any) -> Any:
-    """Run :func:`measure` on the float32 at ``values``."""
+    """Run :func:`measure` on the float32 array at ``values``."""
     return measure(float32_at(values), count, float32_at(extremes), figures)
 
 
 @njit(fastmath=LOOSELY)
 def measure_float64(values: Any, count: Any, extremes: Any, figures: Any) -> Any:
-    """Run :func:`measure` on the float64 at ``values``."""
+    """Run :func:`measure` on the float64 array at ``values``."""
     return measure(float64_at(values), count, float64_at(extremes), figures)
 
 
 @njit(fastmath=LOOSELY)
 def measure_int64(values: Any, count: Any, extremes: Any, figures: Any) -> Any:
-    """Run :func:`measure` on the int64 at ``values``."""
+    """Run :func:`measure` on the int64 array at ``values``."""
     return measure(int64_at(values), count, int64_at(extremes), figures)
 
 
 @njit
 def count_distinct(values: Any, count: Any, registers: Any, precision: Any) -> Any:
-    """Update HyperLogLog registers, 2 to the power of ``precision`` of one byte each, with ``count`` uint64.
+    """Update HyperLogLog registers with ``count`` uint64 values. There are 2 to the power of ``precision`` one-byte
+    registers.
 
-    A register holds the maximum number of leading zeros, plus one, in the 53 bits after those that select it.
+    A register holds the maximum number of leading zeros, plus one, in the 53 bits after the bits that select it.
     """
     numbers = uint64_at(values)
     chosen = np.uint64(64 - precision)
@@ -136,7 +140,7 @@ def count_distinct(values: Any, count: Any, registers: Any, precision: Any) -> A
 
 @njit
 def scrambled(bits: Any) -> Any:
-    """SplitMix64 finaliser."""
+    """Mix the bits with the SplitMix64 finaliser."""
     mixed = bits + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

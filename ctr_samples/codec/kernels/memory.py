@@ -1,4 +1,4 @@
-"""Raw memory for kernels: loads, stores and copies at addresses (int64), which need not be aligned.
+"""Raw memory access for kernels: loads, stores and copies at addresses (int64), which need not be aligned.
 
 Kernels take addresses instead of arrays, so each is compiled once and not for every combination of column types. The
 caller keeps the arrays alive and guarantees the bounds. For little-endian machines, like Arrow's own format.
@@ -15,7 +15,7 @@ from numba.extending import intrinsic
 
 CACHE_LINE, FETCHED = 64, 1024
 LONG_COPY = 64
-"""Size in bytes from which a call of the C library's memcpy pays off."""
+"""Size in bytes from which calling the C library's memcpy pays off."""
 
 
 def _pointer(builder: ir.IRBuilder, address: ir.Value, bits: int) -> ir.Value:
@@ -91,7 +91,7 @@ def load_u32(typing_context: Any, address: Any) -> Any:
 
 @intrinsic
 def store_i64(typing_context: Any, address: Any, value: Any) -> Any:
-    """Store an int64."""
+    """Store an int64 at ``address``."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         builder.store(arguments[1], _pointer(builder, arguments[0], 64), align=1)
@@ -116,14 +116,14 @@ def _fetch(typing_context: Any, address: Any) -> Any:
 
 @njit(forceinline=True)
 def fetch(begin: Any, end: Any) -> Any:
-    """Prefetch memory into the cache; the processor fetches the rest of long runs by itself."""
+    """Prefetch memory into the cache. The processor prefetches the rest of long runs by itself."""
     for address in range(begin, min(end, begin + FETCHED), CACHE_LINE):
         _fetch(address)
 
 
 @intrinsic
 def leading_zeros(typing_context: Any, value: Any) -> Any:
-    """Count the leading zero bits of ``value`` (a uint64), as int64; 64 for zero."""
+    """Return the number of leading zero bits of ``value`` (a uint64), as int64; 64 for zero."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -133,7 +133,7 @@ def leading_zeros(typing_context: Any, value: Any) -> Any:
 
 @intrinsic
 def trailing_zeros(typing_context: Any, value: Any) -> Any:
-    """Count the trailing zero bits of ``value`` (a uint64), as int64; 64 for zero."""
+    """Return the number of trailing zero bits of ``value`` (a uint64), as int64; 64 for zero."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
@@ -155,7 +155,7 @@ def _long_copy(typing_context: Any, target: Any, source: Any, size: Any) -> Any:
 
 @njit(forceinline=True)
 def copy(target: Any, source: Any, size: Any) -> Any:
-    """Copy ``size`` bytes between regions that do not overlap; touches nothing outside them."""
+    """Copy ``size`` bytes between regions that do not overlap. Accesses no bytes outside them."""
     if size >= LONG_COPY:
         _long_copy(target, source, size)
         return
@@ -179,7 +179,7 @@ def copy(target: Any, source: Any, size: Any) -> Any:
 
 @njit(forceinline=True)
 def copy_padded(target: Any, source: Any, size: Any) -> Any:
-    """Copy ``size`` bytes in words: reads and writes up to seven bytes more, which must exist on both sides."""
+    """Copy ``size`` bytes in words. Reads and writes up to seven extra bytes, which must exist on both sides."""
     for done in range(0, size, 8):
         store_u64(target + done, load_u64(source + done))
 

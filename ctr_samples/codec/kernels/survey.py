@@ -1,7 +1,7 @@
-"""Kernel that surveys the keys of records, their kinds and their numbers of values.
+"""Kernel that surveys the keys of records, with their kinds and numbers of values.
 
-Each key found is a row of an int64 matrix (``layout.Surveyed``). Functions return where they stopped, MALFORMED or
-STOP.
+Each key found is a row of an int64 matrix (``layout.Surveyed``). Functions return the position after the surveyed data,
+MALFORMED or STOP.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -56,7 +56,7 @@ ROW_SIZE = 8 * Surveyed.FIELDS
 
 @njit
 def count_varints(position: Any, end: Any) -> Any:
-    """Count the numbers in a packed field by their final bytes."""
+    """Count the varints in a packed field by their final bytes."""
     count = 0
     while position < end:
         count += load_u8(position) < MORE
@@ -66,7 +66,7 @@ def count_varints(position: Any, end: Any) -> Any:
 
 @njit
 def count_values(key: Any, kind: Any, position: Any, end: Any, status: Any) -> Any:
-    """Count values in a BytesList, FloatList or Int64List, or return MALFORMED. Marks keys with non-text values."""
+    """Count the values in a BytesList, FloatList or Int64List, or return MALFORMED. Marks keys with non-text values."""
     count = 0
     while position < end:
         tag, position = read_tag(position, end)
@@ -95,7 +95,7 @@ def count_values(key: Any, kind: Any, position: Any, end: Any, status: Any) -> A
 
 @njit
 def survey_feature(key: Any, position: Any, end: Any, status: Any) -> Any:
-    """Record the kind and number of values of one Feature; without a kind it counts as absent."""
+    """Record the kind and number of values of one Feature. A Feature without a kind counts as absent."""
     found, count = 0, 0
     while position < end:
         tag, position = read_tag(position, end)
@@ -137,7 +137,7 @@ def survey_feature_list(key: Any, position: Any, end: Any, status: Any) -> Any:
 
 @njit
 def hash_of(name: Any, size: Any) -> Any:
-    """FNV-1a hash of some bytes, as a non-negative number."""
+    """Return the FNV-1a hash of ``size`` bytes at ``name``, as a non-negative number."""
     value = -3750763034362895579
     for position in range(name, name + size):
         value = (value ^ load_u8(position)) * 1099511628211
@@ -146,7 +146,7 @@ def hash_of(name: Any, size: Any) -> Any:
 
 @njit
 def add_to_chain(keys: Any, index: Any, room: Any) -> Any:
-    """Put the key of a row at the head of its chain."""
+    """Insert a row's key at the head of its hash chain."""
     row = keys + index * ROW_SIZE
     head = keys + field(row, HASH) % room * ROW_SIZE
     set_field(row, NEXT, field(head, FIRST))
@@ -155,7 +155,7 @@ def add_to_chain(keys: Any, index: Any, room: Any) -> Any:
 
 @njit
 def chain_again(keys: Any, status: Any) -> Any:
-    """Rebuild the chains for another number of rows."""
+    """Rebuild the hash chains for a new number of rows."""
     used, room = field(status, USED), field(status, ROOM)
     for index in range(room):
         set_field(keys + index * ROW_SIZE, FIRST, 0)
@@ -171,7 +171,7 @@ def is_key(row: Any, sequence: Any, name: Any, size: Any) -> Any:
 
 @njit
 def find_key(keys: Any, sequence: Any, name: Any, size: Any, guess: Any, status: Any) -> Any:
-    """Row of a key, which is added if it is new; STOP if there is no room for it."""
+    """Return the row of a key, adding new keys. Return STOP if there is no room."""
     used, room = field(status, USED), field(status, ROOM)
     if guess < used and is_key(keys + guess * ROW_SIZE, sequence, name, size):
         return guess
@@ -201,7 +201,7 @@ def find_key(keys: Any, sequence: Any, name: Any, size: Any, guess: Any, status:
 
 @njit
 def survey_entry(keys: Any, sequence: Any, guess: Any, position: Any, end: Any, status: Any) -> Any:
-    """Survey one map entry; returns the index of its key, or a negative number. Surveys each of several values."""
+    """Survey one map entry. Return the index of its key, or a negative number. Repeated values are each surveyed."""
     begin = position
     name, name_size = position, 0
     while position < end:
@@ -257,9 +257,9 @@ def survey_map(keys: Any, sequence: Any, position: Any, end: Any, status: Any) -
 
 @njit
 def survey_records(keys: Any, sequences: Any, base: Any, offsets: Any, first: Any, rows: Any, status: Any) -> Any:
-    """Survey records ``first`` to ``rows``; returns the first one not surveyed, with the reason in ``status``.
+    """Survey records ``first`` to ``rows``. Return the first unsurveyed record, with the reason in ``status``.
 
-    ``sequences`` is not zero for SequenceExamples. NEED_VALUES asks for more room for keys; the record is then surveyed
+    ``sequences`` is nonzero for SequenceExamples. NEED_VALUES asks for more room for keys; the record is then surveyed
     again, without changing earlier results.
     """
     set_field(status, REASON, DONE)

@@ -1,4 +1,4 @@
-"""Kernels that Python calls, with their modules and numbers of int64 arguments. Imports no Numba."""
+"""Kernels that Python calls, with their modules and argument counts. Imports no Numba."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Entry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Compiled functions; their modules document the arguments. All release the GIL."""
+    """Compiled functions, all of which release the GIL. Their modules document the arguments."""
 
     walk_frames: Annotated[Kernel, Entry("frames", 5)]
     write_records: Annotated[Kernel, Entry("encode", 9)]

@@ -1,4 +1,4 @@
-"""Kernel that recognises text: well-formed UTF-8 by table 3-7 of the Unicode standard."""
+"""Kernel that checks for well-formed UTF-8, by table 3-7 of the Unicode standard."""
 
 # mypy: disallow-untyped-decorators=False
 from __future__ import annotations
@@ -10,12 +10,14 @@ from numba import njit
 from ctr_samples.codec.kernels.memory import load_i64, load_u8
 
 NOT_ASCII = -0x7F7F7F7F7F7F7F80
-"""Highest bit of each of eight bytes."""
+"""Mask of the highest bit in each of eight bytes."""
 
 
 @njit
 def after(first: Any) -> Any:
-    """Number of bytes after a first byte (0: invalid), and the range of the next byte; later bytes are 80 to BF."""
+    """Return the number of bytes after a first byte (0: invalid), and the range of the second byte. Later bytes are 80
+    to BF.
+    """
     if first < 0xC2 or first > 0xF4:
         return 0, 0x80, 0xBF
     more = 1 if first < 0xE0 else 2 if first < 0xF0 else 3
@@ -26,7 +28,7 @@ def after(first: Any) -> Any:
 
 @njit
 def is_utf8(position: Any, end: Any) -> Any:
-    """Return 1 if the bytes are well-formed UTF-8, else 0: no overlong form, no surrogate, nothing over U+10FFFF."""
+    """Return 1 if the bytes are well-formed UTF-8, else 0. No overlong forms, surrogates or values over U+10FFFF."""
     while position < end:
         if position + 8 <= end and load_i64(position) & NOT_ASCII == 0:
             position += 8

@@ -1,4 +1,4 @@
-"""Protobuf varints: seven bits per byte, lowest first; the top bit marks that more bytes follow."""
+"""Protobuf varints: seven bits per byte, lowest first. The top bit is set if more bytes follow."""
 
 # mypy: disallow-untyped-decorators=False
 from __future__ import annotations
@@ -19,7 +19,7 @@ FIRST_OVER_56_BITS = np.uint64(1 << 56)
 
 @njit(forceinline=True)
 def varint_size(value: Any) -> Any:
-    """Size of ``value`` (int64 or uint64) as a varint: 1 to 10 bytes. Negative numbers take 10."""
+    """Return the size of ``value`` (int64 or uint64) as a varint: 1 to 10 bytes. Negative numbers take 10."""
     bits = 64 - leading_zeros(np.uint64(value) | ONE)
     return (bits * 9 + 64) >> 6
 
@@ -34,7 +34,7 @@ def spread(value: Any) -> Any:
 
 @njit(forceinline=True)
 def gather(word: Any) -> Any:
-    """Join the low seven bits of each byte of ``word`` to a 56-bit number: the inverse of :func:`spread`."""
+    """Pack the low seven bits of each byte of ``word`` into a 56-bit number: the inverse of :func:`spread`."""
     word = (word & np.uint64(0x007F007F007F007F)) | ((word & np.uint64(0x7F007F007F007F00)) >> ONE)
     word = (word & np.uint64(0x00003FFF00003FFF)) | ((word & np.uint64(0x3FFF00003FFF0000)) >> np.uint64(2))
     return (word & np.uint64(0x000000000FFFFFFF)) | ((word & np.uint64(0x0FFFFFFF00000000)) >> np.uint64(4))
@@ -42,7 +42,9 @@ def gather(word: Any) -> Any:
 
 @njit(forceinline=True)
 def write_varint(position: Any, number: Any) -> Any:
-    """Write ``number`` at ``position`` and return the position after it. May touch up to 10 bytes from ``position``."""
+    """Write ``number`` at ``position`` and return the position after it. May overwrite up to 10 bytes from
+    ``position``.
+    """
     value = np.uint64(number)
     if value < MORE:
         store_u8(position, value)

@@ -1,7 +1,7 @@
 """Read protobuf's wire format, checking every length against the remaining bytes.
 
-Parsing functions take a start position and the ``end`` that they must not pass. They return where they stopped, or a
-negative number: MALFORMED, or STOP with the reason in a status.
+Parsing functions take a start position and the ``end`` that they must not pass. They return the position after the
+parsed data, or a negative number: MALFORMED, or STOP with the reason in ``status``.
 """
 
 # mypy: disallow-untyped-decorators=False
@@ -23,13 +23,13 @@ VARINT, FIXED64, LENGTH, GROUP, END_GROUP, FIXED32 = range(6)
 
 @njit(forceinline=True)
 def read_varint(position: Any, end: Any) -> Any:
-    """Read the number at ``position``; also returns its end. Bits beyond the 64th are dropped, as in protobuf."""
+    """Read the number at ``position``. Also return its end. Drops bits beyond the 64th, as protobuf does."""
     return read_varint_within(position, end, end)
 
 
 @njit(forceinline=True)
 def read_varint_within(position: Any, end: Any, limit: Any) -> Any:
-    """:func:`read_varint` with memory readable up to ``limit``, which is at or after ``end``."""
+    """Like :func:`read_varint`, with memory readable up to ``limit``, which is at or after ``end``."""
     if limit - position >= 8:
         word = load_u64(position)
         ends = ~word & MORE_IN_ALL
@@ -42,7 +42,7 @@ def read_varint_within(position: Any, end: Any, limit: Any) -> Any:
 
 @njit
 def read_varint_slowly(position: Any, end: Any) -> Any:
-    """:func:`read_varint` byte by byte, for long numbers and near the end."""
+    """Like :func:`read_varint`, but byte by byte, for long numbers and near the end."""
     value = np.uint64(0)
     shift = np.uint64(0)
     while position < end and shift < np.uint64(70):
@@ -70,7 +70,7 @@ def read_tag(position: Any, end: Any) -> Any:
 
 @njit(forceinline=True)
 def read_length(position: Any, end: Any) -> Any:
-    """Length and start of a length-delimited content that lies wholly before ``end``."""
+    """Return the length and start of length-delimited content that ends at or before ``end``."""
     if position < end:
         byte = load_u8(position)
         if byte < MORE:
@@ -84,7 +84,7 @@ def read_length(position: Any, end: Any) -> Any:
 
 @njit
 def skip_value(tag: Any, position: Any, end: Any) -> Any:
-    """Skip the value of an unknown field, except for groups."""
+    """Skip the value of an unknown field that is not a group."""
     wire = tag & 7
     if wire == VARINT:
         return read_varint(position, end)[1]
@@ -125,7 +125,7 @@ def skip_field(tag: Any, position: Any, end: Any, status: Any) -> Any:
 # For a single tag: a helper that also handles messages with several tags makes decoding 5 to 7% slower.
 @njit(forceinline=True)
 def read_content(wanted: Any, position: Any, end: Any, status: Any) -> Any:
-    """Size and start of a field's content if its tag is ``wanted``; any other field is skipped, with size -1."""
+    """Return the size and start of a field's content if its tag is ``wanted``. Else skip the field, with size -1."""
     tag, position = read_tag(position, end)
     if position < 0:
         return 0, MALFORMED
@@ -151,7 +151,9 @@ def same(a: Any, b: Any, size: Any) -> Any:
 
 @njit
 def compare(a: Any, size_a: Any, b: Any, size_b: Any) -> Any:
-    """Negative, zero or positive if key ``a`` sorts before, with or after key ``b`` (``in_wire_order``)."""
+    """Return a negative number, zero or a positive number if key ``a`` sorts before, with or after ``b``
+    (``in_wire_order``).
+    """
     n = min(size_a, size_b)
     for i in range(n):
         difference = np.int64(load_u8(a + i)) - np.int64(load_u8(b + i))

@@ -1,10 +1,10 @@
-"""Image folders to TFRecords: the folder is the label, and the record keeps the file's own bytes.
+"""Converts image folders to TFRecords. The folder is the label, and the record keeps the file's own bytes.
 
-conversion.py write_images: from a directory to a published table
-folders.py    the content of the directory
-tasks.py      the work of each task: decode, write, count
-image_checks.py whether a file is a complete image, and its size
-image_report.py the result
+conversion.py write_images: converts a directory to a published table
+folders.py    lists the directory
+tasks.py      code that runs in each task: decode, write, count
+image_checks.py checks that a file is a complete image, and returns its size
+image_report.py summary of a run
 """
 
 from ctr_samples.converters.images.conversion import write_images

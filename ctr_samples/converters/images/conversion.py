@@ -50,10 +50,10 @@ def write_images(
 ) -> ImageReport:
     """Write ``path/CLASS/IMAGE`` as records with the file's bytes, size and class, in two partitions by ``split``.
 
-    A file that is not a complete JPEG or PNG fails the run, or is skipped as long as at most ``max_unreadable_rate`` of
-    all files are. An image's bytes determine its split and its position in it. Class names are stored in the manifest,
-    in the metadata of the column ``label``. Raises InputError for invalid input, AccountingError, and like
-    :meth:`Table.commit`; nothing is published then.
+    A file that is not a complete JPEG or PNG fails the run. With ``unreadable="skip"`` it is skipped, as long as such
+    files are at most ``max_unreadable_rate`` of all files. An image's bytes determine its split and its position in the
+    split. Class names are stored in the manifest, in the metadata of the column ``label``. Raises InputError for
+    invalid input, AccountingError, and like :meth:`Table.commit`; nothing is published then.
     """
     _check_arguments(validation, max_unreadable_rate)
     session = run_session(spark, "UTC")
@@ -97,7 +97,7 @@ def _plan(folders: ImageFolders, output: str, mode: Mode, shard_size: int) -> Wr
 
 
 def _with_names(schema: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Add the names of the label ids to the manifest's schema."""
+    """Add the class name of each label id to the manifest's schema."""
     fields = [{**f, "metadata": {"names": names}} if f["name"] == "label" else f for f in schema["fields"]]
     return {**schema, "fields": fields}
 
@@ -128,13 +128,15 @@ def _write(
 
 
 def _in_final_order(files: DataFrame, partitions: int) -> DataFrame:
-    """Distribute and sort images by the hash of their bytes: the same order on every run, with classes well mixed."""
+    """Distribute and sort images by the hash of their bytes. The order is the same on every run and mixes the classes
+    well.
+    """
     keyed = files.select("path", F.sha2("content", 256).alias("key"), "content")
     return keyed.repartition(partitions, "key").sortWithinPartitions("key", "path")
 
 
 def _merged(folders: ImageFolders, tallies: Sequence[Tally]) -> Tally:
-    """Sum the counts of all tasks, plus the files that were never given to a task."""
+    """Sum the counts of all tasks, plus the refused files, which no task reads."""
     whole = Tally({name: [0, 0] for name in folders.classes}, len(folders.refused), list(folders.refused))
     for tally in tallies:
         for name, counts in tally.classes.items():

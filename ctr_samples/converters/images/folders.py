@@ -1,4 +1,4 @@
-"""List a directory with one folder per class. Runs on the driver; no file is opened."""
+"""List a directory with one folder per class. Runs on the driver and opens no files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ctr_samples.sparksql.failures import input_errors
 from ctr_samples.sparksql.session import need_classic
 
 MOST_BYTES = 64 * 2**20
-"""Larger files are not read, since a task holds a few files at a time."""
+"""Maximum size of a file to read, since a task holds a few files at a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageFolders:
-    """Classes in order of their ids, each with its number of files.
+    """Classes in order of their ids, with the number of files per class.
 
     ``root`` is the directory as given, ``url`` its name in Spark. ``files`` has the columns ``path`` (below the root)
-    and ``content`` of all files that are neither empty nor too large, ``bytes`` in total; ``refused`` lists the
-    remaining files with the reason. ``beside`` lists files in the root itself, which belong to no class.
+    and ``content`` of all files that are neither empty nor too large; ``bytes`` is their total size. ``refused`` lists
+    the remaining files with the reason. ``beside`` lists files directly in the root, which belong to no class.
     """
 
     root: str
@@ -44,7 +44,7 @@ class ImageFolders:
 
 
 def find_folders(spark: SparkSession, path: str) -> ImageFolders:
-    """Find the class folders in a directory. One Spark job over names, and a few calls to the file system.
+    """Find the class folders in a directory. Runs one Spark job over names, and a few file system calls.
 
     Raises InputError if the directory is missing or has no class folders, if a class folder is empty or has subfolders,
     and for names that start with ``_``, which Spark does not read.
@@ -79,7 +79,7 @@ def find_folders(spark: SparkSession, path: str) -> ImageFolders:
 
 
 class _Tree:
-    """Names below a directory, through Hadoop, which supports every file system that Spark can read."""
+    """Lists names below a directory through Hadoop, which supports every file system that Spark can read."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         check_address(path)
@@ -94,7 +94,9 @@ class _Tree:
         self.pattern = re.sub(r"([{}\[\]*?\\])", r"\\\1", path)
 
     def names(self, below: str) -> list[str]:
-        """Names that match a glob below the root, relative to it: thousands in one call."""
+        """Return the names that match a glob below the root, relative to the root. Handles thousands of names in one
+        call.
+        """
         pattern = self._jvm.org.apache.hadoop.fs.Path(f"{self.pattern}/{below}")
         paths = self._jvm.org.apache.spark.deploy.SparkHadoopUtil.get().globPath(self._system, pattern).mkString("\0")
         return [name[len(self.root) + 1 :] for name in paths.split("\0")] if paths else []
@@ -110,7 +112,7 @@ def _hidden(name: str) -> bool:
 
 
 def _check_names(path: str, names: Sequence[str]) -> None:
-    """Reject names that Spark skips, so that a camera's ``_DSC0001.JPG`` is not silently lost."""
+    """Raise InputError for names that Spark skips, so that a camera's ``_DSC0001.JPG`` is not silently lost."""
     passed_over = [name for name in names if any(part.startswith("_") for part in name.split("/"))]
     if passed_over:
         raise InputError(
@@ -127,7 +129,7 @@ def _files(spark: SparkSession, tree: _Tree) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Spark's listing: number of files per class, names of those that are too large, and bytes of the rest."""
+    """Spark's listing: number of files per class, names of too large files, and total size of the remaining files."""
 
     counts: dict[str, int]
     large: tuple[str, ...]
@@ -155,7 +157,7 @@ def _listed(path: str, files: DataFrame) -> _Listed:
 
 
 class _names_only:  # noqa: N801
-    """Context with few reading tasks: no file is opened, so sizes must not decide the number of tasks."""
+    """Context with few reading tasks. No file is opened, so file sizes must not determine the number of tasks."""
 
     _KEY = "spark.sql.files.maxPartitionBytes"
 
@@ -173,7 +175,7 @@ class _names_only:  # noqa: N801
 def _unlisted(
     tree: _Tree, files: DataFrame, listed: _Listed, inside: Sequence[str], classes: Counter[str]
 ) -> list[str]:
-    """Find files that Spark does not list because they are empty; compares names only if counts differ."""
+    """Find empty files, which Spark does not list. Compares names only if counts differ."""
     differing = {name for name, count in classes.items() if listed.counts.get(name, 0) != count}
     if not differing:
         return []

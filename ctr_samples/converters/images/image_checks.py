@@ -1,4 +1,7 @@
-"""Check whether a file is a complete JPEG or PNG, and its size. Runs on executors; the only module that uses Pillow."""
+"""Check that a file is a complete JPEG or PNG, and return its size.
+
+Runs on executors. The only module that uses Pillow.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,19 @@ from ctr_samples.errors import CtrSamplesError
 
 FORMATS = ("JPEG", "PNG")
 MOST_PIXELS = 89_478_485
-"""Pillow's own limit against decompression bombs, fixed here for all Pillow releases."""
+"""Pillow's own limit against decompression bombs, set here to be the same in all Pillow releases."""
 
 _CHANNELS = {"1": 1, "L": 1, "I": 1, "I;16": 1, "I;16B": 1, "LA": 2, "RGB": 3, "CMYK": 3, "RGBA": 4}
 """Number of channels that ``tf.io.decode_jpeg`` and ``decode_png`` return by default."""
 
 
 class UnreadableImage(CtrSamplesError):
-    """A file is not a complete JPEG or PNG; the message says why. Counted when caught, and never raised further."""
+    """Raised for a file that is not a complete JPEG or PNG, with the reason as the message. Callers count it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Size of an image as stored: as in TensorFlow, an orientation in its EXIF data is ignored."""
+    """Size of an image as stored. Ignores any orientation in the EXIF data, as TensorFlow does."""
 
     height: int
     width: int
@@ -32,7 +35,9 @@ class Size:
 
 
 def size_of(content: bytes | memoryview) -> Size:
-    """Size of an image, after decoding it once. UnreadableImage if that fails; one decoded image is in memory."""
+    """Decode an image to check it, and return its size. Raises UnreadableImage on failure. Holds one decoded image in
+    memory.
+    """
     if not len(content):
         raise UnreadableImage("is empty")
     with warnings.catch_warnings():

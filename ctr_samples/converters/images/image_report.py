@@ -1,4 +1,4 @@
-"""Result of writing a directory of images, for programs and for people."""
+"""Report on converting an image directory, for programs and for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from rich.table import Table
 from rich.text import Text
 
 _SHOWN = 20
-"""Number of classes and unreadable images to print."""
+"""Maximum number of classes and of unreadable images to print."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageReport:
-    """Result of a run. ``classes`` has the numbers of train and validation images per class, in order of the label ids;
-    ``unreadable`` counts skipped files, ``first`` names some with the reason; ``beside`` lists files in no class
-    folder."""
+    """Result of a run. ``classes`` maps each class, in order of label ids, to its numbers of train and validation
+    images. ``unreadable`` counts skipped files, ``first`` lists a few of them with the reason, and ``beside`` lists
+    files outside the class folders.
+    """
 
     output: str
     generation: int
@@ -31,7 +32,7 @@ class ImageReport:
 
     @property
     def images(self) -> int:
-        """Number of records over both splits."""
+        """Number of records in both splits."""
         return sum(map(sum, self.classes.values()))
 
     def render(self) -> RenderableType:

@@ -1,4 +1,4 @@
-"""Work of each task: decode its images once, write the complete ones, count the unreadable ones."""
+"""Code that runs in each task: decode its images once, write the complete images, count the unreadable files."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ TRAIN, VALIDATION = "train", "validation"
 SPLIT = "split"
 """Partition column of the table."""
 FIRST = 5
-"""Number of unreadable images that a task reports with the reason."""
+"""Maximum number of unreadable images that a task reports with the reason."""
 
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of one task: train and validation images per class, and unreadable images."""
+    """Image counts of one task: train and validation images per class, and unreadable images."""
 
     classes: dict[str, list[int]] = field(default_factory=dict)
     unreadable: int = 0
     first: list[tuple[str, str]] = field(default_factory=list)
 
     def add(self, name: str, split: str) -> None:
-        """Count an image that was written."""
+        """Count a written image."""
         self.classes.setdefault(name, [0, 0])[split == VALIDATION] += 1
 
     def refuse(self, path: str, reason: str) -> None:
@@ -44,7 +44,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """Result of a task, returned to the driver in one row, so that counts and shards come from the same attempt."""
+    """Result of a task. Returned to the driver as one row, so that counts and shards come from the same attempt."""
 
     receipt: Receipt
     tally: Tally
@@ -55,14 +55,14 @@ class TaskOutcome:
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """Read :meth:`to_json`."""
+        """Parse the output of :meth:`to_json`."""
         value = json.loads(text)
         tally = Tally(**{**value["tally"], "first": [tuple(pair) for pair in value["tally"]["first"]]})
         return cls(Receipt.from_json(value["receipt"]), tally)
 
 
 def split_of(key: str, validation: float) -> str:
-    """Split for a sha256: identical images always land in the same split, however often and wherever they occur."""
+    """Return the split for a sha256. Identical images get the same split, however often and wherever they occur."""
     return VALIDATION if int(key[:16], 16) < validation * 2**64 else TRAIN
 
 
@@ -70,7 +70,7 @@ def split_of(key: str, validation: float) -> str:
 class ImageTask:
     """Writes one partition of ``path``, ``key``, ``content``. Runs on an executor, once per attempt.
 
-    Any error except an unreadable image fails the attempt and leaves its open files invisible. Only results that reach
+    Any error except an unreadable image fails the attempt, and its open files stay invisible. Only results that reach
     the driver count.
     """
 
@@ -121,7 +121,7 @@ class ImageTask:
 
 
 def _records(batch: pa.RecordBatch, rows: list[tuple[object, ...]]) -> pa.RecordBatch:
-    """Columns of the record, in contract order."""
+    """Return the columns of the record, in contract order."""
     indices, *values = zip(*rows, strict=True)
     columns = {"image": batch.column("content").take(pa.array(indices))}
     for name, column in zip(("height", "width", "depth", "label", "label_name", "path", "key"), values, strict=True):

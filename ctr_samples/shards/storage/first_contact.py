@@ -1,4 +1,4 @@
-"""Timeouts for a bucket, and failures to report at once: no answer, no credentials, no store at the address."""
+"""Timeouts for a bucket. Reports three failures at once: no answer, no credentials, or no store at the address."""
 
 from __future__ import annotations
 
@@ -15,17 +15,19 @@ PATIENT: Any = {
     "max_retries": 1000,
     "retry_timeout": timedelta(seconds=150),
 }
-"""For a store that is briefly unavailable (503, slow down) or resets connections. Credentials must last as long."""
+"""Retry settings for a store that is briefly unavailable (503, slow down) or resets connections. Credentials must stay
+valid as long.
+"""
 
 HTTP: Any = {
     "allow_http": True,  # The endpoint decides whether plain http is used, as in a private network.
     "connect_timeout": timedelta(seconds=5),
     "timeout": timedelta(seconds=30),
 }
-"""Limits for one request, including its body: at most 10 MB per request."""
+"""Time limits for one request, including its body of at most 10 MB."""
 
 AT_FIRST: Any = {"retry_config": {"max_retries": 0}, "client_options": {**HTTP, "timeout": timedelta(seconds=20)}}
-"""For the first request of a process, made twice if nothing answers: a store that hangs is reported within 40 s."""
+"""Settings for the first request of a process, which is tried twice. A store that hangs is reported within 40 s."""
 
 _NO_CREDENTIALS = re.compile(
     r"/latest/api/token|/latest/meta-data|metadata\.google\.internal|/computeMetadata|/metadata/identity|169\.254\.16|"
@@ -45,7 +47,9 @@ _TO_SET = {
 
 
 def connected(url: str) -> Any:
-    """Connect to the store of a URL, once it has given any answer at all. Runs once in each process that uses it."""
+    """Connect to the store of a URL after it has answered a first request. Runs once in each process that uses the
+    store.
+    """
     import obstore
 
     try:
@@ -71,7 +75,7 @@ def connected(url: str) -> Any:
 def check_is_store(url: str, store: Any) -> None:
     """Raise StorageError if an empty listing came from something other than a store, such as a proxy's web page.
 
-    A web page answers for every name; a store reports that a name that was never used does not exist.
+    A web page answers for every name; a store reports that an unused name does not exist.
     """
     import obstore
 
@@ -88,7 +92,7 @@ def check_is_store(url: str, store: Any) -> None:
 
 
 def _failure_of_head(store: Any) -> str:
-    """Failure of a request for an unused name; empty if the store claims that it exists."""
+    """Request an unused name and return the error text; empty if the store claims that the name exists."""
     import obstore
 
     try:

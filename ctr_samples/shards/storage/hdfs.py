@@ -1,4 +1,4 @@
-"""HDFS through hdfs-native, which implements the protocol itself: no JVM or Hadoop needed on the machine."""
+"""HDFS through hdfs-native, which implements the protocol natively: no JVM or Hadoop needed on the machine."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from ctr_samples.shards.storage.interface import (
 from ctr_samples.shards.storage.processes import check_process
 
 _PATIENCE = {"dfs.client.failover.max.attempts": "8"}
-"""Gives up on a name node that does not answer after about a minute, long enough for a standby to take over."""
+"""Retry limit for an unresponsive name node: about a minute, long enough for a standby to take over."""
 
 
 class HadoopStorage:
-    """A directory of HDFS. A file is written under a hidden name, then renamed without replacing an existing file.
+    """HDFS directory. Each file is written under a hidden name, then renamed without replacing an existing file.
 
-    The name node, high availability and Kerberos are set in Hadoop's own configuration files (HADOOP_CONF_DIR).
+    The name node, high availability and Kerberos are configured in Hadoop's own files (HADOOP_CONF_DIR).
     """
 
     def __init__(self, url: str) -> None:
@@ -129,7 +129,7 @@ class HadoopStorage:
 
     @contextmanager
     def _staged(self, path: str, *, overwrite: bool) -> Iterator[_HadoopSink]:
-        """Write a file under a hidden name and rename it after the block succeeds. NameTaken if the name exists."""
+        """Write a file under a hidden name and rename it if the block succeeds. Raises NameTaken if the name exists."""
         final, location = self._absolute(path), self.locate(path)
         staged = f"{final.rpartition('/')[0]}/.{final.rpartition('/')[2]}.{uuid.uuid4().hex}"
         sink = self._create(staged, location)
@@ -158,7 +158,7 @@ class HadoopStorage:
             return _HadoopSink(self._connect().create(staged, options), location)
 
     def _connect(self) -> Any:
-        """Connect in the process that uses the connection, since it survives neither a fork nor a pickle."""
+        """Connect in the process that uses the connection, since it survives neither forking nor pickling."""
         check_process("hdfs-native", self.url)
         if self._client is None:
             try:
@@ -174,7 +174,7 @@ class HadoopStorage:
 
 
 class _HadoopSink:
-    """A file of HDFS that adds its name to errors."""
+    """HDFS file writer that adds the file's location to errors."""
 
     def __init__(self, file: Any, location: str) -> None:
         self._file = file
@@ -189,9 +189,9 @@ class _HadoopSink:
 
 
 class _Source(io.RawIOBase):
-    """A reader of HDFS as a raw binary file. Ends exactly at the length reported by the name node.
+    """HDFS reader as a raw binary file. Ends exactly at the length reported by the name node.
 
-    Data nodes may not yet have reported the blocks of a file just closed; hdfs-native then returns none of them.
+    Data nodes may not yet have reported the blocks of a file just closed; hdfs-native then returns no data for them.
     """
 
     def __init__(self, reader: Any, location: str, length: int) -> None:
@@ -214,7 +214,9 @@ class _Source(io.RawIOBase):
 
 @contextmanager
 def _speaking() -> Iterator[None]:
-    """Convert RuntimeError, raised by hdfs-native for most server errors with Java's stack, to a one-line OSError."""
+    """Convert RuntimeError, which hdfs-native raises with a Java stack trace for most server errors, to a one-line
+    OSError.
+    """
     try:
         yield
     except (FileNotFoundError, FileExistsError, IsADirectoryError):

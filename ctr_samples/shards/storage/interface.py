@@ -1,4 +1,4 @@
-"""Interface of every storage, and how failures are reported."""
+"""Storage interface, and conversion of errors to StorageError."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ DIRECTORY_MODE = 0o755
 
 
 class NameTaken(Exception):
-    """A create-only put found an existing name. The publishing code decides what that means."""
+    """Raised by a create-only put if the name exists. The publishing code decides how to react."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file in a listing; ``path`` is relative to the root, ``modified`` is by the store's own clock in UTC."""
+    """Listed file. ``path`` is relative to the root; ``modified`` is by the store's own clock, in UTC."""
 
     path: str
     size: int
@@ -38,7 +38,7 @@ class Sink(Protocol):
 
 
 class Storage(Protocol):
-    """A directory tree with atomic files. Instances pickle and are used on the driver and on executors.
+    """Directory tree with atomic files. Instances can be pickled, for use on the driver and on executors.
 
     Every method raises StorageError if the store fails, or if a path would leave the storage.
     """
@@ -46,31 +46,35 @@ class Storage(Protocol):
     url: str
 
     def new_file(self, path: str) -> Any:
-        """Return a context manager that yields a :class:`Sink`; the file appears when the block ends without an error.
+        """Return a context manager that yields a :class:`Sink`. The file appears when the block ends without an error.
 
-        For names used by no other writer: an existing file is replaced. Errors of the block pass unchanged.
+        Replaces an existing file, so the name must not be used by any other writer. Errors of the block pass unchanged.
         """
 
     def put_new(self, path: str, data: bytes) -> None:
-        """Create a file in one step. Raises NameTaken if it exists. After StorageError it may or may not exist."""
+        """Create a file in one step. Raises NameTaken if it exists. After a StorageError, the file may or may not
+        exist.
+        """
 
     def read(self, path: str) -> bytes:
-        """Read a whole file. Raises FileNotFoundError if there is none."""
+        """Read a whole file. Raises FileNotFoundError if it does not exist."""
 
     def open(self, path: str) -> BinaryIO:
-        """Open a file for reading. Raises FileNotFoundError if there is none."""
+        """Open a file for reading. Raises FileNotFoundError if it does not exist."""
 
     def size(self, path: str) -> int:
-        """Size of a file in bytes. Raises FileNotFoundError if there is none."""
+        """Return the size of a file in bytes. Raises FileNotFoundError if it does not exist."""
 
     def modified(self, path: str) -> datetime:
-        """Time of the last write to a file, by the store's own clock, in UTC. FileNotFoundError if there is none."""
+        """Return the modification time of a file by the store's own clock, in UTC. Raises FileNotFoundError if it does
+        not exist.
+        """
 
     def names(self, directory: str) -> list[str]:
-        """Sorted names of the files and directories directly in ``directory``; empty if it does not exist."""
+        """Return the sorted names of files and directories directly in ``directory``; empty if it does not exist."""
 
     def files(self, directory: str) -> list[StoredFile]:
-        """All files below ``directory`` at any depth, sorted by path, including files that were never completed."""
+        """Return all files below ``directory`` at any depth, sorted by path, including incomplete files."""
 
     def delete(self, path: str) -> None:
         """Remove a file if it exists. Called only by cleanup."""
@@ -79,7 +83,7 @@ class Storage(Protocol):
         """Remove a directory and everything in it, if it exists. Called only by cleanup."""
 
     def locate(self, path: str) -> str:
-        """Path or URL of the file for other programs."""
+        """Return the path or URL of a file, for use by other programs."""
 
 
 def checked(path: str) -> str:
@@ -90,7 +94,9 @@ def checked(path: str) -> str:
 
 
 def plain(path: str) -> str:
-    """Return a new file's path. Raise StorageError if it has invisible characters, allowed only in foreign files."""
+    """Return a new file's path. Raise StorageError if it contains invisible characters, which only foreign files may
+    have.
+    """
     if not path.isprintable():
         raise StorageError(f"The path {path!r} has a character that cannot be seen; expected a plain name.")
     return path
@@ -132,7 +138,7 @@ def _storage_error(verb: Literal["read", "write"], location: object, error: Exce
 
 
 def _cause(error: Exception) -> str:
-    """Shorten an error to one line: obstore appends the answer as XML and Rust's own structures."""
+    """Shorten an error to one line. obstore appends the XML response and Rust debug output."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     text = str(error)

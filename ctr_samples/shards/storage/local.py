@@ -1,4 +1,4 @@
-"""A directory on a disk or an NFS share."""
+"""Storage in a directory on a disk or an NFS share."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from ctr_samples.shards.storage.interface import (
 _READ_BUFFER = 1 << 16
 _WRITE_BACK = 8 << 20
 _TRIES = 10
-"""How often a directory may be replaced while a file is created below it; each task replaces one at most once."""
+"""Maximum number of attempts to create a file whose directory is being replaced; each task replaces it at most once."""
 
 
 class LocalStorage:
-    """A directory on a disk or an NFS share: O_EXCL, fsync, rename or link, fsync of the directory."""
+    """Directory on a disk or an NFS share. Writes use O_EXCL, fsync, rename or link, and fsync of the directory."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(os.path.abspath(root))
@@ -72,7 +72,7 @@ class LocalStorage:
             return location.stat().st_size
 
     def modified(self, path: str) -> datetime:
-        """See the interface. On a share this is the server's clock."""
+        """See the interface. On a share, the time is from the server's clock."""
         location = self._absolute(path)
         with reading(location):
             return datetime.fromtimestamp(location.stat().st_mtime, UTC)
@@ -125,7 +125,7 @@ class LocalStorage:
 
 
 class _LocalSink:
-    """Writes to a file descriptor. The kernel may accept only part of the data, notably when the disk fills up."""
+    """Writer for a file descriptor. Repeats partial writes, which the kernel makes notably when the disk fills up."""
 
     def __init__(self, handle: int, location: Path) -> None:
         self._handle = handle
@@ -147,7 +147,7 @@ class _LocalSink:
 
 
 class _LocalSource(io.FileIO):
-    """A file that adds its name to errors."""
+    """Local file reader that adds the file's location to errors."""
 
     def __init__(self, location: Path) -> None:
         super().__init__(location)
@@ -163,10 +163,10 @@ class _LocalSource(io.FileIO):
 
 
 def _start_write_back(handle: int, first: int, size: int) -> None:
-    """Let the disk work during encoding, so that fsync waits only for the last few megabytes.
+    """Start writing to disk during encoding, so that fsync waits only for the last few megabytes.
 
     Linux starts to write dirty pages that are advised as not needed; elsewhere the advice has no effect. fsync reports
-    a page that cannot be written.
+    write errors.
     """
     if hasattr(os, "posix_fadvise"):  # not on macOS
         with suppress(OSError):
@@ -174,7 +174,7 @@ def _start_write_back(handle: int, first: int, size: int) -> None:
 
 
 def _unless_missing(error: OSError) -> None:
-    """Ignore a directory that is gone, but raise for one that cannot be listed, which may have many files."""
+    """Ignore a directory that no longer exists. Raise for a directory that cannot be listed, as it may have files."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         with reading(error.filename):
             raise error
@@ -182,7 +182,7 @@ def _unless_missing(error: OSError) -> None:
 
 @contextmanager
 def _staged(final: Path, give_name: Callable[[Path, Path], object]) -> Iterator[Sink]:
-    """Write a file under a hidden name and rename it after the block succeeds and its bytes are on disk."""
+    """Write a file under a hidden name. Rename it after the block succeeds and the data is on disk."""
     staged = final.with_name(f".{final.name}.{uuid.uuid4().hex}")
     try:
         with writing(final):
@@ -214,8 +214,8 @@ def _link(staged: Path, final: Path) -> None:
 def _created(staged: Path) -> int:
     """Create a file for writing, and its parent directories.
 
-    A directory just created by another task may be replaced by an identical one while both are empty
-    (:func:`_make_directories`). A task still using the old directory then finds nothing there, and retries.
+    While a new directory is empty, another task may replace it with an identical directory (:func:`_make_directories`).
+    A task still using the old directory then gets FileNotFoundError, and retries.
     """
     tries = _TRIES
     while True:
@@ -229,10 +229,10 @@ def _created(staged: Path) -> int:
 
 
 def _make_directories(directory: Path) -> None:
-    """``mkdir -p`` with modes independent of the umask; each new name is on disk before anything is created below it.
+    """``mkdir -p`` with modes independent of the umask. Each new name is on disk before anything is created below it.
 
     A directory gets its mode under a hidden name before its final name, so a process that dies in between leaves no
-    directory that others cannot enter. A rename can only replace an empty directory.
+    directory that other users cannot enter. A rename can only replace an empty directory.
     """
     if directory.is_dir():
         return
@@ -256,8 +256,8 @@ def _make_directories(directory: Path) -> None:
 def _mode_below(parent: Path) -> int:
     """Mode of a new directory: writable for its owner, and for everyone who may write to its parent.
 
-    This lets executors of another user write if an output directory is open to them: through a group that new
-    directories inherit (the set-group-ID bit), or to everyone; but not below a directory such as /tmp, where everyone
+    This lets executors of another user write if an output directory is open to them, either through a group that new
+    directories inherit (the set-group-ID bit) or to everyone. It excludes directories such as /tmp, where each user
     owns their files.
     """
     mode = parent.stat().st_mode

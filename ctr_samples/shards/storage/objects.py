@@ -1,4 +1,4 @@
-"""S3, GCS and Azure through obstore."""
+"""Storage in S3, GCS and Azure through obstore."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ctr_samples.shards.storage.interface import NameTaken, Sink, StoredFile, ch
 from ctr_samples.shards.storage.processes import check_process
 
 _UPLOADS = 4
-"""Parts of 10 MB that an open object may hold in memory during upload."""
+"""Number of 10 MB parts that an open object may hold in memory during upload."""
 _READ_AHEAD = 8 << 20
-"""Bytes per request, since a store takes tens of milliseconds for the first byte of each."""
+"""Bytes per read request. Large, since the first byte of each request takes tens of milliseconds."""
 
 
 class ObjectStorage:
-    """A bucket and prefix. obstore uploads appear when they are completed; an upload aborted by an error never does.
+    """Bucket and prefix. Objects appear when their upload completes; an upload aborted by an error never appears.
 
-    The parts of such an upload stay in the bucket, invisible but billed, until a lifecycle rule aborts them.
+    The parts of an aborted upload stay in the bucket, invisible but billed, until a lifecycle rule removes them.
     """
 
     def __init__(self, url: str) -> None:
@@ -137,7 +137,7 @@ class ObjectStorage:
         return f"{self.url}/{checked(plain(path))}"
 
     def _connect(self) -> Any:
-        """Connect in the process that uses the connection, since it survives neither a fork nor a pickle."""
+        """Connect in the process that uses the connection, since it survives neither forking nor pickling."""
         check_process("obstore", self.url)
         if self._store is None:
             self._store = connected(self.url)
@@ -145,7 +145,7 @@ class ObjectStorage:
 
 
 class _ObjectSink:
-    """An obstore writer that adds the object's name to errors."""
+    """obstore writer that adds the object's location to errors."""
 
     def __init__(self, writer: Any, location: str) -> None:
         self._writer = writer
@@ -157,7 +157,7 @@ class _ObjectSink:
 
 
 class _ObjectSource(io.RawIOBase):
-    """An obstore reader as a raw binary file."""
+    """obstore reader as a raw binary file."""
 
     def __init__(self, reader: Any, location: str) -> None:
         self._reader = reader

@@ -18,9 +18,10 @@ _BUCKETS = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 
 
 def open_storage(url: str | Path) -> Storage:
-    """Storage of a path or ``hdfs://``, ``s3://``, ``gs://``, ``az://`` URL; credentials come from the environment.
+    """Return the storage of a path or an ``hdfs://``, ``s3://``, ``gs://`` or ``az://`` URL, with credentials from the
+    environment.
 
-    Raises UsageError for anything else. Accesses nothing before the first call.
+    Raises UsageError for anything else. Accesses the store only when a method is called.
     """
     text = path_text("path", url)
     check_address(text)
@@ -40,14 +41,14 @@ def open_storage(url: str | Path) -> Storage:
 
 
 def _plain(text: str) -> str:
-    """Return the URL, but reject one that would be cut or decoded, so that samples would silently land elsewhere."""
+    """Return the URL. Reject characters that a library would cut or decode, silently writing samples elsewhere."""
     if special := re.search(r"[?#%]", text):
         raise UsageError(f"{text}: found {special[0]!r} in the URL; expected a plain name for the directory.")
     return text
 
 
 def _path_of_file_url(text: str) -> str:
-    """Path in ``file:/a`` or ``file:///a``."""
+    """Return the path of a ``file:/a`` or ``file:///a`` URL."""
     match = re.fullmatch(r"file:(?://(?:localhost)?)?(/(?!/).*)", text)
     if match is None:
         raise UsageError(f"{text}: found no absolute path in the URL; expected the form file:///data/samples.")

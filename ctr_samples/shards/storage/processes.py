@@ -1,4 +1,4 @@
-"""Detect forks: libraries with their own threads do not survive one, and the child would wait for them forever."""
+"""Detect forks. Libraries with their own threads do not survive a fork, and the child would wait for them forever."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _first_used: dict[str, int] = {}
 
 
 def check_process(library: str, location: str) -> None:
-    """Refuse to use a library in a process forked from one that has used it. Called before each connection."""
+    """Raise StorageError in a process forked from a user of the library. Called before each connection."""
     first = _first_used.setdefault(library, os.getpid())
     if first != os.getpid():
         raise StorageError(
