@@ -139,6 +139,10 @@ class FittedState:
         }
 
 
+NOTHING_FITTED = FittedState("", "", 0, "", "", (), {}, {})
+"""State of a configuration whose features need none."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
     """Counts for a vocabulary: tokens with or worthy of an id, ``occurrences`` of all tokens, and how many new tokens

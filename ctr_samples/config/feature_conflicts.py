@@ -7,12 +7,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from ctr_samples.config.base import Scalar
+from ctr_samples.feature_rules import ID_KEYS, KINDS, PARTS
 
 if TYPE_CHECKING:
     from ctr_samples.config.feature import Feature
-
-PARTS = {"hour": 24, "weekday": 7, "day": 32, "month": 13, "hour_of_week": 168, "weekend": 2}
-"""Number of ids of each date part, counted from 0: weekday 0 is Monday, and day and month begin at 1."""
 
 MOST_MULTI_HOT = 4096
 MOST_BOUNDARIES = 1000
@@ -24,6 +22,9 @@ def conflict(feature: Feature) -> str | None:
     """Describe what is wrong with the keys of a feature, or return None."""
     if sum(source is not None for source in (feature.from_, feature.expr, feature.cross)) != 1:
         return "give exactly one of `from`, `expr` and `cross`"
+    makers = [key for key in ID_KEYS if getattr(feature, key) is not None]
+    if len(makers) > 1:
+        return f"give `{makers[0]}` or `{makers[1]}`, not both"
     rules = (_cross, _numbers, _model, _ids, _lists, _part_of_a_time, _form, _values)
     return next((problem for rule in rules if (problem := rule(feature))), None)
 
@@ -46,8 +47,6 @@ def _cross(feature: Feature) -> str | None:
 
 
 def _numbers(feature: Feature) -> str | None:
-    if feature.boundaries is not None and feature.quantiles is not None:
-        return "give `boundaries` or `quantiles`, not both"
     if feature.boundaries is not None and not _ascends(feature.boundaries):
         return f"found `boundaries: {list(feature.boundaries)}`, expected finite numbers in ascending order"
     if len(feature.boundaries or ()) > MOST_BOUNDARIES:
@@ -66,31 +65,26 @@ def _numbers(feature: Feature) -> str | None:
 def _ids(feature: Feature) -> str | None:
     if feature.salt is not None and feature.hash_buckets is None:
         return "`salt` is for `hash_buckets`"
-    makers = [
-        key for key in ("hash_buckets", "vocabulary", "boundaries", "quantiles") if getattr(feature, key) is not None
-    ]
-    if len(makers) > 1:
-        return f"give `{makers[0]}` or `{makers[1]}`, not both"
-    if makers and (feature.default is not None or feature.fill is not None):
-        return f"with `{makers[0]}` a missing value has an id of its own; remove `default` and `fill`"
-    if makers and makers[0] in ("hash_buckets", "vocabulary") and (feature.clip or feature.log1p or feature.scale):
-        return f"`{makers[0]}` makes ids and takes no `clip`, `log1p` or `scale`"
+    if feature.multi_hot and not feature.kind.multi_hot:
+        return "`multi_hot` needs the ids of " + " or ".join(f"`{kind.keys[0]}`" for kind in KINDS if kind.multi_hot)
+    maker = next((key for key in ID_KEYS if getattr(feature, key) is not None), None)
+    if maker is None:
+        return None
+    if feature.default is not None or feature.fill is not None:
+        return f"with `{maker}` a missing value has an id of its own; remove `default` and `fill`"
+    if not feature.bucketises and (feature.clip or feature.log1p or feature.scale):
+        return f"`{maker}` makes ids and takes no `clip`, `log1p` or `scale`"
     if feature.multi_hot:
         return _multi_hot(feature)
-    if not makers:
-        return None
-    token = feature.computed == "model" and feature.vocabulary is not None
-    wanted = "string" if token else "float32" if feature.computed == "model" else "int64"
+    wanted = feature.kind.in_model if feature.computed == "model" else "int64"
     if feature.dtype != wanted:
-        return f"`{makers[0]}` makes ids: set `dtype: {wanted}`"
+        return f"`{maker}` makes ids: set `dtype: {wanted}`"
     if len(feature.shape) > 1 or feature.encoding != "list":
         return "ids are one value or a list: give `shape` one number at most, and no `encoding`"
     return None
 
 
 def _multi_hot(feature: Feature) -> str | None:
-    if feature.hash_buckets is None and feature.vocabulary is None:
-        return "`multi_hot` needs the ids of `hash_buckets` or a `vocabulary`"
     if feature.dtype not in ("float32", "int64") or feature.shape or feature.ragged or feature.computed == "model":
         return "`multi_hot` makes a vector with one place for each id: set `dtype: float32` or `int64` and no `shape`"
     if (feature.hash_buckets or 0) > MOST_MULTI_HOT:
@@ -127,10 +121,9 @@ def _part_of_a_time(feature: Feature) -> str | None:
 def _model(feature: Feature) -> str | None:
     if feature.computed == "sample":
         return None
-    if feature.hash_buckets is not None:
-        return "`hash_buckets` is computed in the sample: remove `computed: model`"
-    steps = (feature.clip, feature.log1p, feature.scale, feature.boundaries, feature.quantiles, feature.vocabulary)
-    if not any(steps):
+    if feature.makes_ids and feature.kind.in_model is None:
+        return f"`{feature.kind.keys[0]}` is computed in the sample: remove `computed: model`"
+    if not (feature.clip or feature.log1p or feature.scale or feature.makes_ids):
         return "`computed: model` needs `clip`, `log1p`, `scale`, `boundaries`, `quantiles` or `vocabulary`"
     if feature.vocabulary is not None and feature.shape:
         return "a model cannot tell padding from a missing token: set `ragged: true` instead of `shape`"

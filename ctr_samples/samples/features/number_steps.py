@@ -28,10 +28,9 @@ def before_scaling(value: Value, feature: Feature) -> Value:
     return value
 
 
-def scaled(value: Value, feature: Feature, moments: Moments) -> Value:
+def scaled(value: Value, scale_by: str, moments: Moments) -> Value:
     """Return ``(x - shift) / scale``: a vector by the moments of each position, a list of any length by common ones."""
-    assert feature.scale is not None
-    shift, scale = moments.shift_and_scale(feature.scale)
+    shift, scale = moments.shift_and_scale(scale_by)
     if len(shift) == 1:
         return value.each(lambda x: (x - shift[0]) / scale[0], DoubleType())
     shifts, scales = _numbers(shift), _numbers(scale)

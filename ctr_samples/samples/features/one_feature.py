@@ -20,12 +20,12 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.config import Feature, JobConfig
-from ctr_samples.samples.features.ids import crossed, hashed, id_column, looked_up, multi_hot, tokens
-from ctr_samples.samples.features.number_steps import before_scaling, bucketised, scaled
+from ctr_samples.samples.features.ids import crossed, made_ids, multi_hot, tokens
+from ctr_samples.samples.features.number_steps import before_scaling, scaled
 from ctr_samples.samples.features.values import Value, source_value
 from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.expressions import as_type, referenced_columns
-from ctr_samples.vocabulary import FittedState
+from ctr_samples.vocabulary import NOTHING_FITTED, FittedState
 
 _SQL = {"int64": "bigint", "float32": "double", "string": "string", "bytes": "binary"}
 _KINDS: dict[str, DataType] = {
@@ -50,16 +50,14 @@ def feature_column(
     length, so a shape cuts or pads them at the end.
     """
     where = f"features.{name}"
+    fitted = state or NOTHING_FITTED
     if feature.cross is not None:
-        assert config is not None
-        assert feature.hash_buckets is not None
-        parts = [
-            feature_column(frame, other, config.features[other], config, state, histories) for other in feature.cross
-        ]
-        return crossed(parts, feature.hash_buckets, feature.salt or name, where).column
+        features = {} if config is None else config.features
+        parts = [feature_column(frame, other, features[other], config, state, histories) for other in feature.cross]
+        return crossed(parts, feature.kind.ids(feature, {}), feature.salt or name, where).column
     value = source_value(frame, feature, where)
-    if feature.makes_ids and not feature.bucketises:
-        return _id(value, name, feature, state)
+    if feature.kind.takes == "values":
+        return _id(value, name, feature, fitted)
     _check_form(value, feature)
     value = _converted(value, feature)
     missing = value.column.isNull()
@@ -70,10 +68,9 @@ def feature_column(
     if feature.computed == "model":
         return _finished(_missing_inside(value, feature), feature, missing, pads)
     if feature.scale is not None:
-        assert state is not None
-        value = scaled(value, feature, state.moments[name])
+        value = scaled(value, feature.scale, fitted.moments[name])
     if feature.bucketises:
-        value = bucketised(value, feature.boundaries or _quantiles(state, name))
+        value = made_ids(value, name, feature, fitted)
     return _finished(value, feature, missing, pads)
 
 
@@ -87,27 +84,16 @@ def fitted_value(frame: DataFrame, name: str, feature: Feature) -> Value:
     return before_scaling(value.each(lambda x: x.cast("double"), DoubleType()), feature)
 
 
-def _quantiles(state: FittedState | None, name: str) -> tuple[float, ...]:
-    assert state is not None
-    return state.boundaries[name]
-
-
-def _id(value: Value, name: str, feature: Feature, state: FittedState | None) -> Column:
+def _id(value: Value, name: str, feature: Feature, state: FittedState) -> Column:
     _check_levels(value, feature)
     if feature.vocabulary is not None:
         value = tokens(value)
     missing = value.column.isNull()
     if feature.computed == "model":
         return _finished(_missing_inside(value, feature), feature, missing, pads=False)
-    if feature.vocabulary is not None:
-        assert state is not None
-        vocabulary = state.vocabularies[feature.vocabulary]
-        joined = None if value.levels else id_column(name)
-        ids, buckets = looked_up(value, vocabulary, feature.vocabulary, joined), vocabulary.buckets
-    else:
-        assert feature.hash_buckets is not None
-        ids, buckets = hashed(value, feature.hash_buckets, feature.salt or name), feature.hash_buckets
+    ids = made_ids(value, name, feature, state)
     if feature.multi_hot:
+        buckets = feature.kind.ids(feature, state.vocabularies)
         return _nulls_as_declared(multi_hot(ids, buckets, _KINDS[feature.dtype]), feature, missing)
     return _finished(ids, feature, missing, pads=True)
 
