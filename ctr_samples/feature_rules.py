@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ctr_samples.vocabulary import MISSING
@@ -25,8 +25,8 @@ class FeatureKind:
     """Keys that tell the kind; a feature has one of them."""
     ids: Callable[[Any, Mapping[str, Any]], int]
     """Number of ids, from 0, by the vocabularies; 0 if it is not an id, or its vocabulary does not exist."""
-    words: Callable[[Any], str]
-    """Description for the plan; empty if it has no part there."""
+    words: Callable[[Any], str] = lambda _: ""
+    """Description of the ids for the plan."""
     takes: Literal["numbers", "values", "features"] | None = None
     """What ids are made from: numbers, any values, or other features; None if the kind makes no ids of its own."""
     missing: int | None = None
@@ -39,12 +39,6 @@ class FeatureKind:
     """Whether the ids may become a vector."""
 
 
-CROSSED = FeatureKind(
-    keys=("cross",),
-    ids=lambda f, _: f.hash_buckets,
-    words=lambda f: f"hashed to {f.hash_buckets} ids",
-    takes="features",
-)
 HASHED = FeatureKind(
     keys=("hash_buckets",),
     ids=lambda f, _: f.hash_buckets,
@@ -53,6 +47,7 @@ HASHED = FeatureKind(
     missing=0,
     multi_hot=True,
 )
+CROSSED = replace(HASHED, keys=("cross",), takes="features", missing=None, multi_hot=False)
 TOKEN = FeatureKind(
     keys=("vocabulary",),
     ids=lambda f, vocabularies: vocabularies[f.vocabulary].buckets if f.vocabulary in vocabularies else 0,
@@ -74,10 +69,8 @@ BUCKETED = FeatureKind(
     in_model="float32",
     fitted=("quantiles",),
 )
-PART_OF_A_TIME = FeatureKind(
-    keys=("date_part",), ids=lambda f, _: PARTS[f.date_part] if f.dtype == "int64" else 0, words=lambda _: ""
-)
-PLAIN = FeatureKind(keys=(), ids=lambda *_: 0, words=lambda _: "", fitted=("scale",))
+PART_OF_A_TIME = FeatureKind(("date_part",), lambda f, _: PARTS[f.date_part] if f.dtype == "int64" else 0)
+PLAIN = FeatureKind((), lambda *_: 0, fitted=("scale",))
 
 KINDS = (CROSSED, HASHED, TOKEN, BUCKETED, PART_OF_A_TIME, PLAIN)
 """All kinds. The first whose key a feature has is its kind: the hash of an hour is hashed."""
@@ -133,8 +126,7 @@ class FeatureRules:
     def default_value(self: Any) -> int | float | str:
         """Replacement for a missing value."""
         if self.default is not None:
-            default: int | float | str = self.default
-            return default
+            return self.default  # type: ignore[no-any-return]
         if self.makes_ids and self.dtype == "float32":
             return math.nan  # which the model's boundaries treat as missing
         zeros: dict[str, int | float] = {"int64": 0, "float32": 0.0}

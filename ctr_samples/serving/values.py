@@ -146,10 +146,8 @@ def _values(feature: Declared, state: FittedState) -> Change:
     steps = [] if feature.computed == "model" else _before_scaling(feature)
     if feature.is_list and not (steps or feature.bucketises or feature.scale or feature.fill is not None):
         return _unchanged  # the writer rejects non-numbers
-    boundaries: Sequence[float] | None = None
-    if feature.bucketises and feature.computed != "model":
-        boundaries = feature.boundaries or state.boundaries[name]
-
+    makes_ids = feature.bucketises and feature.computed != "model"
+    boundaries = (feature.boundaries or state.boundaries[name]) if makes_ids else None
     missing: Any = 0 if boundaries is not None else math.nan if feature.bucketises and feature.is_list else None
 
     def number(value: Any) -> Any:
