@@ -114,8 +114,7 @@ class FeatureRules:
     @property
     def missing_id(self: Any) -> int | None:
         """Id that only a missing value has; None if the record does not hold a single id."""
-        single = self.computed == "sample" and not (self.is_list or self.multi_hot)
-        return self.kind.missing if single else None
+        return self.kind.missing if self.computed == "sample" and not (self.is_list or self.multi_hot) else None
 
     @property
     def is_fitted(self) -> bool:
@@ -129,8 +128,7 @@ class FeatureRules:
             return self.default  # type: ignore[no-any-return]
         if self.makes_ids and self.dtype == "float32":
             return math.nan  # which the model's boundaries treat as missing
-        zeros: dict[str, int | float] = {"int64": 0, "float32": 0.0}
-        return zeros.get(self.dtype, "")
+        return {"int64": 0, "float32": 0.0}.get(self.dtype, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,9 +50,7 @@ def _spec(name: str, feature: Feature, config: JobConfig, state: FittedState | N
 def _model_steps(name: str, feature: Feature, state: FittedState) -> ModelSteps:
     shift: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
-    boundaries = feature.boundaries or ()
+    boundaries = state.boundaries[name] if feature.quantiles is not None else feature.boundaries or ()
     if feature.scale is not None:
         shift, scale = state.moments[name].shift_and_scale(feature.scale)
-    if feature.quantiles is not None:
-        boundaries = state.boundaries[name]
     return ModelSteps(feature.clip, feature.log1p, shift, scale, boundaries, feature.vocabulary)

@@ -1,4 +1,4 @@
-"""Ids from hashes, vocabularies and crossed features, and multi-hot vectors.
+"""Ids by the kind of a feature: from hashes, vocabularies, buckets and crossed features, and multi-hot vectors.
 
 Single values look up a vocabulary by a join, lists by a literal: a table of hash buckets, whose lookup cost does not
 depend on the number of tokens.
