@@ -1,66 +1,163 @@
-"""Rules derived from the keys of a feature.
+"""Kinds of features and the rules that follow from their keys.
 
-The job reads the keys from the configuration, serving reads them from the manifest. Both share these rules.
+The job reads the keys from the configuration, serving from the manifest; both share these rules. ``KINDS`` is the table
+of kinds: what the configuration, the contract, the plan in words, the gate and serving need to know of one.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from ctr_samples.vocabulary import MISSING
+
+PARTS = {"hour": 24, "weekday": 7, "day": 32, "month": 13, "hour_of_week": 168, "weekend": 2}
+"""Number of ids of each date part, counted from 0: weekday 0 is Monday, and day and month begin at 1."""
 
 
-class _Keys(Protocol):
-    """Feature keys that the rules use."""
+@dataclass(frozen=True, slots=True)
+class FeatureKind:
+    """One kind of feature. Each function takes a feature of the kind."""
 
-    @property
-    def dtype(self) -> str: ...
-    @property
-    def shape(self) -> tuple[int, ...]: ...
-    @property
-    def ragged(self) -> bool: ...
-    @property
-    def default(self) -> Any: ...
-    @property
-    def boundaries(self) -> tuple[float, ...] | None: ...
-    @property
-    def quantiles(self) -> int | None: ...
-    @property
-    def hash_buckets(self) -> int | None: ...
-    @property
-    def vocabulary(self) -> str | None: ...
-    @property
-    def bucketises(self) -> bool: ...
-    @property
-    def makes_ids(self) -> bool: ...
+    keys: tuple[str, ...]
+    """Keys that tell the kind; a feature has one of them."""
+    ids: Callable[[Any, Mapping[str, Any]], int]
+    """Number of ids, from 0, by the vocabularies; 0 if it is not an id, or its vocabulary does not exist."""
+    words: Callable[[Any], str] = lambda _: ""
+    """Description of the ids for the plan."""
+    takes: Literal["numbers", "values", "features"] | None = None
+    """What ids are made from: numbers, any values, or other features; None if the kind makes no ids of its own."""
+    missing: int | None = None
+    """Id that only a single missing value has."""
+    in_model: str | None = None
+    """Type of the record if the model makes the ids; None if a model cannot."""
+    fitted: tuple[str, ...] = ()
+    """Keys that need fitted state."""
+    multi_hot: bool = False
+    """Whether the ids may become a vector."""
+
+
+HASHED = FeatureKind(
+    keys=("hash_buckets",),
+    ids=lambda f, _: f.hash_buckets,
+    words=lambda f: f"hashed to {f.hash_buckets} ids",
+    takes="values",
+    missing=0,
+    multi_hot=True,
+)
+CROSSED = replace(HASHED, keys=("cross",), takes="features", missing=None, multi_hot=False)
+TOKEN = FeatureKind(
+    keys=("vocabulary",),
+    ids=lambda f, vocabularies: vocabularies[f.vocabulary].buckets if f.vocabulary in vocabularies else 0,
+    words=lambda f: f"as ids of the vocabulary {f.vocabulary}",
+    takes="values",
+    missing=MISSING,
+    in_model="string",
+    fitted=("vocabulary",),
+    multi_hot=True,
+)
+BUCKETED = FeatureKind(
+    keys=("boundaries", "quantiles"),
+    ids=lambda f, _: 2 + (f.quantiles - 1 if f.boundaries is None else len(f.boundaries)),
+    words=lambda f: (
+        f"in {len(f.boundaries) + 1} buckets" if f.boundaries else f"in {f.quantiles} buckets by fitted quantiles"
+    ),
+    takes="numbers",
+    missing=0,
+    in_model="float32",
+    fitted=("quantiles",),
+)
+PART_OF_A_TIME = FeatureKind(("date_part",), lambda f, _: PARTS[f.date_part] if f.dtype == "int64" else 0)
+PLAIN = FeatureKind((), lambda *_: 0, fitted=("scale",))
+
+KINDS = (CROSSED, HASHED, TOKEN, BUCKETED, PART_OF_A_TIME, PLAIN)
+"""All kinds. The first whose key a feature has is its kind: the hash of an hour is hashed."""
+
+ID_KEYS = tuple(key for kind in KINDS if kind.takes in ("numbers", "values") for key in kind.keys)
+"""Keys that make ids, of which a feature has one at most."""
+FITTED_KEYS = tuple(key for kind in KINDS for key in kind.fitted)
 
 
 class FeatureRules:
-    """Rules as properties, for any class that has these keys."""
+    """Rules as properties, for any class that has the keys of :class:`FeatureKeys`."""
 
     __slots__ = ()
 
     @property
-    def is_list(self: _Keys) -> bool:
-        """Whether the feature has several values per sample."""
+    def kind(self) -> FeatureKind:
+        """Kind of the feature."""
+        return next((kind for kind in KINDS if any(getattr(self, key) for key in kind.keys)), PLAIN)
+
+    @property
+    def is_list(self: Any) -> bool:
+        """Whether a sample has several values of the feature."""
         return self.ragged or bool(self.shape)
 
     @property
-    def bucketises(self: _Keys) -> bool:
-        """Whether the feature's numbers are converted to bucket ids."""
-        return self.boundaries is not None or self.quantiles is not None
+    def bucketises(self) -> bool:
+        """Whether numbers become ids."""
+        return self.kind.takes == "numbers"
 
     @property
-    def makes_ids(self: _Keys) -> bool:
-        """Whether the value is converted to an id, in the sample or in the model."""
-        return self.bucketises or self.hash_buckets is not None or self.vocabulary is not None
+    def makes_ids(self) -> bool:
+        """Whether the value becomes an id, in the sample or in the model."""
+        return self.kind.takes is not None
 
     @property
-    def default_value(self: _Keys) -> int | float | str:
+    def is_id(self: Any) -> bool:
+        """Whether the record holds ids, or what the model makes ids from; the layout ``sparse`` gives each an index."""
+        numbers = self.multi_hot or (self.dtype == "float32" and self.computed == "sample")
+        return (self.makes_ids or self.date_part is not None) and not numbers
+
+    @property
+    def missing_id(self: Any) -> int | None:
+        """Id that only a missing value has; None if the record does not hold a single id."""
+        return self.kind.missing if self.computed == "sample" and not (self.is_list or self.multi_hot) else None
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether it needs something fitted on training days."""
+        return any(getattr(self, key) for key in FITTED_KEYS)
+
+    @property
+    def default_value(self: Any) -> int | float | str:
         """Replacement for a missing value."""
         if self.default is not None:
-            default: int | float | str = self.default
-            return default
+            return self.default  # type: ignore[no-any-return]
         if self.makes_ids and self.dtype == "float32":
             return math.nan  # which the model's boundaries treat as missing
-        zeros: dict[str, int | float] = {"int64": 0, "float32": 0.0}
-        return zeros.get(self.dtype, "")
+        return {"int64": 0, "float32": 0.0}.get(self.dtype, "")
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureKeys(FeatureRules):
+    """Keys of an entry under ``features``, with the defaults of the configuration; docs/configuration.md explains them."""
+
+    name: str
+    from_: str | None = None
+    expr: str | None = None
+    cross: tuple[str, ...] = ()
+    dtype: str = "float32"
+    shape: tuple[int, ...] = ()
+    default: Any = None
+    nulls: str = "default"
+    fill: Any = None
+    ragged: bool = False
+    pad: bool = False
+    at: str | None = None
+    date_part: str | None = None
+    top_k: int | None = None
+    order: str = "greatest"
+    part: str = "values"
+    clip: tuple[float, float] | None = None
+    log1p: bool = False
+    scale: str | None = None
+    boundaries: tuple[float, ...] | None = None
+    quantiles: int | None = None
+    hash_buckets: int | None = None
+    salt: str | None = None
+    vocabulary: str | None = None
+    multi_hot: bool = False
+    computed: str = "sample"

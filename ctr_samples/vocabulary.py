@@ -142,6 +142,10 @@ class FittedState:
         }
 
 
+NOTHING_FITTED = FittedState("", "", 0, "", "", (), {}, {})
+"""State of a configuration whose features need none."""
+
+
 @dataclass(frozen=True, slots=True)
 class TokenCounts:
     """Token counts for a vocabulary. ``tokens`` have an id or are frequent enough for an id, ``occurrences`` counts all

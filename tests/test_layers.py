@@ -39,7 +39,7 @@ MAY_IMPORT = {
     "day_paths": set(),
     "descriptions": {"contract"},
     "errors": set(),
-    "feature_rules": set(),
+    "feature_rules": {"vocabulary"},
     "periods": {"errors"},
     "private_directory": set(),
     "cli/demo": {"errors"},

@@ -7,7 +7,7 @@
     grain.py                keys that fit only a day, an hour or the whole log
     impressions.py          impressions, with their split and sampling
     label.py  history.py  counting.py  output.py  quality.py
-    feature.py              features, vocabularies and fitted state; feature_conflicts.py checks for contradictory keys
+    feature.py              features, vocabularies and fitted state; feature_conflicts.py refuses contradictory keys
     references.py, feature_checks.py    checks across the file
     loading.py              from YAML to the models
     document.py, masking.py             lines and plain values; secrets of the environment

@@ -217,14 +217,8 @@ def _changes(feature: Feature) -> Iterator[str]:
         yield "log1p"
     if feature.scale:
         yield {"standardise": "standardised", "min_max": "scaled to 0 and 1"}[feature.scale] + " by fitted moments"
-    if feature.boundaries:
-        yield f"in {len(feature.boundaries) + 1} buckets"
-    if feature.quantiles:
-        yield f"in {feature.quantiles} buckets by fitted quantiles"
-    if feature.hash_buckets:
-        yield f"hashed to {feature.hash_buckets} ids"
-    if feature.vocabulary:
-        yield f"as ids of the vocabulary {feature.vocabulary}"
+    if words := feature.kind.words(feature):
+        yield words
     if feature.multi_hot:
         yield "a vector with 1 at each id"
     if feature.encoding != "list":

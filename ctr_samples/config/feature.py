@@ -9,7 +9,6 @@ from pydantic import Field, model_validator
 from ctr_samples.config.base import Expression, Model, Name, Scalar
 from ctr_samples.config.feature_conflicts import conflict
 from ctr_samples.feature_rules import FeatureRules
-from ctr_samples.vocabulary import MISSING
 
 DatePart = Literal["hour", "weekday", "day", "month", "hour_of_week", "weekend"]
 
@@ -116,17 +115,6 @@ class Feature(FeatureRules, Model):
         if problem := conflict(self):
             raise ValueError(problem)
         return self
-
-    @property
-    def missing_id(self) -> int | None:
-        """Id that only a missing value has; None if the record does not hold a single id."""
-        single = self.makes_ids and self.computed == "sample" and not (self.is_list or self.multi_hot or self.cross)
-        return (MISSING if self.vocabulary is not None else 0) if single else None
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether it needs something fitted on training days."""
-        return bool(self.vocabulary or self.scale or self.quantiles)
 
 
 class Vocabulary(Model):

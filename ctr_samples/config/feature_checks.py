@@ -13,7 +13,7 @@ from ctr_samples.config.base import (
     VIEW_METADATA,
 )
 from ctr_samples.config.feature import Feature
-from ctr_samples.config.feature_conflicts import MOST_MULTI_HOT, PARTS
+from ctr_samples.config.feature_conflicts import MOST_MULTI_HOT
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.problems import Problem, nearest
 
@@ -52,14 +52,7 @@ def width(config: JobConfig, feature: Feature) -> int | None:
 
 def ids_of(config: JobConfig, feature: Feature) -> int | None:
     """Return the number of ids of a feature, from 0; None if it is not an id, or its vocabulary does not exist."""
-    if feature.vocabulary is not None:
-        vocabulary = config.vocabularies.get(feature.vocabulary)
-        return None if vocabulary is None else vocabulary.buckets
-    if feature.bucketises:
-        return 2 + (len(feature.boundaries) if feature.boundaries is not None else (feature.quantiles or 1) - 1)
-    if feature.date_part is not None and feature.hash_buckets is None and feature.dtype == "int64":
-        return PARTS[feature.date_part]
-    return feature.hash_buckets
+    return feature.kind.ids(feature, config.vocabularies) or None
 
 
 def _sources(config: JobConfig, name: str, feature: Feature, used: set[str]) -> Iterator[Problem]:

@@ -86,7 +86,7 @@ def count_days(
             count,
             _token_counts(rows, fitted, lists, before.vocabularies if before else {}),
             {n: _moments(rows, n, fitted.features[n], n in lists) for n in measured if fitted.features[n].scale},
-            {n: _boundaries(rows, n, fitted.features[n], n in lists) for n in measured if fitted.features[n].quantiles},
+            {n: _boundaries(rows, n, q, n in lists) for n in measured if (q := fitted.features[n].quantiles)},
         )
     finally:
         rows.unpersist()
@@ -171,9 +171,8 @@ def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> Mome
     return Moments(count, mean, std, low, high)
 
 
-def _boundaries(rows: DataFrame, name: str, feature: Feature, listed: bool) -> tuple[float, ...]:
-    assert feature.quantiles is not None
-    ranks = [i / feature.quantiles for i in range(1, feature.quantiles)]
+def _boundaries(rows: DataFrame, name: str, buckets: int, listed: bool) -> tuple[float, ...]:
+    ranks = [i / buckets for i in range(1, buckets)]
     (quantiles,) = _numbers(rows, name, listed).agg(F.percentile_approx("x", ranks, ACCURACY)).collect()
     distinct = sorted(set(quantiles[0] or ()))
     if not distinct:

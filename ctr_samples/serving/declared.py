@@ -9,7 +9,7 @@ from math import prod
 from typing import Any
 
 from ctr_samples.errors import InputError
-from ctr_samples.feature_rules import FeatureRules
+from ctr_samples.feature_rules import FeatureKeys
 
 ELSEWHERE = frozenset({"encoding"})
 """Feature keys that serving reads from the contract, not from the configuration."""
@@ -18,35 +18,8 @@ _PATH = re.compile(r"\w+(\.\w+)+")
 
 
 @dataclass(frozen=True, slots=True)
-class Declared(FeatureRules):
-    """Keys of an entry under ``features``; docs/configuration.md explains them."""
-
-    name: str
-    from_: str | None = None
-    expr: str | None = None
-    cross: tuple[str, ...] = ()
-    dtype: str = "float32"
-    shape: tuple[int, ...] = ()
-    default: Any = None
-    nulls: str = "default"
-    fill: Any = None
-    ragged: bool = False
-    pad: bool = False
-    at: str | None = None
-    date_part: str | None = None
-    top_k: int | None = None
-    order: str = "greatest"
-    part: str = "values"
-    clip: tuple[float, float] | None = None
-    log1p: bool = False
-    scale: str | None = None
-    boundaries: tuple[float, ...] | None = None
-    quantiles: int | None = None
-    hash_buckets: int | None = None
-    salt: str | None = None
-    vocabulary: str | None = None
-    multi_hot: bool = False
-    computed: str = "sample"
+class Declared(FeatureKeys):
+    """Keys of an entry of the manifest."""
 
     @classmethod
     def of(cls, name: str, entry: Mapping[str, Any]) -> Declared:
@@ -64,12 +37,6 @@ class Declared(FeatureRules):
     def size(self) -> int:
         """Number of values, for features with a shape."""
         return prod(self.shape)
-
-    @property
-    def is_id(self) -> bool:
-        """True if the record holds ids, which get indices of their own in the layout ``sparse``."""
-        numbers = self.multi_hot or (self.dtype == "float32" and self.computed == "sample")
-        return (self.makes_ids or self.date_part is not None) and not numbers
 
 
 def path_of(text: str | None) -> tuple[str, ...] | None:

@@ -12,7 +12,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.serving.declared import Declared, path_of
 from ctr_samples.serving.feature_inputs import Get, Rows, number_of, plain_list, source_of
 from ctr_samples.serving.hashing import bucket_of, prefix_of, text_of
-from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, Vocabulary
+from ctr_samples.vocabulary import FIRST_OOV, MISSING, NOTHING_FITTED, FittedState, Vocabulary
 
 Change = Callable[[Any], Any]
 
@@ -30,8 +30,9 @@ def feature_of(
     ``missing_id`` is the contract's id of a missing hashed value. ``of_list`` marks a multi-hot feature whose column is
     a list, which its declaration does not tell.
     """
+    fitted = state or NOTHING_FITTED
     get = _tokens(source_of(feature, config)) if feature.vocabulary is not None else source_of(feature, config)
-    makes_ids = feature.hash_buckets is not None or feature.vocabulary is not None
+    makes_ids = feature.kind.takes == "values"
     # Like the job: ids always fill their shape, tokens that a model looks up never do.
     pads = (
         feature.computed == "sample"
@@ -39,7 +40,7 @@ def feature_of(
         else feature.pad or feature.top_k is not None or _of_history(feature, config)
     )
     of_list = of_list or feature.top_k is not None or feature.part == "keys" or _of_history(feature, config)
-    change = _ids(feature, state, missing_id, of_list) if makes_ids else _values(feature, state)
+    change = _ids(feature, fitted, missing_id, of_list) if makes_ids else _values(feature, fitted)
     finish = _finished(feature, pads)
 
     optional = feature.nulls != "default"
@@ -60,9 +61,8 @@ def _tokens(get: Get) -> Get:
 
 def crossed(feature: Declared, made: Mapping[str, Any]) -> int:
     """Return the id of a combination of values made before."""
-    assert feature.hash_buckets is not None
     parts = [text_of(made[other], feature.name) for other in feature.cross]
-    return bucket_of(prefix_of(feature.salt or feature.name), parts, feature.hash_buckets)
+    return bucket_of(prefix_of(feature.salt or feature.name), parts, feature.kind.ids(feature, {}))
 
 
 def _of_history(feature: Declared, config: Mapping[str, Any]) -> bool:
@@ -83,7 +83,7 @@ def _each(change: Change) -> Change:
     return changed
 
 
-def _ids(feature: Declared, state: FittedState | None, missing_id: int | None, of_list: bool) -> Change:
+def _ids(feature: Declared, state: FittedState, missing_id: int | None, of_list: bool) -> Change:
     name = feature.name
     if feature.computed == "model":
         text: Change = lambda value: b"" if value is None else text_of(value, name)  # noqa: E731
@@ -95,9 +95,7 @@ def _ids(feature: Declared, state: FittedState | None, missing_id: int | None, o
         single: Change = lambda value: missing_id if value is None else item(value)  # noqa: E731
         if missing_id is None:  # earlier releases hashed missing values too
             single = lambda value: bucket_of(prefix, [text_of(value, name)], buckets)  # noqa: E731
-    else:
-        assert state is not None
-        assert feature.vocabulary is not None
+    elif feature.vocabulary is not None:
         vocabulary = state.vocabularies[feature.vocabulary]
         buckets = vocabulary.buckets
         single = item = _lookup(vocabulary, feature.vocabulary, name)
@@ -138,7 +136,7 @@ def _multi_hot(ids_of: Change, buckets: int, feature: Declared, of_list: bool) -
     return vector
 
 
-def _values(feature: Declared, state: FittedState | None) -> Change:
+def _values(feature: Declared, state: FittedState) -> Change:
     """Convert numbers, texts and bytes to the type of the record."""
     name = feature.name
     if feature.dtype in ("string", "bytes"):
@@ -148,10 +146,8 @@ def _values(feature: Declared, state: FittedState | None) -> Change:
     steps = [] if feature.computed == "model" else _before_scaling(feature)
     if feature.is_list and not (steps or feature.bucketises or feature.scale or feature.fill is not None):
         return _unchanged  # the writer rejects non-numbers
-    boundaries: Sequence[float] | None = None
-    if feature.bucketises and feature.computed != "model":
-        boundaries = feature.boundaries or (state.boundaries[name] if state else ())
-
+    makes_ids = feature.bucketises and feature.computed != "model"
+    boundaries = (feature.boundaries or state.boundaries[name]) if makes_ids else None
     missing: Any = 0 if boundaries is not None else math.nan if feature.bucketises and feature.is_list else None
 
     def number(value: Any) -> Any:
@@ -168,7 +164,6 @@ def _values(feature: Declared, state: FittedState | None) -> Change:
     change = _filled(number, feature)
     if feature.scale is None or feature.computed == "model":
         return change
-    assert state is not None
     return _scaled(change, *state.moments[name].shift_and_scale(feature.scale), feature)
 
 
@@ -268,15 +263,13 @@ def _finished(feature: Declared, pads: bool) -> Change:
     def finish(value: Any) -> Any:
         if value is None:
             return missing
-        return _fitted(value, feature) if pads and feature.shape else value
+        return _fitted(value, feature, default) if pads and feature.shape else value
 
     return finish
 
 
-def _fitted(value: list[Any], feature: Declared) -> list[Any]:
+def _fitted(value: list[Any], feature: Declared, default: Any) -> list[Any]:
     """Cut, or pad at the end; for nested lists, the outermost one."""
-    default: Any = feature.default_value
-    default = default.encode() if isinstance(default, str) else default
     size = feature.size
     if len(feature.shape) > 1 and value and isinstance(value[0], list | tuple):
         size = feature.shape[0]

@@ -7,12 +7,14 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from ctr_samples import feature_rules, serving
 from ctr_samples.config import Feature
 from ctr_samples.errors import InputError
 from ctr_samples.serving.declared import ELSEWHERE, Declared
 from tests.serving.assemblers import small
+from tests.serving.served_day import COLUMNS_FEATURES
 
 KEYS = {field.name for field in fields(Declared)} - {"name"}
 
@@ -31,6 +33,11 @@ def test_serving_uses_every_key_that_it_knows() -> None:
     sources = [*Path(serving.__path__[0]).glob("*.py"), Path(feature_rules.__file__)]
     nodes = [node for source in sources for node in ast.walk(ast.parse(source.read_text()))]
     assert {node.attr for node in nodes if isinstance(node, ast.Attribute)} >= KEYS
+
+
+def test_every_kind_of_feature_is_among_those_that_serving_must_make_byte_for_byte() -> None:
+    served = YAML(typ="safe").load(COLUMNS_FEATURES).values()
+    assert {Feature.model_validate(entry).kind for entry in served} == set(feature_rules.KINDS)
 
 
 PLAIN = {"from": "impression.position", "dtype": "int64", "encoding": "list", "default": None}

@@ -2,7 +2,7 @@
 
 values.py      raw value of a feature: a column, an expression, or part of a map, list or time
 number_steps.py clip, log1p, scale, buckets of numbers
-ids.py         hashes, vocabularies, crosses, multi-hot vectors
+ids.py         ids by the kind of a feature: hashes, vocabularies, buckets, crosses; multi-hot vectors
 one_feature.py one feature from all of these: its type, length, default and nulls
 contracts.py   what the configuration promises to readers
 layouts.py     several features in one: dense, sparse, sequence, legacy_121

@@ -6,8 +6,9 @@ from ctr_samples.config import Feature, JobConfig
 from ctr_samples.config.base import SAMPLE_WEIGHT, mask_of
 from ctr_samples.config.feature_checks import ids_of
 from ctr_samples.contract import DType, ExampleContract, FeatureSpec, ModelSteps
+from ctr_samples.feature_rules import HASHED
 from ctr_samples.samples.features.layouts import laid_out
-from ctr_samples.vocabulary import FittedState
+from ctr_samples.vocabulary import NOTHING_FITTED, FittedState
 
 _WIRE: dict[str, DType] = {"int64": "int64", "float32": "float32", "string": "bytes", "bytes": "bytes"}
 
@@ -40,20 +41,16 @@ def _spec(name: str, feature: Feature, config: JobConfig, state: FittedState | N
         shape,
         nulls="omit" if feature.nulls == "omit" else "fail",
         encoding=feature.encoding,
-        buckets=None if feature.multi_hot or (feature.dtype == "float32" and feature.computed == "sample") else buckets,
-        missing=0 if feature.hash_buckets is not None and not (feature.cross or feature.is_list) else None,
-        model=_model_steps(name, feature, state) if feature.computed == "model" else None,
+        buckets=buckets if feature.is_id else None,
+        missing=HASHED.missing if feature.kind is HASHED and not feature.is_list else None,
+        model=_model_steps(name, feature, state or NOTHING_FITTED) if feature.computed == "model" else None,
     )
 
 
-def _model_steps(name: str, feature: Feature, state: FittedState | None) -> ModelSteps:
+def _model_steps(name: str, feature: Feature, state: FittedState) -> ModelSteps:
     shift: tuple[float, ...] = ()
     scale: tuple[float, ...] = ()
-    boundaries = feature.boundaries or ()
+    boundaries = state.boundaries[name] if feature.quantiles is not None else feature.boundaries or ()
     if feature.scale is not None:
-        assert state is not None
         shift, scale = state.moments[name].shift_and_scale(feature.scale)
-    if feature.quantiles is not None:
-        assert state is not None
-        boundaries = state.boundaries[name]
     return ModelSteps(feature.clip, feature.log1p, shift, scale, boundaries, feature.vocabulary)

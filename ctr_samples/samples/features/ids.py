@@ -1,4 +1,4 @@
-"""Ids from hashes, vocabularies and crossed features, and multi-hot vectors.
+"""Ids by the kind of a feature: from hashes, vocabularies, buckets and crossed features, and multi-hot vectors.
 
 Single values look up a vocabulary by a join, lists by a literal: a table of hash buckets, whose lookup cost does not
 depend on the number of tokens.
@@ -15,8 +15,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import Feature, JobConfig
 from ctr_samples.errors import InputError
+from ctr_samples.samples.features.number_steps import bucketised
 from ctr_samples.samples.features.values import Value, source_value
 from ctr_samples.sparksql.columns import stable_hash
 from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, Vocabulary
@@ -37,6 +38,16 @@ def tokens(value: Value) -> Value:
             f"found {value.kind.simpleString()}, expected text, an integer, a boolean or a date for an id."
         )
     return value.each(lambda item: F.nullif(item.cast("string"), F.lit("")), StringType())
+
+
+def made_ids(value: Value, name: str, feature: Feature, state: FittedState) -> Value:
+    """Return the ids of a value, or of each item of a list, by the kind of the feature."""
+    if feature.vocabulary is not None:
+        vocabulary = state.vocabularies[feature.vocabulary]
+        return looked_up(value, vocabulary, feature.vocabulary, id_column(name))
+    if feature.hash_buckets is not None:
+        return hashed(value, feature.hash_buckets, feature.salt or name)
+    return bucketised(value, feature.boundaries or state.boundaries[name])
 
 
 def hashed(value: Value, buckets: int, salt: str) -> Value:
@@ -69,7 +80,7 @@ class JoinedIds:
         return len(self.vocabulary.tokens) <= MOST_TOKENS_BROADCAST
 
 
-def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState | None) -> list[JoinedIds]:
+def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState) -> list[JoinedIds]:
     """Return the features that :func:`with_joined_ids` serves; ``frame`` provides the types of their sources."""
     joined = []
     for name, feature in config.features.items():
@@ -77,7 +88,6 @@ def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState | None) -
             continue
         token = tokens(source_value(frame, feature, f"features.{name}"))
         if not token.levels:  # else a multi-hot feature of a list
-            assert state is not None
             joined.append(JoinedIds(name, token.column, state.vocabularies[feature.vocabulary]))
     return joined
 
@@ -102,13 +112,12 @@ def id_column(name: str) -> str:
     return f"_id_{name}"
 
 
-def looked_up(value: Value, vocabulary: Vocabulary, name: str, joined: str | None) -> Value:
+def looked_up(value: Value, vocabulary: Vocabulary, name: str, joined: str) -> Value:
     """Return the ids of tokens: 1 for null, an OOV bucket for an unknown token.
 
-    ``joined`` is the id column of a single value. Raises InputError if the vocabulary is too large for a list.
+    ``joined`` is the id column that a single value has. Raises InputError if the vocabulary is too large for a list.
     """
     if not value.levels:
-        assert joined is not None
         ids = _with_oov(value.column, F.col(joined), vocabulary, name)
         return Value(ids, LongType(), value.where)
     if len(vocabulary.tokens) > MOST_TOKENS_OF_A_LIST:

@@ -10,7 +10,6 @@ from pyspark.sql.types import DoubleType, LongType
 
 from ctr_samples.config import Feature
 from ctr_samples.samples.features.values import Value
-from ctr_samples.vocabulary import Moments
 
 MISSING_BUCKET = 0
 """Bucket id of a missing value and of NaN."""
@@ -28,10 +27,8 @@ def before_scaling(value: Value, feature: Feature) -> Value:
     return value
 
 
-def scaled(value: Value, feature: Feature, moments: Moments) -> Value:
+def scaled(value: Value, shift: Sequence[float], scale: Sequence[float]) -> Value:
     """Return ``(x - shift) / scale``: a vector by the moments of each position, a list of any length by common ones."""
-    assert feature.scale is not None
-    shift, scale = moments.shift_and_scale(feature.scale)
     if len(shift) == 1:
         return value.each(lambda x: (x - shift[0]) / scale[0], DoubleType())
     shifts, scales = _numbers(shift), _numbers(scale)

@@ -20,12 +20,12 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.config import Feature, JobConfig
-from ctr_samples.samples.features.ids import crossed, hashed, id_column, looked_up, multi_hot, tokens
-from ctr_samples.samples.features.number_steps import before_scaling, bucketised, scaled
+from ctr_samples.samples.features.ids import crossed, made_ids, multi_hot, tokens
+from ctr_samples.samples.features.number_steps import before_scaling, scaled
 from ctr_samples.samples.features.values import Value, source_value
 from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.expressions import as_type, referenced_columns
-from ctr_samples.vocabulary import FittedState
+from ctr_samples.vocabulary import NOTHING_FITTED, FittedState
 
 _SQL = {"int64": "bigint", "float32": "double", "string": "string", "bytes": "binary"}
 _KINDS: dict[str, DataType] = {
@@ -50,66 +50,44 @@ def feature_column(
     length, so a shape cuts or pads them at the end.
     """
     where = f"features.{name}"
+    fitted = state or NOTHING_FITTED
     if feature.cross is not None:
-        assert config is not None
-        assert feature.hash_buckets is not None
-        parts = [
-            feature_column(frame, other, config.features[other], config, state, histories) for other in feature.cross
-        ]
-        return crossed(parts, feature.hash_buckets, feature.salt or name, where).column
+        features = {} if config is None else config.features
+        parts = [feature_column(frame, other, features[other], config, state, histories) for other in feature.cross]
+        return crossed(parts, feature.kind.ids(feature, {}), feature.salt or name, where).column
     value = source_value(frame, feature, where)
-    if feature.makes_ids and not feature.bucketises:
-        return _id(value, name, feature, state)
-    _check_form(value, feature)
-    value = _converted(value, feature)
+    from_values = feature.kind.takes == "values"
+    value = _as_id_source(value, feature) if from_values else _converted(value, feature)
     missing = value.column.isNull()
-    if feature.computed == "sample":
-        value = before_scaling(value, feature)
-    value = _filled(value, feature)
     pads = feature.pad or feature.top_k is not None or _of_history(frame, feature, where, histories)
+    if from_values:  # ids always fill their shape, tokens that a model looks up never do
+        pads = feature.computed == "sample"
     if feature.computed == "model":
-        return _finished(_missing_inside(value, feature), feature, missing, pads)
+        return _finished(_missing_inside(_filled(value, feature), feature), feature, missing, pads)
+    value = _filled(before_scaling(value, feature), feature)
     if feature.scale is not None:
-        assert state is not None
-        value = scaled(value, feature, state.moments[name])
-    if feature.bucketises:
-        value = bucketised(value, feature.boundaries or _quantiles(state, name))
+        value = scaled(value, *fitted.moments[name].shift_and_scale(feature.scale))
+    if feature.makes_ids:
+        value = made_ids(value, name, feature, fitted)
+    if feature.multi_hot:
+        vector = multi_hot(value, feature.kind.ids(feature, fitted.vocabularies), _KINDS[feature.dtype])
+        return _nulls_as_declared(vector, feature, missing)
     return _finished(value, feature, missing, pads)
 
 
 def fitted_value(frame: DataFrame, name: str, feature: Feature) -> Value:
     """Return the values a feature is fitted on: tokens for a vocabulary, or numbers after `clip` and `log1p`."""
     value = source_value(frame, feature, f"features.{name}")
-    if feature.vocabulary is not None:
-        _check_levels(value, feature)
-        return tokens(value)
+    if feature.kind.takes == "values":
+        return _as_id_source(value, feature)
     _check_form(value, feature)
     return before_scaling(value.each(lambda x: x.cast("double"), DoubleType()), feature)
 
 
-def _quantiles(state: FittedState | None, name: str) -> tuple[float, ...]:
-    assert state is not None
-    return state.boundaries[name]
-
-
-def _id(value: Value, name: str, feature: Feature, state: FittedState | None) -> Column:
+def _as_id_source(value: Value, feature: Feature) -> Value:
+    """Return what ids are made from: tokens for a vocabulary, else the values as they are."""
     _check_levels(value, feature)
-    if feature.vocabulary is not None:
-        value = tokens(value)
-    missing = value.column.isNull()
-    if feature.computed == "model":
-        return _finished(_missing_inside(value, feature), feature, missing, pads=False)
-    if feature.vocabulary is not None:
-        assert state is not None
-        vocabulary = state.vocabularies[feature.vocabulary]
-        joined = None if value.levels else id_column(name)
-        ids, buckets = looked_up(value, vocabulary, feature.vocabulary, joined), vocabulary.buckets
-    else:
-        assert feature.hash_buckets is not None
-        ids, buckets = hashed(value, feature.hash_buckets, feature.salt or name), feature.hash_buckets
-    if feature.multi_hot:
-        return _nulls_as_declared(multi_hot(ids, buckets, _KINDS[feature.dtype]), feature, missing)
-    return _finished(ids, feature, missing, pads=True)
+    return tokens(value) if feature.vocabulary is not None else value
 
 
 def _of_history(frame: DataFrame, feature: Feature, where: str, histories: Collection[str]) -> bool:
@@ -171,13 +149,13 @@ def _check_form(value: Value, feature: Feature) -> None:
     }
     if not isinstance(value.item, accepted[feature.dtype]):
         expected = "a number" if feature.bucketises else _scalar_of(feature)
+        hint = "; use `hash_buckets`, or an `expr` that casts it" if feature.dtype == "int64" else ""
         raise value.refuse(
-            f"found {value.kind.simpleString()}, expected {expected} for `dtype: {feature.dtype}`{_hint(feature)}."
+            f"found {value.kind.simpleString()}, expected {expected} for `dtype: {feature.dtype}`{hint}."
         )
 
 
 def _check_levels(value: Value, feature: Feature) -> None:
-    listed = feature.ragged or bool(feature.shape)
     if feature.multi_hot and value.levels <= 1:
         return
     if feature.multi_hot:
@@ -185,12 +163,12 @@ def _check_levels(value: Value, feature: Feature) -> None:
             f"found {value.kind.simpleString()}, which is nested {value.levels} deep, but `multi_hot` takes a value or a "
             "list; flatten it with an `expr`."
         )
-    if not listed and value.levels:
+    if not feature.is_list and value.levels:
         raise value.refuse(
             f"found {value.kind.simpleString()}, expected {_scalar_of(feature)} for `dtype: {feature.dtype}`; set `shape: [n]` "
             "for a fixed length, or `ragged: true` for any length."
         )
-    if listed and not value.levels:
+    if feature.is_list and not value.levels:
         asked = "ragged: true" if feature.ragged else f"shape: {list(feature.shape)}"
         raise value.refuse(f"`{asked}` needs an array, found {value.kind.simpleString()}.")
     if value.levels > 1 and value.levels != len(feature.shape):
@@ -204,12 +182,12 @@ def _scalar_of(feature: Feature) -> str:
     return {"int64": "an integer or boolean", "float32": "a number"}.get(feature.dtype, "text or binary")
 
 
-def _hint(feature: Feature) -> str:
-    return "; use `hash_buckets`, or an `expr` that casts it" if feature.dtype == "int64" else ""
-
-
 def _converted(value: Value, feature: Feature) -> Value:
-    """Convert the items to the wire type; numbers that become bucket ids stay numbers until then."""
+    """Convert the items to the wire type; numbers that become bucket ids stay numbers until then.
+
+    Raises InputError unless lists are where the configuration says and the items fit its dtype.
+    """
+    _check_form(value, feature)
     dtype = "float32" if feature.bucketises else feature.dtype
     if isinstance(value.item, BinaryType):
         return value

@@ -19,7 +19,7 @@ from ctr_samples.samples.features.layouts import layout_columns
 from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.sparksql.columns import stable_hash
 from ctr_samples.sparksql.expressions import referenced_paths
-from ctr_samples.vocabulary import FittedState
+from ctr_samples.vocabulary import NOTHING_FITTED, FittedState
 
 IMPRESSION = "impression"
 """Column that holds an impression as a struct while views are joined to it."""
@@ -114,7 +114,7 @@ class SampleColumns:
         """
         contract = columns_contract(config, state)
         together = _used_together(blank.sparkSession, config)
-        ids = joined_ids(blank, config, state)
+        ids = joined_ids(blank, config, state or NOTHING_FITTED)
         typed = blank.select("*", *[F.lit(None).cast("bigint").alias(id_column(joined.feature)) for joined in ids])
         features = {
             name: feature_column(typed, name, feature, config, state, config.histories)
