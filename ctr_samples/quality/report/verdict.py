@@ -1,4 +1,4 @@
-"""Verdict: each finding that did not pass, in words, and a table of those that did."""
+"""Verdict section: failed checks and warnings in words, and a table of passed checks."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _COUNTED: dict[Standing, tuple[str, str]] = {
     "passed": ("check passed", "checks passed"),
 }
 _NAMED = 5
-"""Limit of checks named in a command."""
+"""Maximum number of checks named in a suggested command."""
 _SENTENCE = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Finding that did not pass, in words."""
+    """Failed check or warning, in words."""
 
     standing: Standing
     tag: str
@@ -41,7 +41,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``tone`` is a key of HEADINGS; ``standings`` maps each subject to its most severe standing."""
+    """Verdict section. ``tone`` is a key of HEADINGS; ``standings`` maps subjects to their most severe standing."""
 
     tone: str
     heading: str
@@ -54,7 +54,7 @@ class Verdict:
 
 
 def verdict_of(metrics: Metrics, limit: int) -> Verdict:
-    """Return the verdict of a run, with its ``limit`` most severe findings."""
+    """Return the verdict section of a run, with the ``limit`` most severe findings."""
     findings = sorted(metrics.checks, key=lambda finding: STANDINGS.index(finding.standing))
     alerts = [_alert(finding) for finding in findings if finding.standing != "passed"]
     tone = metrics.verdict if findings else "unchecked"
