@@ -1,6 +1,6 @@
 """Sample measures of a run, with quality checks and reports.
 
-measure/            measures of Arrow batches, taken by the tasks that write them
+measure/            measures of Arrow batches, computed by the writing tasks
 metrics.py          the metrics document, with feature_facts.py for its features
 drift.py            distances between two distributions
 checks/             daily quality checks and their limits

@@ -77,7 +77,7 @@ def _cdf(curve: Curve, edges: Shares) -> Shares:
 
 
 def sizes(curve: Curve) -> list[float] | None:
-    """Quartiles of the non-zero absolute values; None if nearly all values are 0."""
+    """Quartiles of the non-zero absolute values, or None if nearly all values are 0."""
     at, below = np.array(curve.at), np.array(curve.below)
     # Mass between two kept values, at most 1 % of all values, is assigned to the upper value.
     shares = np.where(at == 0, 0.0, np.diff(below, prepend=0.0))
@@ -89,7 +89,7 @@ def sizes(curve: Curve) -> list[float] | None:
 
 
 _SOME = 0.05
-"""Share of a sketch below which quartiles are too uncertain."""
+"""Minimum share of non-zero values for reliable quartiles."""
 
 
 def names_of(now: Sequence[TopValue], before: Sequence[TopValue]) -> list[int | str]:
@@ -109,7 +109,7 @@ def by_value(now: Sequence[TopValue], before: Sequence[TopValue]) -> tuple[Share
 
 
 def jensen_shannon(p: Shares, q: Shares) -> float:
-    """Jensen-Shannon divergence in bits: 0 for equal distributions, 1 for disjoint ones (J. Lin, 1991)."""
+    """Jensen-Shannon divergence in bits: 0 for equal and 1 for disjoint distributions (J. Lin, 1991)."""
     middle = (p + q) / 2
     return float((_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2)
 

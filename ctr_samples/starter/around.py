@@ -138,7 +138,7 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
 
 
 def _is_of_its_day(table: Table, changes: Column) -> bool:
-    """Whether rows of a dated table have times within their own day, which makes them changes, not snapshots."""
+    """Whether rows of a dated table have times near their own day, as changes do, unlike snapshots."""
     if changes.time is None or not table.days:
         return False
     days = {day + timedelta(days=n) for day in table.days for n in (-1, 0, 1)}

@@ -68,7 +68,7 @@ class Drafting:
     given: set[str] = field(default_factory=lambda: set(_FEATURES))
 
     def reaches(self, table: Table, before: int = 0, after: int = 0) -> None:
-        """Make runs read extra days of a table, before and after the days they build."""
+        """Extend the days of a table that a run reads before and after its own days."""
         old = self.reach.get(table.name, (0, 0))
         self.reach[table.name] = (max(old[0], before), max(old[1], after))
 

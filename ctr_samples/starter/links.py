@@ -101,7 +101,7 @@ def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
 
 
 def is_unique(column: Column, days: Sequence[date | None] = ()) -> bool:
-    """Return whether each row has its own key, or, given the ``days`` of the rows, its own key within a day."""
+    """Whether keys are unique, or unique within each day if ``days`` holds the days of the rows."""
     if column.may_be_key and days and len(column.keys) > 1:
         return len(set(zip(days, column.texts, strict=True))) == len(column.values)
     return column.may_be_key and len(column.keys) == len(column.values) > 1

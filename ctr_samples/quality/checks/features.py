@@ -97,7 +97,7 @@ def scale(days: Days) -> Iterator[Score]:
 
 
 def _count_of(facts: Facts) -> float:
-    """Estimated number of non-zero values among the sampled ones."""
+    """Estimated number of non-zero values in the sketched rows."""
     return facts.values_looked_at * (1 - facts.zeros / max(1, facts.values))
 
 

@@ -97,7 +97,7 @@ def merged(parts: Sequence[Mapping[int, Sequence[int]]]) -> Counts:
 def shares(counts: Mapping[int, Sequence[int]], looked_at: int) -> tuple[float, float]:
     """Share of sampled rows with a twin, and share with a twin of a different label.
 
-    Heavy digests are counted exactly; the smallest light digests represent all light digests.
+    Heavy digests are counted exactly. The smallest light digests represent all other digests.
     """
     heavy = [both for both in counts.values() if both[0] >= _heavy(looked_at)]
     light = [counts[digest] for digest in sorted(counts) if counts[digest][0] < _heavy(looked_at)][:KEPT]

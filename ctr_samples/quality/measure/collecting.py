@@ -31,7 +31,7 @@ COARSE = 8
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to measure; pickled for the executors.
+    """Description of the measures to collect. Pickled for the executors.
 
     ``label`` is the 0/1 label of the click rate. ``hour`` and ``user`` are columns outside the contract; ``user`` holds
     the key named ``user_key``. ``key`` is the key of the contract. Rows are sorted by ``key``, so equal keys are

@@ -1,4 +1,4 @@
-"""Features in descending order of drift. The first get a card with a chart, the rest a table row."""
+"""Feature section, by descending drift. The top features have a card with a chart, all other features a table row."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ _FIGURES = (
 
 
 def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
-    """Figures of a column as text, without meaningless ones such as the mean of ids."""
+    """Figures of a column as text, without meaningless figures such as the mean of ids."""
     cells = {"nulls": _of(facts.nulls, facts.rows), "zeros": _of(facts.zeros, facts.values)}
     if facts.defaults:
         cells["defaults"] = _of(facts.defaults, facts.rows)

@@ -28,7 +28,7 @@ def render(name: str, days: Sequence[DayPoint]) -> str:
     use Spark.
 
     ``days`` are in order and include missing days. If not all features fit into 3 MB, only the features with the
-    largest drift get charts; the page states the number of the others.
+    largest drift get charts. The page states the number of omitted features.
     """
     page = ""
     for drawn in _DRAWN:

@@ -54,7 +54,7 @@ def findings_of(days: Sequence[DayPoint], limit: int) -> Table:
 
 
 def names_of(days: Sequence[DayPoint], group: Group) -> list[str]:
-    """Figure names of a group, starting with those of the newest day."""
+    """Figure names of a group, by most recent day."""
     return list(dict.fromkeys(name for day in reversed(days) for name in day.figures.get(group, {})))
 
 
