@@ -1,6 +1,6 @@
-"""Command line. Each command imports what it needs, so that ``ctr-samples --help`` starts neither Spark nor TensorFlow.
+"""Command line. Commands import dependencies lazily, so that ``ctr-samples --help`` loads neither Spark nor TensorFlow.
 
-app.py        all commands in one program
+app.py        program with all commands
 generate.py   generate, config
 init.py       init
 infer.py      infer

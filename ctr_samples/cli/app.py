@@ -1,4 +1,4 @@
-"""All commands in one program."""
+"""Program with all commands."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "forget": forget,
     },
 }
-"""By what one wants to do."""
+"""Commands grouped by task."""
 
 app = typer.Typer(
     help="Training-ready TFRecord shards from impression and click logs.",

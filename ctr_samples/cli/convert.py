@@ -1,4 +1,4 @@
-"""``ctr-samples images`` and ``libsvm``: folders of images, and libsvm or libfm text, as TFRecords."""
+"""``ctr-samples images`` and ``libsvm``: conversion of image folders and of libsvm or libfm text to TFRecords."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ctr-samples explain``: tells an engineer why a number is what it is."""
+"""``ctr-samples explain``: explanation of the labels and features of one impression."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ctr_samples.explain.gather import Evidence, HistoryEvidence, LabelEvidence, ViewEvidence
 
 _SHOWN_ROWS = 12
-"""Number of rows of a view, and of actions outside a history, that are printed; the nearest ones."""
+"""Maximum number of printed view rows, and of printed actions outside a history: the rows nearest in time."""
 
 
 def explain(
@@ -156,7 +156,7 @@ def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: str)
 
 
 def _told(value: Any, zone: str) -> Any:
-    """Value with its times as readable text, at any depth; times without a zone stay without one."""
+    """Format all timestamps in a value as text, recursively. Naive timestamps are printed without a time zone."""
     if isinstance(value, Mapping):
         return {_told(key, zone): _told(of_it, zone) for key, of_it in value.items()}
     if isinstance(value, list | tuple):

@@ -134,9 +134,9 @@ def generate(
 
 @contextmanager
 def _trends_afterwards(config: JobConfig, console: Console) -> Iterator[None]:
-    """Rewrite the page about many days after the block, if configured, whatever the verdict.
+    """Rewrite the multi-day page after the block, if configured, regardless of the verdict.
 
-    A failure to write it is only a warning.
+    If writing fails, print a warning.
     """
     try:
         yield
@@ -155,7 +155,7 @@ def _trends_afterwards(config: JobConfig, console: Console) -> Iterator[None]:
 def _listeners(
     config: JobConfig, console: Console, *, log_json: bool, prometheus: Path | None, lineage: bool
 ) -> Listeners:
-    """Return the listeners that are told of each day; UsageError for a file that cannot be written."""
+    """Create the listeners for each day. Raise UsageError if the directory of the Prometheus file does not exist."""
     from ctr_samples.telemetry import Gauges, JsonLines, Listeners
 
     told: list[Listener] = []
@@ -176,7 +176,7 @@ def _listeners(
 
 
 def _periods(config: JobConfig, date: str | None, first: str | None, last: str | None) -> Sequence[Period]:
-    """Return the periods to make: exactly one of ``--date`` and ``--from``, ``--to``; the whole log needs neither."""
+    """Return the requested periods from ``--date``, or from ``--from`` and ``--to``. The whole log needs no option."""
     from ctr_samples.periods import WHOLE, check_period, parse_period, periods_between
 
     if first is None and last is None and (date is not None or config.grain == "all"):
@@ -253,7 +253,7 @@ def _generate_days(
     console: Console,
     debug: bool,
 ) -> None:
-    """Make the days and show a table of them, even when interrupted; exit with the code of the worst day."""
+    """Generate the days and print a summary table, even if interrupted. Exits with the worst exit code of any day."""
     from ctr_samples.job.many_days import Backfill, DayOutcome, worst_exit_code
     from ctr_samples.job.summary import DayLine, days_table
     from ctr_samples.shards import open_storage
@@ -333,7 +333,7 @@ def config_command(
 
 
 def _check_inputs(loaded: LoadedConfig, run_date: Period | None, console: Console) -> None:
-    """Raise ConfigError with a line for each mismatch with the inputs."""
+    """Raise ConfigError with a line for each mismatch between configuration and inputs."""
     with spark_for(loaded.config, f"ctr-samples config {loaded.config.name}", console) as (spark, progress):
         from ctr_samples.job.checking import problems
 

@@ -1,4 +1,4 @@
-"""``ctr-samples infer``, for records without a description. No Spark."""
+"""``ctr-samples infer``: the contract of TFRecord files without a manifest. Does not use Spark."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def measured(records: ForeignRecords, limit: int | None) -> tuple[int, dict[str,
     from ctr_samples.quality.measure.merging import Measures
 
     contract = records.layout(limit)
-    together = ceil(len(records.shards) / LOOKING)  # a collector sketches its first records, and files may differ
+    together = ceil(len(records.shards) / LOOKING)  # a collector sketches only its first records, and files may differ
     collectors = [Collector(Wanted(contract), number) for number in range(LOOKING)]
     for number, batches in enumerate(records.batches(contract, limit)):
         for batch in batches:

@@ -1,4 +1,4 @@
-"""``ctr-samples init``: a first configuration for a user's logs."""
+"""``ctr-samples init``: a first configuration for the user's logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ctr_samples.starter import Draft
 
 _SAMPLED = 20_000
-"""Number of rows read from a catalog table."""
+"""Maximum number of rows read from a catalog table."""
 
 _QUESTION = "Where are the logs and the tables around them? Files, directories, paths with {date}, or tables as db.name"
 
@@ -86,13 +86,13 @@ _SEAL = b"\n# `ctr-samples init` replaces this file unless somebody edits it, wh
 
 
 def _sealed(text: str) -> bytes:
-    """Incomplete draft with a last line that reveals whether anybody has edited it since."""
+    """Return an incomplete draft with a checksum as its last line, to detect later edits."""
     above = text.encode()
     return above + _SEAL + hashlib.sha256(above).hexdigest()[:32].encode() + b"\n"
 
 
 def _check_free(output: Path) -> None:
-    """Raise UsageError if a file exists that must stay: any file but an incomplete, unedited draft."""
+    """Raise UsageError if the output exists, unless it is an incomplete, unedited draft."""
     if output.is_file():
         content = output.read_bytes()
         above, seal, _ = content.rpartition(_SEAL)
@@ -109,7 +109,7 @@ def _ask() -> list[str]:
 
 
 def _problems(output: Path) -> str:
-    """Reason why the file is not a valid configuration; empty if it is."""
+    """Return the error in a configuration file, or an empty string if the file is valid."""
     try:
         load_config(output)
     except CtrSamplesError as error:
@@ -122,7 +122,7 @@ def _commented(text: str) -> str:
 
 
 def _rows_of_table(name: str) -> Any:
-    """Sample rows of a table that exists only in Spark's catalog."""
+    """Read sample rows of a table in Spark's catalog."""
     from ctr_samples.sparksql.failures import input_errors
     from ctr_samples.sparksql.session import session_of_command
 
@@ -134,7 +134,7 @@ def _rows_of_table(name: str) -> Any:
 
 
 def _report(console: Console, made: Draft, output: Path, lack: str) -> None:
-    """Print what was found, what must be decided, and the next commands."""
+    """Print the inputs with their roles, the open decisions, and the next commands."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("input", "format", "rows seen", "columns", "taken for"):
         table.add_column(title, justify="right" if title in ("rows seen", "columns") else "left")
@@ -160,7 +160,7 @@ def _report(console: Console, made: Draft, output: Path, lack: str) -> None:
 
 
 def _to_copy(parts: Sequence[str], width: int) -> str:
-    """Shell command that continues on further lines if it is too long; no part is broken."""
+    """Format a shell command, continued on further lines if it is too long. Keeps each part on one line."""
     lines = ["  " + parts[0]]
     for part in filter(None, parts[1:]):
         if len(f"{lines[-1]} {part} \\") <= width:
@@ -172,7 +172,7 @@ def _to_copy(parts: Sequence[str], width: int) -> str:
 
 def _print_list(console: Console, lines: Sequence[str]) -> None:
     for line in lines:
-        # A path that is longer than a line stays whole, so that it can be copied.
+        # Keep a path that is longer than a line unbroken, so that it can be copied.
         wrapped = textwrap.fill(line, console.width, initial_indent="  ", subsequent_indent="    ", break_long_words=False,
                                 break_on_hyphens=False)  # fmt: skip
         console.print(Text(wrapped), soft_wrap=True)

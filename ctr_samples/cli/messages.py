@@ -1,4 +1,4 @@
-"""Errors as sentences and exit codes, and the options that every command has."""
+"""Errors as sentences and exit codes, and options shared by all commands."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def print_error(console: Console, error: Exception, debug: bool, subject: str = 
         console.print(masked(f"{subject}{trace}"), markup=False, end="", soft_wrap=True)
         return
     expected = str(error) if isinstance(error, CtrSamplesError) else cause_of(error)
-    # Masked before it is cut: a value may have several lines.
+    # Mask before truncating, since a value may have several lines.
     first_line = (masked(str(error)).strip().splitlines() or [""])[0]
     console.print(Text("error:", style="bold red"), end=" ")
     console.print(

@@ -1,4 +1,4 @@
-"""Commands for an output directory, on any storage: verify, show, paths, history, clean, rollback, forget."""
+"""Commands for output directories on any storage: verify, show, paths, history, clean, rollback, forget."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ DayArgument = Annotated[str | None, typer.Argument(metavar="[DAY]", help="The sa
 SplitName = Annotated[str | None, typer.Option("--split", help="train or eval; default: all.")]
 
 _WIDEST = 1_000_000
-"""Wider than any table, to measure how wide a table would be."""
+"""Console width beyond any table, to measure the natural width of a table."""
 
 _MOST_LINES = 1000
-"""Maximum number of features in a table: more take minutes to lay out, and nobody compares so many."""
+"""Maximum number of features in a table, since the layout of a larger table takes minutes."""
 
 _LONGEST = 1000
-"""Maximum number of characters shown of a text: more than any id has."""
+"""Maximum number of displayed characters of a text, enough for any id."""
 
 
 def verify(output: RecordsPath, day: DayArgument = None, date: LatestDay = None, debug: Debug = False) -> None:
@@ -327,7 +327,7 @@ def _examples_table(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> T
 
 
 def _examples_below_each_other(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> Iterator[Text]:
-    """Yield a text for each example, with each value in full on its own line, however wide."""
+    """Yield a text for each example, with one line per value, regardless of width."""
     for i, row in enumerate(rows):
         width = max(map(len, row), default=0)
         given = {name: f"  ({visible(sources[name])})" for name in row if sources.get(name)}

@@ -1,4 +1,4 @@
-"""``ctr-samples pack``: this environment as an archive for executors that have none."""
+"""``ctr-samples pack``: this environment as an archive for executors."""
 
 from pathlib import Path
 from typing import Annotated

@@ -48,7 +48,7 @@ def preview(
 
 
 def _with_origin(row: Mapping[str, Any], zone: str) -> dict[str, Any]:
-    """Sample preceded by its impression, and followed by the row from each view."""
+    """Return a sample with its impression before it, and the matched row of each view after it."""
     origin, own = row["origin"], {name: value for name, value in row.items() if name != "origin"}
     time = origin["impression"]["impression_time"]
     keys = {f"impression.{name}": _told(value, zone) for name, value in origin["impression"].items()}
@@ -57,12 +57,12 @@ def _with_origin(row: Mapping[str, Any], zone: str) -> dict[str, Any]:
 
 
 def _told(value: object, zone: str) -> object:
-    """Value, with an instant as readable text."""
+    """Format a value that is a timestamp as readable text."""
     return in_zone(value, zone) if isinstance(value, datetime) and value.tzinfo else value
 
 
 def _row_of(view: Mapping[str, Any], time: datetime, zone: str) -> str:
-    """``2019-06-05 03:10:00+02:00, 5h 2m 0s before``, or why there is no time."""
+    """Format the time of a view row, as in ``2019-06-05 03:10:00+02:00, 5h 2m 0s before``, or explain its absence."""
     if not view["matched"]:
         return "no row"
     if view["age_s"] is None:
@@ -70,12 +70,12 @@ def _row_of(view: Mapping[str, Any], time: datetime, zone: str) -> str:
     from ctr_samples.explain.rules import in_words
 
     age = timedelta(seconds=view["age_s"])
-    when = time.astimezone(UTC) - age  # Python subtracts from zoned times in wall-clock time
+    when = time.astimezone(UTC) - age  # Python subtracts from zone-aware times in wall-clock time
     return f"{in_zone(when.replace(microsecond=0), zone)}, {in_words(timedelta(seconds=round(view['age_s'])))} before"
 
 
 def _sources(config: JobConfig) -> dict[str, str]:
-    """Origin of each value, in the words of the configuration."""
+    """Origin of each value, as written in the configuration."""
     features = {name: feature.from_ or feature.expr or "" for name, feature in config.features.items()}
     return {**features, **{f"view {name}": "the row that was used" for name in config.views}}
 

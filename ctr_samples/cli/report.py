@@ -1,4 +1,4 @@
-"""Commands that show the measurements of published samples: report and compare. No Spark."""
+"""Commands for reports on published samples: report and compare. They do not use Spark."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def compare(
 
 
 def _chosen(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
-    """Open a sample set, and choose a generation of a day; by default the newest of the last day."""
+    """Open a sample set and load a generation of a day. The default is the newest generation of the last day."""
     from ctr_samples.periods import parse_period
     from ctr_samples.shards import open_storage
     from ctr_samples.shards.published import chosen_manifest
@@ -137,7 +137,7 @@ def _chosen(output: str, day: str | None, generation: int | None) -> tuple[Stora
 
 
 def _page_of_day(storage: Storage, manifest: Manifest, file: Path | None) -> str:
-    """Address of the report that a run wrote, or of its copy in a file."""
+    """Return the address of a run's report, or of a copy written to ``file``."""
     from ctr_samples.shards.naming import REPORT
     from ctr_samples.shards.published import address_of, file_of_run
 
@@ -148,7 +148,7 @@ def _page_of_day(storage: Storage, manifest: Manifest, file: Path | None) -> str
 
 
 def _write_page_about(foreign: ForeignRecords, file: Path | None, console: Console, *, every: bool) -> str:
-    """Write the report of files without a manifest, and return its path. Reads every byte."""
+    """Write a report on files without a manifest and return its path. Reads every byte."""
     from ctr_samples.cli.infer import page_about
     from ctr_samples.job.progress import bytes_progress
     from ctr_samples.records.foreign import SAMPLE

@@ -67,7 +67,7 @@ def status(
 
 
 def _compared(loaded: LoadedConfig, days: list[DayStatus], console: Console) -> list[DayStatus]:
-    """The same days, with what changed since each was published."""
+    """Add to each published day its changes since publication."""
     with spark_for(loaded.config, f"ctr-samples status {loaded.config.name}", console) as (spark, progress):
         from ctr_samples.job.planning import why_stale
 
@@ -110,7 +110,7 @@ def trends(
 
 
 def _root_of(storage: Storage) -> str:
-    """Address of a sample set for a page that lies elsewhere."""
+    """Address of a sample set, for links from a page in another directory."""
     root = storage.locate("dt=").removesuffix("dt=")
     return f"{Path(root).absolute().as_uri()}/" if Path(root).is_dir() else root
 
@@ -134,7 +134,7 @@ def partials(
 
 
 def _table(days: Sequence[KeptDay]) -> Table:
-    """Table with a row per view and definition: a view whose expressions changed has several; runs use the last."""
+    """Table with a row per view and definition. A changed view has several definitions; runs use the last."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("view", "definition", "first day", "last day"):
         table.add_column(title, no_wrap=True)
@@ -152,7 +152,7 @@ def _table(days: Sequence[KeptDay]) -> Table:
 
 
 def _gaps(days: Sequence[date]) -> Iterator[str]:
-    """Yield the missing days between the first and the last, as spans."""
+    """Yield the gaps between the first and the last day, as days or ranges."""
     for one, following in pairwise(days):
         first, last = one + timedelta(days=1), following - timedelta(days=1)
         if first == last:

@@ -1,17 +1,17 @@
-"""YAML file that fully describes a sample set: its models, its loader and its plan in words.
+"""Configuration file that fully describes a sample set: models, loader, and plan in words.
 
 ::
 
     job.py                  root
-    source.py  view.py      unions of kinds, distinguished by their keys; kinds.py names both kinds when keys are mixed
-    grain.py                keys that fit only a day, an hour or the whole log
+    source.py  view.py      unions of kinds, distinguished by keys; kinds.py reports mixed keys of two kinds
+    grain.py                options that apply only to daily, hourly or whole-log runs
     impressions.py          impressions, with their split and sampling
     label.py  history.py  counting.py  output.py  quality.py
     feature.py              features, vocabularies and fitted state; feature_conflicts.py refuses contradictory keys
     references.py, feature_checks.py    checks across the file
-    loading.py              from YAML to the models
-    document.py, masking.py             lines and plain values; secrets of the environment
-    sentences.py, problems.py           from errors to sentences
+    loading.py              loading of YAML into the models
+    document.py, masking.py             line numbers and plain values; secrets from the environment
+    sentences.py, problems.py           errors as sentences
     base.py, units.py                   shared parts of the models
     explain.py              plan in words
 """

@@ -22,7 +22,7 @@ Scalar = Annotated[int | float | str, BeforeValidator(_one_value)]
 
 def as_text(value: Any) -> Any:
     """Convert a plain YAML value to the text that was meant."""
-    # YAML reads `where: true` as a boolean and `key: 1` as a number; as SQL they are the same text.
+    # YAML parses `where: true` as a boolean and `key: 1` as a number; both are valid SQL as text.
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int | float) else value
@@ -62,7 +62,7 @@ def hint(text: str) -> dict[str, Any]:
 
 def from_home(path: str) -> str:
     """Expand a leading ``~`` to the home directory."""
-    # Neither Spark nor an object store expands `~`; they would create a directory of that name.
+    # Neither Spark nor object stores expand `~`; they would create a directory with that name.
     return os.path.expanduser(path) if path.startswith("~/") else path
 
 

@@ -1,4 +1,4 @@
-"""Counts from a log: by day, or over sliding windows."""
+"""Counts from a log, by day or over sliding windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML document: its references to the environment, its plain values, the lines of its keys."""
+"""YAML document: environment references, plain values, and line numbers of keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REFERENCE = re.compile(r"\$\{(\w+)\}")
 
 _OF_NO_BYTE = ("quality", "partials", "trends")
 _OF_NO_BYTE_IN_OUTPUT = ("path", "retention", "ids", "ids_salt")
-"""Keys of a configuration, and of its ``output``, that do not change the bytes of samples."""
+"""Configuration keys, and ``output`` keys, that do not affect the bytes of samples."""
 
 
 def of_the_bytes(document: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Plan in words, printed before anything runs."""
+"""Description of the plan, printed before a run starts."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _sources(config: JobConfig, run_date: Period | None) -> Iterator[str]:
 
 
 def _kept(config: JobConfig, name: str) -> Iterator[str]:
-    """Say which parts of a source are not read again each time."""
+    """Describe the parts of a source that are read once and kept as partial results."""
     if config.partials is None or not (isinstance(config.sources[name], FileSource) and config.reads_days(name)):
         return
     views = [view for view in config.views if config.views[view].source == name]
@@ -195,7 +195,7 @@ def _features(config: JobConfig) -> Iterator[str]:
 
 
 def _feature(feature: Feature) -> str:
-    """Type and shape in the record, source and changes, where they are computed, and the value for missing data."""
+    """Describe type, shape, source, transformations, place of computation and missing value of a feature."""
     shape = f"{list(feature.shape)}" if feature.shape else " list of any length" if feature.ragged else ""
     source = f"the cross of {' and '.join(feature.cross)}" if feature.cross else feature.from_ or feature.expr
     parts = [f"{feature.dtype}{shape} from {source}", *_changes(feature)]

@@ -1,4 +1,4 @@
-"""Checks of keys that make sense only for runs of days, of hours, or of the whole log."""
+"""Validation of options that apply only to daily, hourly or whole-log runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Histories: the last actions of a user, or of another key, before each impression."""
+"""Histories: the last actions of a user or a different key before each impression."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Impressions: what was shown, the grain of a sample; how samples are split, and negatives sampled."""
+"""Impressions, which become samples, with the split into train and eval and the sampling of negatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Root of the configuration: a whole sample set."""
+"""Root model of the configuration, which describes a whole sample set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ctr_samples.config.source import Source
 from ctr_samples.config.view import View
 
 _zones = cache(available_timezones)
-"""Python reads the whole database of zones each time."""
+"""Cached, because Python reads the whole time zone database on each call."""
 
 
 class JobConfig(Model):
@@ -64,7 +64,7 @@ class JobConfig(Model):
     @field_validator("timezone")
     @classmethod
     def _known_zone(cls, value: str) -> str:
-        # Java, which parses the times, does not know every name without a slash, such as `localtime` or `Factory`.
+        # Java parses the times, and does not know all names without a slash, such as `localtime` or `Factory`.
         if value not in _zones() or not ("/" in value or value in ("UTC", "GMT")):
             raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
         return value

@@ -1,4 +1,4 @@
-"""Unions of models: the kinds of a view or a source, distinguished by the keys of an entry."""
+"""Unions of models: kinds of views or sources, distinguished by the keys of an entry."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def kinds_of(annotation: Any) -> dict[str, type[Kind]]:
 
 
 def _tagged(member: Any) -> Iterator[tuple[str, type[Kind]]]:
-    """Model by its Tag or, if a key distinguishes the kinds, by the values that ``format`` may have."""
+    """Yield models of a union member, by Tag or by the allowed values of ``format``."""
     if get_origin(member) is Annotated:
         model, *metadata = get_args(member)
         yield from ((part.tag, model) for part in metadata if isinstance(part, Tag))

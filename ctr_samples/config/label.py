@@ -1,4 +1,4 @@
-"""Labels: what a model predicts. Actions after an impression, or what its own row says."""
+"""Labels, which a model predicts: actions after an impression, or values in the impression row."""
 
 from __future__ import annotations
 

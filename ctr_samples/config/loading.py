@@ -1,4 +1,4 @@
-"""Loads the YAML file: templates, overrides, the models, and a sentence for each problem."""
+"""Loading of the YAML file: environment references, overrides, models, and a sentence for each problem."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def load_config(
 
 
 def _told(problem: Problem, tree: CommentedMap, values: Mapping[str, str]) -> str:
-    """Describe a problem. If it contains a word of a ``${NAME}`` value in the text, such as a column, leave it out."""
+    """Describe a problem. Omits details that contain a word of a ``${NAME}`` value, such as a column name."""
     text = as_written(tree, problem.where, "")
     inside = {word for name in names(text) for word in _words(values.get(name, ""))}
     if inside.isdisjoint(_words(mask(problem.what, values))):
@@ -168,7 +168,7 @@ def _parse(path: Path) -> CommentedMap:
     except RecursionError:
         raise ConfigError(f"{path}: the file is nested too deeply; make it flatter.") from None
     except (YAMLError, ValueError) as error:
-        # ruamel passes on the errors of int() and date().
+        # ruamel does not wrap errors of int() and date().
         raise ConfigError(f"{path}: this is not YAML: {str(error).splitlines()[0]}.") from None
     if not isinstance(tree, CommentedMap):
         raise ConfigError(f"{path}: found {kind_of(tree)}, expected keys such as `name:` and `sources:`.")

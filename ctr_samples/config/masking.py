@@ -1,11 +1,11 @@
-"""Keeps the values of ``${NAME}`` out of all output: messages show ``${NAME}``, like the file.
+"""Masking of ``${NAME}`` values in all output: messages show ``${NAME}``, like the file.
 
-The values of a configuration are remembered in the block of :func:`masking`, which each command and each run opens
-around its work. Two functions keep them in:
+Each command and each run executes within a :func:`masking` block, which stores the values of the configuration. Two
+functions prevent leaks:
 
-- :func:`written` knows by origin whether a text of the configuration contains a value. What other software says about
-  such a text, or what was computed from it, is not repeated.
-- :func:`masked` is applied wherever a text leaves the process, and finds values in it, whatever became of them.
+- :func:`written` tracks whether a text of the configuration contains a value. Messages of other software about such a
+  text, and values computed from it, are not reported.
+- :func:`masked` processes all text that leaves the process, and finds the values in any of their forms.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 _SHORT = 4
-"""Values shorter than this are masked as whole words only: a `7` would otherwise be found in every number."""
+"""Length below which values are masked only as whole words: a `7` would otherwise match in every number."""
 _FRAGMENT = 6
-"""Number of consecutive characters that give a value away."""
+"""Number of consecutive characters that reveal a value."""
 _TEMPLATE = re.compile(r"\{[^}]*\}|\[[^\]]*\]|[*?]")
-"""Part of a path that is filled in or expanded: ``{date}``, ``{a,b}`` and globs."""
+"""Template or glob in a path: ``{date}``, ``{a,b}``, ``*``."""
 _BETWEEN = r"[^\s'\",;]{0,60}?"
 
 LEFT_OUT = "the details are left out, since they may show what it stands for; put a harmless value there to see them"
@@ -35,7 +35,7 @@ LEFT_OUT = "the details are left out, since they may show what it stands for; pu
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """Values by name, and the texts of the file by their filled form."""
+    """Values by name, and texts as written in the file by their filled form."""
 
     values: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -113,14 +113,14 @@ def mask(text: str, filled: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=32)
 def _finder(filled: tuple[tuple[str, str], ...]) -> tuple[list[str], re.Pattern[str] | None]:
-    """Names, and a pattern with a group for each."""
+    """Return a pattern with a group for each form of a value, and the names of the groups' values."""
     found = [(len(form), _pattern(form), name) for name, value in filled for form in _forms(value)]
     addresses = [(form, name) for name, value in filled if _TEMPLATE.search(value) for form in {value, *_places(value)}]
     templates = [(len(form), _filled_in(form), name) for form, name in addresses]
     found += [(size, part, name) for size, part, name in templates if part is not None]
     if not found:
         return [], None
-    # Longest first: one value may be part of another.
+    # Longest first, since a value may contain another value.
     found.sort(key=lambda one: one[0], reverse=True)
     return [name for *_, name in found], re.compile("|".join(f"({part})" for _, part, _ in found), re.IGNORECASE)
 
@@ -130,7 +130,7 @@ def _pattern(form: str) -> str:
 
 
 def _filled_in(value: str) -> str | None:
-    """Pattern of a path with its templates filled in, or of its beginning; None if its fixed part is too short."""
+    """Return a pattern for a path with filled templates, or for its prefix. None if the fixed part is too short."""
     first, *others = [piece for piece in _TEMPLATE.split(value) if piece] or [""]
     pattern = ""
     for piece in reversed(others):
@@ -141,7 +141,7 @@ def _filled_in(value: str) -> str | None:
 
 
 def _forms(value: str) -> set[str]:
-    """Forms of a value in a message: unchanged, escaped by Python, JSON, SQL or a URL, by lines, or its secret part."""
+    """Return the forms of a value in messages: unchanged, escaped (Python, JSON, SQL, URLs), lines, secret parts."""
     forms: set[str] = set()
     for part in {value, *value.splitlines(), *_credentials(value), *_places(value), *_long_pieces(value)}:
         forms |= {
@@ -162,7 +162,7 @@ def _forms(value: str) -> set[str]:
 
 
 def _credentials(value: str) -> set[str]:
-    """Secret parts of a URL: the part before its ``@``, and the parameters that hold secrets."""
+    """Return the secret parts of a URL: the part before ``@``, and parameters with secrets."""
     parts = [
         *re.findall(r"://([^/?#\s]*)@", value),
         *re.findall(r"://[^/?#\s:]*:([^?#\s]*)@", value),
@@ -173,7 +173,7 @@ def _credentials(value: str) -> set[str]:
 
 
 def _places(value: str) -> set[str]:
-    """Forms in which storages and disks name a path: without its scheme, its last slash or a detour."""
+    """Return the forms of a path in storage messages: without scheme or trailing slash, or normalized."""
     if "/" not in value:
         return set()
     if "://" in value:
@@ -184,7 +184,7 @@ def _places(value: str) -> set[str]:
 
 
 def _long_pieces(value: str) -> set[str]:
-    """Long fixed parts of a path with templates."""
+    """Return the long fixed parts of a path with templates."""
     return {piece for piece in _TEMPLATE.split(value) if len(piece) >= 2 * _FRAGMENT}
 
 

@@ -1,4 +1,4 @@
-"""Output: where the samples go, in what form, what is kept of earlier runs, and what later runs reuse."""
+"""Output section: destination and format of the samples, retention, and partial results for later runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems of a configuration, and the nearest name that would be right."""
+"""Configuration problems, and suggestions for misspelled names."""
 
 from __future__ import annotations
 

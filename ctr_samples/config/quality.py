@@ -1,4 +1,4 @@
-"""Section ``quality``: how much two days may differ before a run warns or refuses to publish."""
+"""The ``quality`` section: thresholds for day-to-day change beyond which a run warns or refuses to publish."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Quality(Model):
     @model_validator(mode="before")
     @classmethod
     def _over_defaults(cls, value: Any) -> Any:
-        """`rate: {fail: 3}` keeps the other limit as it is by default."""
+        """Apply the default to a limit that is not set, as in `rate: {fail: 3}`."""
         if not isinstance(value, dict):
             return value
         return {name: _over(cls.model_fields[name].default, given) if name in cls.model_fields else given

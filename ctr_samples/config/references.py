@@ -1,4 +1,4 @@
-"""Checks across the configuration: names that must exist, entities that must have a key."""
+"""Cross-reference checks of the configuration, such as unknown names and missing keys."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def measured_key(config: JobConfig) -> str | None:
 
 def check_references(config: JobConfig) -> list[Problem]:
     """Return all problems that are detectable without reading data."""
-    # A wrong source name would make labels and views look wrong too; report it alone.
+    # Report only the wrong source name, since it would cause errors in labels and views too.
     return list(_sources(config)) or [
         *_credentials(config),
         *_overlaps(config),
@@ -128,7 +128,7 @@ _SECRET_IN_URL = re.compile(
 
 
 def _credentials(config: JobConfig) -> Iterator[Problem]:
-    """Keys in a file URL end up in listings, plans and messages; storages take them from the environment."""
+    """Reject credentials in file URLs, which would appear in listings, plans and messages. Use the environment."""
     places: list[tuple[tuple[str, ...], str | None]] = [(("output", "path"), config.output.path)]
     places += [(("sources", name, "path"), path) for name, path in _paths(config)]
     places.append((("fitted", "path"), config.fitted.path if config.fitted else None))
@@ -139,7 +139,7 @@ def _credentials(config: JobConfig) -> Iterator[Problem]:
 
 
 def _overlaps(config: JobConfig) -> Iterator[Problem]:
-    """An output among the inputs would be read by the next run."""
+    """Reject outputs that overlap with inputs, since the next run would read them."""
     written = [("output", config.output.path)]
     written += [("fitted", config.fitted.path)] if config.fitted else []
     written += [("partials", config.partials.path)] if config.partials else []
@@ -151,12 +151,12 @@ def _overlaps(config: JobConfig) -> Iterator[Problem]:
 
 
 def _paths(config: JobConfig) -> list[tuple[str, str]]:
-    """Paths of the file sources, by name."""
+    """Return the names and paths of the file sources."""
     return [(name, source.path) for name, source in config.sources.items() if isinstance(source, FileSource)]
 
 
 def _days_after(config: JobConfig) -> Iterator[Problem]:
-    """An action may follow its impression into the next day, and belongs to the last impression before it."""
+    """Check ``days_after``: an action, or the last impression before it, may fall on a later day."""
     shown = config.impressions.source
     for name, source in config.sources.items():
         windows = [label.window for label in actions_among(config.labels).values() if name in (label.source, shown)]
@@ -171,7 +171,7 @@ def _days_after(config: JobConfig) -> Iterator[Problem]:
 
 
 def _days_of_skew(config: JobConfig) -> Iterator[Problem]:
-    """An action may come before its impression, thus before midnight, and an earlier impression may take it."""
+    """Check ``days_before`` for skew: an action may precede its impression and fall on the day before."""
     for label_name, label in actions_among(config.labels).items():
         needed = _whole_days(label.skew)
         for name in dict.fromkeys((label.source, config.impressions.source)):
@@ -231,7 +231,7 @@ def _labels(config: JobConfig) -> Iterator[Problem]:
 
 
 def _matching(where: tuple[str, ...], label: ActionLabel, shown: Impressions) -> Iterator[Problem]:
-    """An action needs a time, the item acted on, and a key that finds its impression."""
+    """Check that an action has a time, an item, and a key to match its impression."""
     elsewhere, item = label.source != shown.source, shown.shown_key
     if elsewhere and label.time is None:
         yield Problem(where, "needs `time`, since its source is not that of `impressions`")
@@ -259,7 +259,7 @@ def _matching(where: tuple[str, ...], label: ActionLabel, shown: Impressions) ->
 
 
 def _exempted(config: JobConfig) -> Iterator[Problem]:
-    """An exemption must name something that is checked; otherwise it is a typo."""
+    """Check that ``without`` names existing features, views or labels."""
     judged = [*config.features, *config.views, *config.labels]
     for check in type(config.quality).model_fields:
         for name in getattr(config.quality, check).without:
@@ -269,7 +269,7 @@ def _exempted(config: JobConfig) -> Iterator[Problem]:
 
 
 def _masks(name: str, label: Label) -> list[str]:
-    """Column next to a reduced label that says whether it has a value."""
+    """Return the mask column of a reduced label, if any. The mask tells whether the label has a value."""
     return [] if label.is_flag else [mask_of(name)]
 
 
@@ -287,7 +287,7 @@ def _views(config: JobConfig) -> Iterator[Problem]:
 
 
 def _joined_on(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
-    """Join keys must be keys of impressions, or columns of other views."""
+    """Check that join keys are impression keys or columns of other views."""
     there = config.impressions.keys_and_request
     for part in view.joined_on:
         other, dot, column = part.partition(".")
@@ -306,7 +306,7 @@ def _joined_on(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
 
 
 def _chains(config: JobConfig) -> Iterator[Problem]:
-    """Views must not wait for each other's keys."""
+    """Reject cyclic dependencies between views."""
     for circle in _circles(config.views):
         path = " -> ".join((*circle, circle[0]))
         yield Problem(
@@ -337,7 +337,7 @@ def _keys_of_quality(config: JobConfig) -> Iterator[Problem]:
 
 
 def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
-    """Days that are not read would count as empty, and rows that are not read as missing."""
+    """Check ``days_before``: days that are not read would count as empty, and their rows as missing."""
     read = config.sources[view.source].days_before
     reach = _reach(view, read, config.timezone)
     if reach is not None and reach.needed > read:
@@ -347,7 +347,7 @@ def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
 
 
 class _Reach(NamedTuple):
-    """Number of days before the run date that a view needs, with the key that requires it and an alternative."""
+    """Number of days that a view needs before the run date, the key that requires them, and an alternative."""
 
     needed: int
     key: tuple[str, ...]
@@ -368,7 +368,7 @@ def _reach(view: View, read: int, timezone: str) -> _Reach | None:
             found = f"found {format_duration(longest)}"
             return _Reach(needed, ("aggregates", "windows"), found, ", or shorter windows")
         case AgingView() if view.ttl is not None:
-            daily = isinstance(view, SnapshotView)  # The day of a snapshot ends a day after it begins.
+            daily = isinstance(view, SnapshotView)  # A snapshot's day ends a day after it begins.
             shorter = view.model_copy(update={"ttl": timedelta(days=read - daily)})
             instead = "" if shorter.too_short(daily) else ", or a shorter `ttl`"
             return _Reach(_whole_days(view.ttl) + daily, ("ttl",), f"found {format_duration(view.ttl)}", instead)
@@ -376,7 +376,7 @@ def _reach(view: View, read: int, timezone: str) -> _Reach | None:
 
 
 def _since_last_step(aggregates: Aggregates, delay: timedelta, timezone: str) -> timedelta:
-    """Maximum time from the end of the last known step to the first moment of a day."""
+    """Maximum time from the end of the last known step to the start of a day."""
     lag = math.ceil(delay / aggregates.step) * aggregates.step
     zone, seasons = ZoneInfo(timezone), (datetime(2020, 1, 1), datetime(2020, 7, 1))
     offsets = [zone.utcoffset(when) or timedelta() for when in seasons]
@@ -452,7 +452,7 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
 
 
 def _case(config: JobConfig) -> Iterator[Problem]:
-    """Spark ignores case, so names that differ only in case are the same column."""
+    """Reject names that differ only in case, since column names in Spark are case-insensitive."""
     labels = [
         (column, ("labels", name)) for name, label in config.labels.items() for column in (name, *_masks(name, label))
     ]

@@ -1,4 +1,4 @@
-"""Turns a pydantic error into a sentence with file, line, key, what was found and what was expected."""
+"""Conversion of pydantic errors into sentences with file, line, key, found value and expectation."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _EXPECTED = {
     "too_short": "at least {min_length}",
     "tuple_type": "a list such as [100]",
 }
-"""Expectation of each pydantic error type, in words."""
+"""Expected input for each pydantic error type, in words."""
 
 
 def sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
@@ -67,7 +67,7 @@ def sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
 
 
 def _unknown_kind(path: str, tree: CommentedMap, detail: ErrorDetails, where: tuple[str, ...]) -> str:
-    """Describe a union entry whose discriminating key is missing or has an unknown value."""
+    """Describe a union entry with a missing or unknown discriminator value."""
     key = detail["ctx"]["discriminator"].strip("'")
     if detail["type"] == "union_tag_not_found":
         return f"{at(path, tree, where)}the key `{key}` is missing"

@@ -1,4 +1,4 @@
-"""Sources: files of some format, catalog tables, and databases; distinguished by ``format``."""
+"""Sources: files, catalog tables, and databases, distinguished by ``format``."""
 
 from __future__ import annotations
 

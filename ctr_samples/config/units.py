@@ -1,4 +1,4 @@
-"""Durations and sizes as people write them in YAML: ``30m``, ``7d``, ``128MiB``."""
+"""Human-readable durations and sizes in YAML: ``30m``, ``7d``, ``128MiB``."""
 
 from __future__ import annotations
 

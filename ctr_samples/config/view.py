@@ -1,4 +1,4 @@
-"""Views, the feature tables: events, daily snapshots, static tables, and counts by day or over windows."""
+"""Views (feature tables): events, daily snapshots, static tables, and counts by day or over windows."""
 
 from __future__ import annotations
 
@@ -159,7 +159,7 @@ Method = Annotated[Literal["union", "intervals"], BeforeValidator(_no_snapshots)
 
 
 _SHORT = timedelta(days=7)
-"""Maximum age up to which reading the rows again is as good as keeping them."""
+"""Maximum row age up to which rereading the rows is as good as keeping partial results."""
 
 
 class TimedView(ViewKind):
@@ -330,11 +330,11 @@ _TELLING: dict[str, type[ViewKind]] = {
     "static": StaticView,
     "snapshot": SnapshotView,
 }
-"""Keys that only one kind has, and requires."""
+"""Required keys that identify a kind of view."""
 
 
 def _model_of(view: dict[str, Any]) -> type[ViewKind]:
-    """Kind that an entry is meant to be, even if its discriminating key is misspelt."""
+    """Return the intended kind of an entry, even if its discriminating key is misspelled."""
     said = [key for key, value in view.items() if not (value is None or value is False)]
     meant = [key for key in _TELLING if key in said]
     meant += [close for key in said if key not in _every_key() and (close := closest(key, _TELLING))]

@@ -1,13 +1,13 @@
-"""Measures of the samples of a run, their checks and their reports.
+"""Sample measures of a run, with quality checks and reports.
 
-measure/            measures of Arrow batches, taken by the tasks that write them
+measure/            measures of Arrow batches, computed by the writing tasks
 metrics.py          the metrics document, with feature_facts.py for its features
-drift.py            how far two distributions lie apart
-checks/             scores of a day, compared with their limits
-report/             the page about a day, and the one about files of other programs
-trends/             the page about many days
-html.py             fills the templates of both
-prometheus.py       gauges
+drift.py            distances between two distributions
+checks/             daily quality checks and their limits
+report/             page about one day, and page about files of other programs
+trends/             page about many days
+html.py             fills the page templates
+prometheus.py       Prometheus gauges
 statistics.py       statistics for TensorFlow Data Validation
-pseudonyms.py       other names for users and requests
+pseudonyms.py       pseudonyms for users and requests
 """

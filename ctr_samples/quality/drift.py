@@ -1,4 +1,4 @@
-"""Distances between two distributions, computed from what metrics documents keep of them."""
+"""Distances between two distributions, computed from their summaries in metrics documents."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ BINS = 20
 
 
 def compared(metrics: Measured, reference: Measured | None, name: str) -> tuple[Facts | None, Facts | None]:
-    """Return the facts of a feature in both documents: for train, or for the largest split of a day without train.
+    """Return the facts of a feature in both documents, for train or, on a day without train, for the largest split.
 
-    None if a day has no samples or lacks the feature.
+    The facts of a day are None if it has no samples or lacks the feature.
     """
     now = metrics.features[name].splits
     known = reference.features.get(name) if reference else None
@@ -29,12 +29,12 @@ def compared(metrics: Measured, reference: Measured | None, name: str) -> tuple[
 
 
 def main_split(rows: Mapping[str, int]) -> str:
-    """Split that a day is judged by: train, or the largest if there are no train rows."""
+    """Split used to judge a day: train, or the largest split if train is empty."""
     return "train" if rows.get("train") else max(rows, key=lambda split: rows[split], default="train")
 
 
 def drifts(metrics: Measured, reference: Measured) -> dict[str, float]:
-    """Drift from 0 to 1 of each feature in both documents: Jensen-Shannon divergence or L-infinity."""
+    """Drift of each feature in both documents, from 0 to 1: Jensen-Shannon divergence or L-infinity distance."""
     drift = {}
     for name in metrics.features:
         now, before = compared(metrics, reference, name)
@@ -48,17 +48,17 @@ def drifts(metrics: Measured, reference: Measured) -> dict[str, float]:
 
 
 def binned(now: Curve, before: Curve) -> tuple[Shares, Shares]:
-    """Shares of both curves in bins that hold at most about a twentieth of each, or a single more frequent value.
+    """Shares of both curves in common bins. A bin holds at most about 5 % of each curve, or a single frequent value.
 
-    Both sides define the bin edges: values of one side outside the range of the other fall into bins of their own, and
-    the divergence is symmetric.
+    Both curves define the bin edges. Values outside the range of the other curve get their own bins, and the divergence
+    is symmetric.
     """
     edges = np.unique(np.concatenate([_twentieths(now), _twentieths(before)]))
     return np.diff(_cdf(now, edges), prepend=0, append=1), np.diff(_cdf(before, edges), prepend=0, append=1)
 
 
 def _twentieths(curve: Curve) -> Shares:
-    """Values at each twentieth of the rows, and the maximum."""
+    """Values at every 5 % of the rows, and the maximum."""
     at, below = np.array(curve.at), np.array(curve.below)
     wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
     twentieths: Shares = np.append(at[np.minimum(wanted, len(at) - 1)], at[-1])
@@ -68,7 +68,7 @@ def _twentieths(curve: Curve) -> Shares:
 def _cdf(curve: Curve, edges: Shares) -> Shares:
     """Share of values at or below each edge.
 
-    Linear between two kept values, except for the mass on the upper one: a frequent value is not spread.
+    The share is linear between two kept values, but the mass of a frequent value stays on that value.
     """
     at, under, below = (np.array(points) for points in (curve.at, curve.under, curve.below))
     xs = np.column_stack([np.nextafter(at, -np.inf), at]).ravel()
@@ -77,9 +77,9 @@ def _cdf(curve: Curve, edges: Shares) -> Shares:
 
 
 def sizes(curve: Curve) -> list[float] | None:
-    """Quartiles of the non-zero absolute values; None if nearly all values are 0."""
+    """Quartiles of the non-zero absolute values, or None if nearly all values are 0."""
     at, below = np.array(curve.at), np.array(curve.below)
-    # Mass between two kept values counts as the upper one: at most a percent of all values.
+    # Mass between two kept values, at most 1 % of all values, is assigned to the upper value.
     shares = np.where(at == 0, 0.0, np.diff(below, prepend=0.0))
     if shares.sum() < _SOME:
         return None
@@ -89,16 +89,16 @@ def sizes(curve: Curve) -> list[float] | None:
 
 
 _SOME = 0.05
-"""Share of a sketch below which quartiles are too uncertain."""
+"""Minimum share of non-zero values for reliable quartiles."""
 
 
 def names_of(now: Sequence[TopValue], before: Sequence[TopValue]) -> list[int | str]:
-    """Return the union of the values kept by either side."""
+    """Return the union of the values kept for either day."""
     return list(dict.fromkeys([top.value for top in [*before, *now]]))
 
 
 def by_value(now: Sequence[TopValue], before: Sequence[TopValue]) -> tuple[Shares, Shares]:
-    """Shares of each value kept by either side, in the order of :func:`names_of`, then of the rest."""
+    """Shares of each value kept for either day, in the order of :func:`names_of`, then of the remaining values."""
     names = names_of(now, before)
     shares = []
     for tops in (now, before):
@@ -109,7 +109,7 @@ def by_value(now: Sequence[TopValue], before: Sequence[TopValue]) -> tuple[Share
 
 
 def jensen_shannon(p: Shares, q: Shares) -> float:
-    """Jensen-Shannon divergence in bits: 0 for equal distributions, 1 for disjoint ones (J. Lin, 1991)."""
+    """Jensen-Shannon divergence in bits: 0 for equal and 1 for disjoint distributions (J. Lin, 1991)."""
     middle = (p + q) / 2
     return float((_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2)
 
@@ -125,7 +125,7 @@ def l_infinity(p: Shares, q: Shares) -> float:
 
 
 def stability_index(p: Shares, q: Shares, smallest: float = 0.005) -> float:
-    """Population stability index, sum of (p - q) ln(p / q); shares below ``smallest`` on both sides are pooled."""
+    """Population stability index: sum of (p - q) ln(p / q). Pools values below ``smallest`` in both distributions."""
     rare = np.maximum(p, q) < smallest
     p, q = (np.append(side[~rare], side[rare].sum()) for side in (p, q))
     p, q = np.maximum(p, smallest), np.maximum(q, smallest)
@@ -133,5 +133,5 @@ def stability_index(p: Shares, q: Shares, smallest: float = 0.005) -> float:
 
 
 def bins_of_chance(bins: int, now: int, before: int) -> float:
-    """Divergence in bits between two samples of one distribution by chance, with a margin of three times its mean."""
+    """Divergence in bits expected by chance between two samples of one distribution, times a safety factor of 3."""
     return 3 * (bins - 1) * (1 / max(1, now) + 1 / max(1, before)) / (8 * float(np.log(2)))

@@ -20,7 +20,7 @@ _WITH_MEDIAN = Such(lambda ranks: "0.5" in ranks, "an object with the median, '0
 class Curve:
     """Cumulative distribution of a column; ``at`` is strictly increasing.
 
-    ``under[i]`` is the share of values less than ``at[i]``, ``below[i]`` the share no greater.
+    ``under[i]`` is the share of values less than ``at[i]``; ``below[i]`` is the share less than or equal to ``at[i]``.
     """
 
     at: tuple[Finite, ...]
@@ -36,7 +36,7 @@ class Curve:
             raise ValueError("the points of a curve do not rise")
 
     def share_to(self, value: float) -> float:
-        """Share of values up to ``value``, linear between the points; a frequent value is a jump."""
+        """Share of values up to ``value``, interpolated linearly between points, with a jump at a frequent value."""
         after = bisect_right(self.at, value)
         if after == 0:
             return 0.0
@@ -48,11 +48,11 @@ class Curve:
 
     @property
     def whole(self) -> bool:
-        """True if all points are whole numbers, as counts are."""
+        """Whether all points are integers, as for counts."""
         return all(x == math.floor(x) for x in self.at)
 
     def share_of(self, value: float) -> float:
-        """Share of values no greater than ``value`` but greater than the previous point; for whole numbers."""
+        """Share of values above the previous point and up to ``value``. For integers only."""
         after = bisect_right(self.at, value)
         if after == 0 or self.at[after - 1] <= value - 1:
             return 0.0
@@ -78,7 +78,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class TopValue:
-    """Frequent value, its share of all values, and the share of its rows that are positive."""
+    """Frequent value, its share of all values, and the share of positives among its rows."""
 
     value: int | str
     share: Finite
@@ -87,10 +87,10 @@ class TopValue:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Facts of a column in one split. ``quantiles``, ``cdf``, ``top`` and ``auc`` cover ``looked_at`` rows, the rest
-    all rows.
+    """Facts of a column in one split, over all rows. ``quantiles``, ``cdf``, ``top`` and ``auc`` cover only
+    ``looked_at`` rows.
 
-    ``distinct`` covers all rows for integers, and the ``looked_at`` rows for other numbers.
+    ``distinct`` covers all rows for integers, and the ``looked_at`` rows for floats.
     """
 
     rows: Count
@@ -116,8 +116,8 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Feature; ``shape`` is None for lists of any length. ``hashed`` is the number of ids that values are hashed to,
-    not counting the id of a missing value.
+    """Feature of the samples. ``shape`` is None for variable-length lists. ``hashed`` is the number of hash buckets,
+    without the id of missing values.
     """
 
     kind: Kind

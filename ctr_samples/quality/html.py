@@ -1,4 +1,4 @@
-"""Fill page templates: each page is a single file that loads nothing from the network and is safe for any text."""
+"""Render page templates. Each page is a single file that loads nothing from the network and escapes all text."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PACKAGES = ("ctr_samples.quality.report", "ctr_samples.quality.trends")
 """Packages with templates, styles and scripts."""
 
 _TURNING = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}
-"""Bidirectional control characters, escaped: with them, a value could change how a sentence reads."""
+"""Bidirectional control characters and their escapes. Unescaped, they could reorder the text around a value."""
 
 
 def filled(template: str, styles: Sequence[str], scripts: Sequence[str], values: Mapping[str, Any]) -> str:
-    """Render ``template`` with ``values``, its ``style``, its ``script`` and a ``policy`` that allows only these."""
+    """Render ``template`` with ``values``, inline styles and scripts, and a ``policy`` that allows no other code."""
     html = _environment().get_template(template).render(**values, **_inlined(tuple(styles), tuple(scripts)))
     visible = html.translate(_TURNING)
     return visible.encode("utf-8", "backslashreplace").decode()  # the data may contain lone surrogates
@@ -28,7 +28,7 @@ def filled(template: str, styles: Sequence[str], scripts: Sequence[str], values:
 
 @cache
 def _environment() -> Environment:
-    """Return the template environment. StrictUndefined: an undefined name in a template is a bug, not a blank."""
+    """Return the template environment, in which an undefined name raises an error."""
     return Environment(
         loader=ChoiceLoader([PackageLoader(package) for package in _PACKAGES]),
         autoescape=True,

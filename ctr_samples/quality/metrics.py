@@ -1,6 +1,6 @@
 """Metrics document of a run, ``metrics.json``: measures and verdict of a day. Value classes only.
 
-``metrics.schema.json`` beside this module describes the file for other programs.
+``metrics.schema.json``, in the same directory, describes the file for other programs.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _ALL_HOURS = Such(lambda hours: len(hours) in (0, HOURS), f"a list of 0 or {HOUR
 _SOME = Such(len, "a list of at least 1")
 
 STANDINGS: tuple[Standing, ...] = ("blocks", "accepted", "warns", "passed")
-"""Most severe first."""
+"""All standings, most severe first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Finding of a check, compared with its limits.
+    """Result of a quality check, compared with its limits.
 
-    A finding that ``blocks`` keeps the day from being published; an ``accepted`` one would have, but for ``--accept``.
+    A finding that ``blocks`` prevents publication. ``accepted`` marks a finding that ``--accept`` overrides.
     """
 
     check: str
@@ -49,14 +49,14 @@ class Finding:
 
 
 def verdict_of(findings: Sequence[Finding]) -> Verdict:
-    """Return the verdict that the findings lead to."""
+    """Derive the verdict from the findings."""
     standings = {finding.standing for finding in findings}
     return "refused" if "blocks" in standings else "warned" if standings - {"passed"} else "passed"
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Shard sizes; all 0 if there are none."""
+    """Summary of shard sizes. All fields are 0 without shards."""
 
     total: Finite
     min: Finite
@@ -65,7 +65,7 @@ class Spread:
 
     @classmethod
     def of(cls, sizes: Sequence[int]) -> Self:
-        """Summarize sizes."""
+        """Summarize a list of sizes."""
         return cls(sum(sizes), min(sizes), median(sizes), max(sizes)) if sizes else cls(0, 0, 0, 0)
 
 
@@ -80,7 +80,7 @@ class Shards:
 
 @dataclass(frozen=True, slots=True)
 class LabelSplit:
-    """Label in one split: ``count`` finite values."""
+    """Statistics of a label in one split, over ``count`` finite values."""
 
     count: Count
     sum: Finite
@@ -90,7 +90,7 @@ class LabelSplit:
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """Label; ``binary`` if it is 0 or 1."""
+    """Statistics of a label by split. ``binary`` marks a 0/1 label."""
 
     binary: bool
     splits: Mapping[str, LabelSplit]
@@ -98,7 +98,7 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """Actions of a label; ``orphans`` have no impression, ``without_value`` no number."""
+    """Action counts of a label: all, without an impression (``orphans``), and without a numeric value."""
 
     actions: Count
     orphans: Count
@@ -114,20 +114,20 @@ class Clicks:
 
     @property
     def rate(self) -> float | None:
-        """Click rate; None without samples."""
+        """Click rate, or None without samples."""
         return self.positives / self.samples if self.samples else None
 
 
 @dataclass(frozen=True, slots=True)
 class Hour(Clicks):
-    """Positives among the samples of one hour of the day."""
+    """Sample and positive counts in one hour of the day."""
 
     hour: Annotated[int, Within(0, HOURS - 1)]
 
 
 @dataclass(frozen=True, slots=True)
 class ClickRate:
-    """Positives of the main 0/1 label; ``by_hour`` is empty if the hour of impressions is unknown."""
+    """Click rate of the main 0/1 label. ``by_hour`` is empty if the impression hours are unknown."""
 
     label: str
     by_split: Mapping[str, Clicks]
@@ -135,7 +135,7 @@ class ClickRate:
 
 
 class _View(TypedDict, total=False):
-    """Counts that the manifest lists for every view."""
+    """Counts required for every view."""
 
     matched: Required[Count]
     match_rate: Required[Share]
@@ -145,7 +145,7 @@ View = Annotated[Mapping[str, Finite], Like(_View)]
 
 
 class _Account(TypedDict, total=False):
-    """Counts that every account has; the rest are drop reasons of impressions."""
+    """Required counts of the accounting. All other keys are drop reasons."""
 
     impressions: Required[int]
     samples: Required[int]
@@ -153,7 +153,7 @@ class _Account(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """User, or their pseudonym, with an estimate of their samples."""
+    """User, by id or pseudonym, with an estimated sample count."""
 
     user: str
     share: Finite
@@ -162,7 +162,7 @@ class User:
 
 @dataclass(frozen=True, slots=True)
 class Users:
-    """Users with the most samples, at least one, among ``looked_at`` rows; or the top values of a different ``key``."""
+    """Users, or values of a different ``key``, with the most samples among ``looked_at`` rows. Never empty."""
 
     looked_at: Count
     heaviest: Annotated[tuple[User, ...], _SOME]
@@ -171,8 +171,10 @@ class Users:
 
 @dataclass(frozen=True, slots=True)
 class Duplicates:
-    """Exact count of samples with a repeated id; shares of ``looked_at`` rows that are ``identical`` to another row in
-    all features, and of rows whose twin has a different label.
+    """Duplicate samples. ``ids`` is the exact number of samples with a repeated id.
+
+    ``identical`` is the share of ``looked_at`` rows that match another row in all features; ``conflicting`` is the
+    share with such a twin of a different label.
     """
 
     ids: Count
@@ -183,7 +185,7 @@ class Duplicates:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Scores of predicting the rate of the train split for every sample."""
+    """Scores of a constant prediction: the positive rate of the train split."""
 
     label: str
     rate: Finite
@@ -193,7 +195,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Generation of a published day."""
+    """Published day and its generation."""
 
     run_date: Day
     generation: Count
@@ -201,7 +203,7 @@ class Generation:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Days that a day was compared with."""
+    """Reference days used by the checks."""
 
     previous_day: Generation | None
     same_weekday: Generation | None
@@ -209,7 +211,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measures of a day, before it is judged."""
+    """Measures of a day, without the check results."""
 
     format: Literal[3]
     name: str
@@ -250,7 +252,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Metrics(Measured):
-    """Complete document of a day, measured and judged."""
+    """Complete metrics document of a day: measures, check results and verdict."""
 
     checks: tuple[Finding, ...]
     reference: Reference
@@ -262,7 +264,7 @@ class Metrics(Measured):
     def judged(
         cls, measured: Measured, findings: Sequence[Finding], reference: Reference, drift: Mapping[str, float]
     ) -> Self:
-        """Return the document of a day with the findings of its checks."""
+        """Combine the measures of a day with the check results."""
         accepted = sorted({finding.check for finding in findings if finding.standing == "accepted"})
         return cls(
             **{field.name: getattr(measured, field.name) for field in fields(Measured)},
@@ -274,14 +276,14 @@ class Metrics(Measured):
         )
 
     def to_json(self) -> bytes:
-        """Return one line of JSON that :meth:`from_json` reads back."""
+        """Serialize as one line of JSON, for :meth:`from_json`."""
         return (json.dumps(asdict(self), ensure_ascii=False, allow_nan=False) + "\n").encode()
 
     @classmethod
     def from_json(cls, data: bytes, place: str, *, distributions: bool = True) -> Self:
-        """Inverse of :meth:`to_json`; raise DamagedFile, which names ``place``, for a different format or document.
+        """Parse the output of :meth:`to_json`. Raise DamagedFile, which names ``place``, for any other content.
 
-        Without ``distributions``, which take most of the time, features have no quantiles, curves or frequent values.
+        Without ``distributions``, features have no quantiles, curves or frequent values, and parsing is much faster.
         """
         try:
             document: Any = json.loads(data)
@@ -297,7 +299,7 @@ class Metrics(Measured):
 
 
 def _without_distributions(document: Any) -> Any:
-    """Remove the sketches of the features from a parsed document; leave a malformed one as it is, to be refused."""
+    """Remove the feature sketches from a parsed document. Malformed parts stay unchanged; validation rejects them."""
     try:
         for feature in document["features"].values():
             for facts in feature["splits"].values():

@@ -15,25 +15,25 @@ _VERDICTS: dict[Standing, str] = {"passed": "passed", "warns": "warned", "accept
 
 @dataclass(slots=True)
 class Family:
-    """Gauge with its lines, each with labels and a value."""
+    """Gauge metric and its samples, each with labels and a value."""
 
     name: str
     help: str
     lines: list[tuple[dict[str, str], float]] = field(default_factory=list)
 
     def add(self, value: float, **labels: str) -> None:
-        """Add a line."""
+        """Add a sample."""
         self.lines.append((labels, value))
 
 
 def prometheus_text(metrics: Metrics) -> str:
-    """Return the document of a run as gauges, each with the label ``sample_set``. Unknown figures give no lines."""
+    """Format the metrics of a run as gauges with the label ``sample_set``. Unknown figures are omitted."""
     lines = [line for family in _families(metrics) for line in _lines(family, metrics.name)]
     return "".join(f"{line}\n" for line in lines)
 
 
 def refused_text(name: str, day: Period) -> str:
-    """Gauge of the newest day whose samples were refused and not published since; empty for a whole log."""
+    """Gauge of the newest day that was refused and not published since. Empty for a whole log."""
     family = Family(
         "refused_run_date_timestamp_seconds", "Midnight (UTC) of the newest day that was refused and is not published."
     )
@@ -42,7 +42,7 @@ def refused_text(name: str, day: Period) -> str:
 
 
 def last_run_text(name: str, exit_code: int, seconds: float, ended: float) -> str:
-    """Gauges of the last run, whatever its outcome; ``ended`` is in seconds since 1970."""
+    """Gauges of the last run, whether it succeeded or failed. ``ended`` is in seconds since 1970."""
     families = (
         Family("last_run_exit_code", "Exit code of the last run for its day: 0 published or unchanged, 3 refused."),
         Family("last_run_duration_seconds", "How long the last run took."),
@@ -127,7 +127,7 @@ def _lines(family: Family, sample_set: str) -> Iterator[str]:
 
 
 def _add_start(family: Family, period: str) -> None:
-    """Add the start of a period, read as UTC; a whole log has none."""
+    """Add the start of a period, in UTC. A whole log has no start."""
     start = moment_of(period)
     if start is not None:
         family.add(start.timestamp())
@@ -138,12 +138,12 @@ def _number(value: float) -> str:
 
 
 def _escaped(value: str) -> str:
-    """Escape a label value: only backslashes, quotes and newlines need it."""
+    """Escape backslashes, quotes and newlines in a label value."""
     plain = value.encode("utf-8", "backslashreplace").decode()
     return plain.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _moment(text: str) -> float:
-    """Seconds since 1970 of a day or a time; a time without a zone is in UTC."""
+    """Convert a day or time to seconds since 1970, in UTC if it has no time zone."""
     moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()

@@ -1,6 +1,6 @@
-"""Pseudonyms for users, requests and other keys in published files: the page, its numbers, and samples in the manifest.
+"""Pseudonyms for users, requests and other keys in published files: page, metrics document, and manifest samples.
 
-Every key may identify a person, except the key of what was shown.
+Every key may identify a person, except the key of the shown item.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from ctr_samples.quality.feature_facts import Facts, Feature, TopValue
 from ctr_samples.quality.metrics import Measured, Users
 
 ORPHAN_SAMPLE = "orphan_sample"
-"""Manifest key for sample actions without an impression, with their keys."""
+"""Manifest key for examples of actions without an impression."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pseudonyms:
-    """Names made from a digest: equal for equal ids under one salt, so that a user can be traced across days.
+    """Pseudonyms computed as salted digests. Equal ids have equal pseudonyms, so a user can be traced across days.
 
-    Unless the salt is secret, anyone who can list all ids can compute their names. ``features`` names the features with
-    ids.
+    Unless the salt is secret, anyone with a list of all ids can compute the pseudonyms. ``features`` names the features
+    that hold ids.
     """
 
     salt: str
     features: frozenset[str] = frozenset()
     open: frozenset[str] = frozenset({"time", "article"})
-    """Fields of an orphan that stay as they are."""
+    """Orphan fields that stay unchanged."""
 
     def of(self, value: object) -> str:
-        """Name of an id of any type: ``~1f3a...``."""
+        """Pseudonym of an id of any type: ``~1f3a...``."""
         return f"~{hashlib.blake2b(str(value).encode(), key=_key(self.salt), digest_size=8).hexdigest()}"
 
     def applied(self, measured: Measured) -> Measured:
-        """Return the measures without any id of a user or request."""
+        """Return the measures with all user and request ids replaced."""
         users = measured.users and self._users(measured.users)
         features = {
             name: self._feature(feature) if name in self.features else feature
@@ -46,7 +46,7 @@ class Pseudonyms:
         return replace(measured, users=users, features=features)
 
     def in_labels(self, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-        """Return the counts of labels, with pseudonyms in their orphan samples."""
+        """Return the label counts with pseudonyms in the orphan samples."""
         return {
             name: {
                 **counts,
@@ -74,7 +74,7 @@ class Pseudonyms:
 
 
 def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
-    """Return the pseudonyms of a configuration; None if it asks for raw ids."""
+    """Return the pseudonyms of a configuration, or None if it requests raw ids."""
     if config.output.ids == "raw":
         return None
     shown = {config.impressions.shown_key or "article"}
@@ -84,9 +84,7 @@ def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
 
 
 def _holding_ids(config: JobConfig) -> list[str]:
-    """Features whose values are ids of users or requests, as far as the configuration tells; bucket ids identify
-    nobody.
-    """
+    """Features that hold user or request ids according to the configuration. Hash bucket ids identify nobody."""
     shown = config.impressions
     persons = {name: text for name, text in shown.entities.items() if name != shown.shown_key}
     persons |= {"request": shown.request} if shown.request is not None else {}
@@ -101,7 +99,7 @@ def _holding_ids(config: JobConfig) -> list[str]:
 
 
 def _personal_keys(view: View, persons: Mapping[str, str]) -> list[str]:
-    """Columns of a view that are joined on a person's key."""
+    """Columns of a view joined on a key that identifies a person."""
     return [text for on, text in zip(view.joined_on, view.keys, strict=True) if on in persons]
 
 

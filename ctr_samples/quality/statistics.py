@@ -1,4 +1,4 @@
-"""Feature measures as statistics for TensorFlow Data Validation: ``tfdv.load_stats_text``. Pure functions."""
+"""Export of feature measures to TensorFlow Data Validation (``tfdv.load_stats_text``). Pure functions."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ _TYPES = {"int64": "INT", "float32": "FLOAT", "float64": "FLOAT", "bytes": "STRI
 
 
 def statistics_pbtxt(samples: Mapping[str, int], features: Mapping[str, Feature]) -> str:
-    """Return a tensorflow_metadata.v0.DatasetFeatureStatisticsList in text form, with a data set per split of
-    ``samples``.
-    """
+    """Return a tensorflow_metadata.v0.DatasetFeatureStatisticsList in text format, with one dataset per split."""
     lines: list[str] = []
     for split, rows in samples.items():
         lines += ["datasets {", f"  name: {_text(split)}", f"  num_examples: {rows}"]

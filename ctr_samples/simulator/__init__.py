@@ -1,17 +1,17 @@
-"""Deterministic logs and feature tables of any size, in the tutorial's format, with the true click probabilities.
+"""Deterministic logs and feature tables of any size, in the tutorial's format, with true click probabilities.
 
     summary = simulate(SimulationSpec(days=3, impressions=100_000), "data/simulated")
 
-Needs numpy and pyarrow only. ``ctr_samples.simulator.truth`` tells how good a model can be on the result.
+Needs only numpy and pyarrow. ``ctr_samples.simulator.truth`` computes the best AUC that a model can reach.
 
     spec.py, seeds.py, wall_clock.py      specification, randomness and time
     world.py, click_probability.py        users, articles, true click probabilities
     feed.py, reactions.py                 impressions and actions
     simulation.py                         simulation, repeats and counts
-    log_lines.py, log_files.py            logs
+    log_lines.py, log_files.py            log lines and files
     profiles.py, feature_tables.py        feature tables
     truth.py                              best possible AUC, table of true probabilities
-    nights.py                             faults for a night's logs
+    nights.py                             faults in the logs of a day
 """
 
 from ctr_samples.simulator.simulation import SimulationSummary, simulate

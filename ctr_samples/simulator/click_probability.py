@@ -2,9 +2,9 @@
 
     p_click = sigmoid(bias + affinity + quality + freshness - position + hour)
 
-Affinity (user's favourites x article's topics) and quality reach the published tables through the article vectors, the
-keyword weights and the users' histories; channel, age, position and hour are plain in logs and tables. Nothing else
-enters, so a model that joins correctly can come near the best possible AUC and never pass it.
+Affinity (user's favourites x article's topics) and quality are encoded in the published article vectors, keyword
+weights and user histories. Channel, age, position and hour appear directly in logs and tables. The probability depends
+on nothing else, so a model with correct joins can approach the best possible AUC, but never exceed it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ctr_samples.simulator.spec import SimulationSpec
 from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, wall_midnight
 from ctr_samples.simulator.world import FAVOURITES, MOST_TOPICS, World
 
-# Effects on the logit: one standard deviation of affinity and of quality, a brand-new article, one position further
-# down the list, and half the swing between 9:00 and 21:00.
+# Effects on the logit: one standard deviation of affinity or quality, a brand-new article, one position further down
+# the list, and half the difference between 9:00 and 21:00.
 AFFINITY = 0.9
 QUALITY = 0.35
 FRESHNESS = 0.4
@@ -29,7 +29,7 @@ PILOT_LISTS = 6_000
 
 
 class ClickModel:
-    """Click probabilities of a world, with the bias that gives a pilot of the first day the wanted click rate."""
+    """Click probabilities of a world, with a bias calibrated to the specified click rate on a first-day pilot."""
 
     def __init__(self, spec: SimulationSpec, world: World) -> None:
         self._world = world
@@ -39,7 +39,7 @@ class ClickModel:
         self._bias = _bias_for(spec.click_rate, self._effects(pilot))
 
     def probability(self, shown: Impressions) -> Floats:
-        """``p_click`` of each impression."""
+        """Return ``p_click`` of each impression."""
         return _sigmoid(self._bias + self._effects(shown))
 
     def _draw_pilot(self, spec: SimulationSpec) -> Impressions:
@@ -60,7 +60,7 @@ class ClickModel:
         return effects
 
     def _affinity(self, shown: Impressions) -> Floats:
-        """Mean similarity of the article's topics to the user's favourites: 24 look-ups per impression."""
+        """Mean similarity between the article's topics and the user's favourites, with 24 lookups per impression."""
         articles, users, similarity = self._world.articles, self._world.users, self._world.topics.similarity
         total = np.zeros(len(shown), np.float64)
         for place in range(MOST_TOPICS):
@@ -71,7 +71,7 @@ class ClickModel:
 
 
 def _bias_for(click_rate: float, effects: Floats) -> float:
-    """Find the bias at which the mean probability is ``click_rate``, by bisection."""
+    """Find the bias that yields a mean probability of ``click_rate``, by bisection."""
     low, high = -30.0, 30.0
     for _ in range(60):
         middle = (low + high) / 2

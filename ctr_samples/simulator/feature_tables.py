@@ -1,4 +1,4 @@
-"""Tables that a recommender would have published: user and article profiles, article vectors, channels."""
+"""Feature tables as published by a recommender: user and article profiles, article vectors, channels."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ctr_samples.simulator.world import CHANNELS, FACTORS, FIRST_ARTICLE_ID, MOS
 VECTOR_LENGTH = 100
 TRAINED_AT = 3 * HOUR  # Shanghai time, daily
 TRAINING_NOISE = 0.02
-ARTICLE_BLOCK = 20_000  # articles a table
+ARTICLE_BLOCK = 20_000  # articles per table
 MOST_EXTRA_KEYWORDS = 14
 
 WEIGHTS = pa.map_(pa.string(), pa.float64())
@@ -43,7 +43,7 @@ ARTICLE_PROFILE_SCHEMA = pa.schema(
     [
         ("article_id", pa.int64()),
         ("channel_id", pa.int32()),
-        ("keywords", WEIGHTS),  # 1..18 words -> weight; the article's topics and some others
+        ("keywords", WEIGHTS),  # 1..18 words -> weight; the article's topics and extra words
         ("topics", pa.list_(pa.string())),  # 1..4 words
         ("published_at", INSTANT),
     ]
@@ -51,7 +51,7 @@ ARTICLE_PROFILE_SCHEMA = pa.schema(
 
 
 def user_profile_table(world: World, store: ProfileStore, users: Ints, updated_at: Ints) -> pa.Table:
-    """Current profiles of the users (indices), changed at ``updated_at`` (wall seconds)."""
+    """Return the current profiles of users, given as indices, with change time ``updated_at`` in wall seconds."""
     row, slot = np.nonzero(store.topics[users] != NO_TOPIC)
     weights = store.weights[users[row], slot].astype(np.float64)
     keys = pa.array(world.topics.keys).take(pa.array(store.topics[users[row], slot]))
@@ -68,10 +68,10 @@ def user_profile_table(world: World, store: ProfileStore, users: Ints, updated_a
 
 
 def article_vector_tables(spec: SimulationSpec, world: World, midnight: int) -> Iterator[pa.Table]:
-    """Yield the vectors of a day's training at 03:00, in blocks: articles published by then.
+    """Yield the article vectors trained at 03:00 of a day, in blocks, for all articles published by then.
 
-    A vector is a fixed linear image of the article's 32 latent factors and its quality, plus a little noise that
-    differs from day to day.
+    A vector is a fixed linear map of the article's 32 latent factors and its quality, plus small noise that changes
+    daily.
     """
     articles = world.articles
     image = generator(spec.seed, Stream.VECTORS).normal(size=(FACTORS + 1, VECTOR_LENGTH)) / np.sqrt(FACTORS)
@@ -100,7 +100,7 @@ def write_channels(folder: Path) -> None:
 
 
 def write_article_profiles(spec: SimulationSpec, world: World, folder: Path) -> None:
-    """Write ``part-00000.parquet`` with all articles of the run. Better articles have heavier keywords."""
+    """Write ``part-00000.parquet`` with all articles of the run. Keyword weights increase with article quality."""
     with parquet_writer(folder / "part-00000.parquet", ARTICLE_PROFILE_SCHEMA) as writer:
         for block in range(0, len(world.articles), ARTICLE_BLOCK):
             rows = slice(block, min(block + ARTICLE_BLOCK, len(world.articles)))
@@ -114,7 +114,7 @@ def _article_profiles(world: World, rows: slice, rng: np.random.Generator) -> pa
     topic_count = articles.topic_count[rows].astype(np.int64)
     is_topic = np.arange(MOST_TOPICS) < topic_count[:, None]
     is_extra = np.arange(MOST_EXTRA_KEYWORDS) < rng.integers(0, MOST_EXTRA_KEYWORDS + 1, count)[:, None]
-    # Extra words carry an "x" before the number, so they never equal a topic's word; a stride keeps them distinct.
+    # Extra words have the prefix "x", so they never equal a topic word. A stride keeps them distinct.
     extras = (rng.integers(WORD_COUNT, size=(count, 1)) + 29 * np.arange(MOST_EXTRA_KEYWORDS)) % WORD_COUNT
     strength = np.exp(0.3 * articles.quality[rows].astype(np.float64))[:, None]
     topic_weights = strength * (0.5 + 2.0 * articles.mix[rows].astype(np.float64))

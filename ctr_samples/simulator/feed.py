@@ -1,7 +1,7 @@
-"""Feed: who opens the app when, and which articles are shown, in pieces of at most an hour.
+"""Feed: app visits and shown articles, drawn in pieces of at most an hour.
 
-The feed never repeats an article to a user until an hour and the label window have passed since the impression and any
-click on it. So each click has a single possible impression, and labels joined from the logs can equal the truth
+The feed shows an article to a user again only after an hour plus the label window since the last impression and any
+click on it. Each click therefore has a single possible impression, and labels joined from the logs can equal the truth
 exactly.
 """
 
@@ -16,17 +16,17 @@ from ctr_samples.simulator.spec import SimulationSpec
 from ctr_samples.simulator.wall_clock import DAY, HOUR, Bools, Ints
 from ctr_samples.simulator.world import CHANNELS, FAVOURITES, TOPICS_PER_CHANNEL, Articles, Users, pick
 
-# Shares of the traffic by hour, Shanghai time: a deep night, a bump at noon, a peak at 21:00.
+# Relative traffic by hour, Shanghai time: low at night, a small peak at noon, the main peak at 21:00.
 HOURLY_TRAFFIC = (18, 10, 6, 4, 4, 7, 18, 34, 46, 50, 50, 52, 64, 58, 48, 46, 46, 50, 58, 68, 80, 86, 70, 40)
 LIST_SIZES = np.cumsum([0.14, 0.16, 0.2, 0.2, 0.16, 0.14])  # 1..6 articles
 MEAN_LIST_SIZE = 3.5
 ALGORITHMS = 9  # C1..C9
-PERSONAL_SHARE = 0.6  # impressions chosen from a favoured channel; the rest follow popularity alone
+PERSONAL_SHARE = 0.6  # impressions drawn from a favoured channel; others depend only on popularity
 MOST_ROUNDS = 8
 
 
 class Piece(NamedTuple):
-    """Stretch of time within an hour, and its number of impressions."""
+    """Time interval within an hour, and its number of impressions."""
 
     hour: int
     number: int
@@ -36,9 +36,7 @@ class Piece(NamedTuple):
 
 
 def pieces_of_day(midnight: int, impressions: int, chunk: int) -> list[Piece]:
-    """Split a day into pieces, in order; none crosses an hour, is shorter than a second or exceeds ``chunk``
-    impressions.
-    """
+    """Split a day into consecutive pieces within an hour, of at least one second and at most ``chunk`` impressions."""
     return [piece for hour in range(24) for piece in _pieces_of_hour(midnight, hour, impressions, chunk)]
 
 
@@ -54,7 +52,7 @@ def _pieces_of_hour(midnight: int, hour: int, impressions: int, chunk: int) -> l
 
 @dataclass(frozen=True)
 class Impressions:
-    """Columns of equal length, one row per impression; rows of a list are adjacent, by position."""
+    """Columns of equal length, one row per impression. Rows of a list are adjacent and sorted by position."""
 
     list_id: Ints  # 0.. within the piece, ascending
     user: Ints  # index
@@ -67,15 +65,15 @@ class Impressions:
         return len(self.user)
 
     def take(self, rows: Ints | Bools) -> Self:
-        """Select rows."""
+        """Select rows by index or mask."""
         return type(self)(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 class Memory:
-    """Recently shown pairs: for each slot of a hash table, the time until which it is taken.
+    """Recently shown pairs: a hash table with the time until which each slot is blocked.
 
-    A taken slot refuses every pair that hashes to it, even one never shown; so no entry is overwritten early, and
-    memory does not grow with the run.
+    A blocked slot rejects every pair with that hash, even pairs that were never shown. No entry is overwritten early,
+    and memory does not grow during the run.
     """
 
     def __init__(self, spec: SimulationSpec) -> None:
@@ -85,26 +83,26 @@ class Memory:
         self._quiet = HOUR + spec.label_window_s
 
     def slots(self, user: Ints, article: Ints) -> Ints:
-        """Slot of each (user, article)."""
+        """Return the slot of each (user, article) pair."""
         key = (user.astype(np.uint64) << np.uint64(32)) | article.astype(np.uint64)
         key = (key ^ (key >> np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
         key = (key ^ (key >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
         return (key >> np.uint64(64 - self._bits)).astype(np.int64)
 
     def is_free(self, slots: Ints, time: Ints) -> Bools:
-        """Mask of pairs that may be shown: the slot is free, and the pair is the first with it in the batch."""
+        """Mask of pairs that may be shown: the slot is free, and no earlier pair of the batch uses it."""
         first = np.zeros(len(slots), np.bool_)
         first[np.unique(slots, return_index=True)[1]] = True
         free: Bools = first & (self._until[slots] <= time)
         return free
 
     def occupy(self, slots: Ints, time: Ints) -> None:
-        """Block these slots until the quiet time after ``time`` has passed."""
+        """Block slots until the quiet time after ``time`` has passed."""
         self._until[slots] = np.maximum(self._until[slots], time + self._quiet).astype(np.uint32)
 
 
 class Feed:
-    """Choice of articles at one hour: popularity fades with age, and only published articles can be shown."""
+    """Selection of articles in one hour. Popularity decays with age, and only published articles can be shown."""
 
     def __init__(self, users: Users, articles: Articles, now: int) -> None:
         self._users = users
@@ -116,7 +114,7 @@ class Feed:
         self._channel_bounds = self._cumulative[bounds]
 
     def choose_articles(self, rng: np.random.Generator, user: Ints) -> Ints:
-        """Draw an article index per row: from a favoured channel, or from all."""
+        """Draw an article index per row, from a favoured channel or from all articles."""
         favourite = self._users.favourites[user, rng.integers(FAVOURITES, size=len(user))]
         channel = favourite.astype(np.int64) // TOPICS_PER_CHANNEL
         low, high = self._channel_bounds[channel], self._channel_bounds[channel + 1]
@@ -128,11 +126,11 @@ class Feed:
         return chosen
 
     def choose_users(self, rng: np.random.Generator, count: int) -> Ints:
-        """Draw user indices by activity."""
+        """Draw user indices weighted by activity."""
         return pick(self._users.activity, rng.random(count))
 
     def draw(self, rng: np.random.Generator, piece: Piece, memory: Memory) -> Impressions:
-        """Draw the impressions of a piece; fewer than asked only if a small world has nothing left to show."""
+        """Draw the impressions of a piece, or fewer if a small world runs out of articles to show."""
         parts: list[Impressions] = []
         missing = piece.impressions
         for _ in range(MOST_ROUNDS):
@@ -148,7 +146,7 @@ class Feed:
         return _renumber(parts)
 
     def draw_lists(self, rng: np.random.Generator, lists: int, begin: int, end: int) -> Impressions:
-        """Draw lists of 1..6 candidates at any second in [begin, end)."""
+        """Draw lists of 1..6 candidates at random seconds in [begin, end)."""
         size = pick(LIST_SIZES, rng.random(lists)) + 1
         list_id = np.repeat(np.arange(lists), size)
         user = self.choose_users(rng, lists)[list_id]
@@ -163,7 +161,7 @@ class Feed:
 
 
 def _renumber(parts: list[Impressions]) -> Impressions:
-    """Join the parts into one table, with lists and positions numbered without gaps."""
+    """Concatenate the parts, and number lists and positions without gaps."""
     if not parts:
         return Impressions(*(np.zeros(0, np.int64) for _ in fields(Impressions)))
     columns = {c.name: np.concatenate([getattr(part, c.name) for part in parts]) for c in fields(Impressions)}

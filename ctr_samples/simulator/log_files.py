@@ -1,4 +1,4 @@
-"""Files of a simulation: its output directory, and writers with a bounded buffer."""
+"""Simulation files: output directory, and writers with bounded buffers."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ BUFFERED_BYTES = 32 << 20
 
 
 def claim_directory(out: Path, description: dict[str, Any], *, force: bool) -> None:
-    """Prepare ``out`` for a new simulation: remove an earlier one, and refuse foreign files unless forced.
+    """Prepare ``out`` for a new simulation. Removes an earlier simulation, and rejects foreign files unless forced.
 
-    Even when forced, only the names in ``PARTS`` are removed. Raises UsageError before anything is touched.
+    With ``force``, it still removes only the names in ``PARTS``. Raises UsageError before any change.
     """
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; expected a directory or a name that is still free.")
@@ -39,7 +39,7 @@ def claim_directory(out: Path, description: dict[str, Any], *, force: bool) -> N
 
 
 def write_marker(out: Path, description: dict[str, Any]) -> None:
-    """Describe the contents of ``out`` in a marker file."""
+    """Write a marker file that describes the contents of ``out``."""
     text = json.dumps({"made_by": "ctr_samples.simulator", **description}, indent=2)
     (out / MARKER).write_text(text + "\n", encoding="utf-8")
 
@@ -60,7 +60,7 @@ def _remove(path: Path) -> None:
 
 
 class PartitionedTable:
-    """Parquet files ``<root>/dt=<day>/part-00000.parquet``; days arrive in order, rows are buffered up to 32 MB."""
+    """Writer of ``<root>/dt=<day>/part-00000.parquet``. Days must be in order. Buffers up to 32 MB of rows."""
 
     def __init__(self, root: Path, schema: pa.Schema) -> None:
         self._root, self._schema = root, schema
@@ -70,7 +70,7 @@ class PartitionedTable:
         self._buffered = 0
 
     def write(self, day: str, table: pa.Table) -> None:
-        """Add rows to a day; the file of an earlier day is then complete."""
+        """Add rows to a day. Completes the file of an earlier day."""
         if day != self._day:
             self.close()
             self._day = day
@@ -102,13 +102,13 @@ class PartitionedTable:
 
 
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """Return a writer whose output depends only on the rows (and the pyarrow release)."""
+    """Open a Parquet writer. Its output depends only on the rows and the pyarrow version."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return pq.ParquetWriter(path, schema, compression="zstd", store_schema=False)
 
 
 class PartitionedLines:
-    """Text files ``<root>/dt=<day>/part-00000.json``, ...; a file takes no more chunks once it has a million lines."""
+    """Writer of text files ``<root>/dt=<day>/part-00000.json``, ... Starts a new file after a million lines."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -118,7 +118,7 @@ class PartitionedLines:
         self._lines = 0
 
     def write(self, day: str, lines: pa.StringArray) -> None:
-        """Append lines, each of which ends with a newline; their Arrow buffer is the file's bytes."""
+        """Append lines that end with a newline. Writes their Arrow buffer to the file as it is."""
         if day != self._day:
             self.close()
             self._day, self._part = day, 0
@@ -129,7 +129,7 @@ class PartitionedLines:
             path = self._root / f"dt={day}" / f"part-{self._part:05d}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file, self._lines = path.open("wb"), 0
-        # The lines come straight from a kernel, so they begin at offset 0; the data buffer may be padded at its end.
+        # Lines are the output of a kernel, so their offset is 0. The end of the data buffer may be padded.
         if len(lines):
             end = int(np.frombuffer(lines.buffers()[1], np.int32)[len(lines)])
             self._file.write(memoryview(lines.buffers()[2])[:end])

@@ -1,7 +1,7 @@
-"""Lines of the action log, formatted by Arrow column by column, without a Python object per line.
+"""Action log lines, formatted by Arrow kernels column by column, without a Python object per line.
 
-A malformed line is an extra, torn copy of a sound one, as left by a writer that dies mid-line and then writes the line
-again. So the sound lines are complete at any rate of malformed ones.
+A malformed line is a truncated extra copy of a valid line, as left by a writer that crashes mid-line and then rewrites
+the line. The valid lines are therefore complete at any rate of malformed lines.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from ctr_samples.simulator.world import FIRST_ARTICLE_ID, Articles
 
 
 class Lines(NamedTuple):
-    """Lines that end with a newline, and the wall second of each."""
+    """Lines that end with a newline, and their times in wall seconds."""
 
     text: pa.Array
     time: Ints
 
 
 def exposure_lines(shown: Impressions, lists: Ints, times: Ints) -> Lines:
-    """Format one line for each of the ``lists`` (ids within ``shown``), logged at ``times``."""
+    """Format one line per list, given as ids within ``shown``, logged at ``times``."""
     starts = np.searchsorted(shown.list_id, np.append(np.unique(shown.list_id), shown.list_id[-1:] + 1))
     ids = (shown.article + FIRST_ARTICLE_ID).astype(str)
     offsets = pa.array(starts if len(starts) else [0], pa.int32())
@@ -67,7 +67,7 @@ def _format(
     article: pa.Array,
     algorithm: Ints,
 ) -> Lines:
-    """Format lines as in the tutorial; all texts are digits, names and lists, so nothing needs escaping."""
+    """Format lines as in the tutorial. All texts are digits, names and lists, so nothing needs escaping."""
     pieces = [
         '{"actionTime":"',
         wall_texts(time, day_name(int(time[0]))) if len(time) else pa.array([], pa.string()),
@@ -90,7 +90,7 @@ def _format(
 
 
 def torn_copies(rng: np.random.Generator, lines: Lines, rate: float) -> Lines:
-    """Malformed copies of a random ``rate`` of the lines: cut off, or without the quote after the user id."""
+    """Return malformed copies of a random share ``rate`` of lines: truncated, or without the quote after the user."""
     rows = np.flatnonzero(rng.random(len(lines.time)) < rate)
     whole = lines.text.take(pa.array(rows)).to_pylist()
     cut = rng.random(len(rows))
@@ -103,7 +103,7 @@ def torn_copies(rng: np.random.Generator, lines: Lines, rate: float) -> Lines:
 
 
 def by_time(parts: list[Lines]) -> Lines:
-    """Merge the lines of all parts by time; equal times keep the order of the parts."""
+    """Merge lines of all parts by time. Lines with equal times keep the order of the parts."""
     text = pa.concat_arrays([part.text for part in parts])
     time = np.concatenate([part.time for part in parts])
     order = np.argsort(time, kind="stable")

@@ -1,6 +1,6 @@
-"""Faults for a night: each changes simulated logs as a broken job, client or copy would leave them.
+"""Faults in simulated logs, as caused by a broken job, client or copy.
 
-The truth beside the logs stays that of the intact day.
+The truth table still describes the intact day.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Line = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Night:
-    """Logs of one day below the directory of a simulation."""
+    """Logs of one day in a simulation directory."""
 
     root: Path
     day: date
@@ -36,21 +36,21 @@ class Night:
         return self.day + timedelta(days=1)
 
     def directory(self, table: str, day: date) -> Path:
-        """Return the directory of a table for a day; raise UsageError if it does not exist."""
+        """Return the directory of a table for a day. Raise UsageError if it does not exist."""
         directory = self.root / table / f"dt={day}"
         if not directory.is_dir():
             raise UsageError(f"{directory} does not exist; expected a simulation of {self.day} and the day before.")
         return directory
 
     def sound_lines(self) -> Iterator[Line]:
-        """Yield the day's log lines without torn ones."""
+        """Yield the valid log lines of the day."""
         for file in sorted(self.directory("user_action", self.day).iterdir()):
             for text in file.read_text().splitlines():
                 if (line := _parsed(text)) is not None:
                     yield line
 
     def change_lines(self, change: Callable[[Line], Line | list[Line] | None], *days: date) -> None:
-        """Change each sound line of the logs, by default those of the day itself; None removes a line."""
+        """Change each valid log line of ``days``, by default of the day itself. None removes a line."""
         for day in days or (self.day,):
             for file in sorted((self.root / f"user_action/dt={day}").glob("*")):
                 kept: list[str] = []
@@ -64,12 +64,12 @@ class Night:
                 file.write_text("".join(f"{line}\n" for line in kept))
 
     def change_tables(self, pattern: str, change: Callable[[pa.Table], pa.Table]) -> None:
-        """Change the tables whose directory matches a pattern."""
+        """Change the tables in directories that match a pattern."""
         for file in sorted(self.root.glob(f"{pattern}/*.parquet")):
             pq.write_table(change(pq.read_table(file)), file)
 
     def repeat_table(self, table: str) -> None:
-        """Replace the day's files with those of the day before: the job failed, and the copy went on."""
+        """Replace the day's files with the files of the day before, as if the job failed but the copy continued."""
         there = self.directory(table, self.day)
         before = sorted(self.directory(table, self.day - timedelta(days=1)).iterdir())
         shutil.rmtree(there)
@@ -103,7 +103,7 @@ def _with(line: Line, **param: str) -> Line:
 
 
 def _every(n: int, line: Line) -> bool:
-    """True for one line in n, always the same lines."""
+    """Select one line in ``n``, always the same lines."""
     return sum(map(ord, line["actionTime"] + line["param"]["userId"])) % n == 0
 
 
@@ -116,7 +116,7 @@ def _replaced(column: str, values: Callable[[pa.Table], Any]) -> Callable[[pa.Ta
 
 
 def half_of_the_clicks_missing(night: Night) -> None:
-    """One of two servers that log clicks is down."""
+    """One of two click log servers is down."""
     night.change_lines(_of("click", lambda line: None if _every(2, line) else line))
 
 
@@ -146,13 +146,13 @@ def three_hours_of_the_log_lost(night: Night) -> None:
 
 
 def log_files_delivered_twice(night: Night) -> None:
-    """Each log file has a copy beside it."""
+    """Each log file has a duplicate in the same directory."""
     for file in sorted(night.directory("user_action", night.day).iterdir()):
         shutil.copy(file, file.with_name(f"again-{file.name}"))
 
 
 def times_in_utc(night: Night) -> None:
-    """Times are logged eight hours behind; the files stay the same."""
+    """Times are logged eight hours behind, in the same files."""
 
     def behind(line: Line) -> Line:
         local = datetime.fromisoformat(line["actionTime"]) - timedelta(hours=8)
@@ -162,7 +162,7 @@ def times_in_utc(night: Night) -> None:
 
 
 def one_user_in_place_of_the_missing(night: Night) -> None:
-    """A client that loses its user id sends 0."""
+    """A client that loses its user id sends 0 instead."""
     night.change_lines(lambda line: _with(line, userId="0") if _every(3, line) else line)
 
 
@@ -188,7 +188,7 @@ def a_new_algorithm_takes_over(night: Night) -> None:
 
 
 def read_times_in_seconds(night: Night) -> None:
-    """Reading times change unit."""
+    """Reading times are in seconds instead of milliseconds."""
 
     def shorter(line: Line) -> Line:
         return {**line, "readTime": str(int(line["readTime"] or 0) // 1000)}
@@ -197,12 +197,12 @@ def read_times_in_seconds(night: Night) -> None:
 
 
 def profiles_of_yesterday_again(night: Night) -> None:
-    """Profile changes repeat those of the day before."""
+    """The day's profile changes are a copy of the day before."""
     night.repeat_table("user_profile")
 
 
 def vectors_of_yesterday_again(night: Night) -> None:
-    """Vectors repeat those of the day before."""
+    """The day's vectors are a copy of the day before."""
     night.repeat_table("article_vector")
 
 
@@ -212,22 +212,22 @@ def _change_vectors(night: Night, change: Callable[[list[list[float]]], list[lis
 
 
 def vectors_of_zeros(night: Night) -> None:
-    """Vectors of the day are all 0."""
+    """All vectors of the day are zero."""
     _change_vectors(night, lambda rows: [[0.0] * 100] * len(rows))
 
 
 def vectors_of_nan(night: Night) -> None:
-    """One article in four has an all-NaN vector."""
+    """One article in four has a vector of NaN."""
     _change_vectors(night, lambda rows: [[float("nan")] * 100 if n % 4 == 0 else row for n, row in enumerate(rows)])
 
 
 def vectors_of_another_model(night: Night) -> None:
-    """Vectors are ten times larger, as after a change of the training library."""
+    """Vectors are ten times larger, as after a change in the training library."""
     _change_vectors(night, lambda rows: [[10 * value for value in row] for row in rows])
 
 
 PROFILES = "user_profile/dt=*"
-"""Profiles, rewritten including history, as by a broken upstream job."""
+"""Profiles of all days, since a broken upstream job rewrites the history too."""
 
 
 def ages_all_missing(night: Night) -> None:
@@ -236,7 +236,7 @@ def ages_all_missing(night: Night) -> None:
 
 
 def ages_in_months(night: Night) -> None:
-    """Ages change unit."""
+    """Ages are in months instead of years."""
     months = _replaced("age", lambda table: [age and age * 12 for age in table["age"].to_pylist()])
     night.change_tables(PROFILES, months)
 
@@ -315,15 +315,16 @@ WAYS: dict[str, Callable[[Night], None]] = {
 
 
 def check_way(way: str) -> None:
-    """Raise UsageError for an unknown way to break a night."""
+    """Raise UsageError for an unknown fault."""
     if way not in WAYS:
         raise UsageError(f"Unknown way to break a night: {way!r}; expected one of {', '.join(WAYS)}.")
 
 
 def spoil(root: str | Path, day: date, way: str) -> None:
-    """Break the logs of a day in one of the :data:`WAYS`; raise UsageError for an unknown way, or a day without logs.
+    """Apply one of the faults in :data:`WAYS` to the logs of a day.
 
-    Tables written as a whole, profiles and articles, are broken as a whole.
+    Faults in profiles and articles affect the whole table, not only the day. Raises UsageError for an unknown fault or
+    a day without logs.
     """
     check_way(way)
     night = Night(Path(root), day)

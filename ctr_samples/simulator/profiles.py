@@ -1,11 +1,11 @@
-"""User profiles as kept by the recommender's hourly batch: weights of up to 64 topics per user.
+"""User profiles, updated by the recommender's hourly batch: weights of up to 64 topics per user.
 
-A batch at the end of an hour folds in what users did in that hour, and writes a row for each of them. One
-(user, article) adds, spread evenly over the article's topics,
+At the end of each hour, the batch adds the user actions of that hour and writes a row for each active user. A
+(user, article) pair adds the following weight, divided equally among the article's topics:
 
     1 / (ln(days + 1) + 1) * (3 * shared + 2 * collected + 5 * clicked + (2 if read_ms > 1000 else 1))
 
-where ``days`` are the whole days from the action to the batch: 0 in an hourly batch, more in the initial history.
+where ``days`` is the number of whole days from action to batch: 0 in an hourly batch, more in the initial history.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ctr_samples.simulator.spec import SimulationSpec
 from ctr_samples.simulator.wall_clock import Bools, Floats, Ints
 from ctr_samples.simulator.world import FAVOURITES, MOST_TOPICS, TOPIC_COUNT, TOPICS_PER_CHANNEL, Articles, World
 
-PROFILE_TOPICS = 64  # a full profile forgets its lightest topics, never those of the batch
-HISTORY_TOPICS = 12  # at most, in an initial profile
+PROFILE_TOPICS = 64  # a full profile drops its lightest topics, but no topics of the current batch
+HISTORY_TOPICS = 12  # maximum in an initial profile
 NO_TOPIC = -1
 
 
 class Gains(NamedTuple):
-    """Weights to add to topics of users; columns of equal length."""
+    """Weights to add to user topics, as columns of equal length."""
 
     user: Ints  # ascending
     topic: Ints
@@ -43,14 +43,14 @@ class Gains(NamedTuple):
 
 
 class ProfileStore:
-    """Current weights of all users: ``PROFILE_TOPICS`` slots each, sorted by topic, 384 bytes per user."""
+    """Current topic weights of all users, with ``PROFILE_TOPICS`` slots per user, sorted by topic: 384 bytes."""
 
     def __init__(self, users: int) -> None:
         self.topics: npt.NDArray[np.int16] = np.full((users, PROFILE_TOPICS), NO_TOPIC, np.int16)
         self.weights: npt.NDArray[np.float32] = np.zeros((users, PROFILE_TOPICS), np.float32)
 
     def fold(self, gains: Gains) -> Ints:
-        """Add the gains; return the changed users, ascending."""
+        """Add the gains. Return the changed users in ascending order."""
         users, row_of_gain = np.unique(gains.user, return_inverse=True)
         row_of_old, slot = np.nonzero(self.topics[users] != NO_TOPIC)
         old_topic = self.topics[users[row_of_old], slot].astype(np.int64)
@@ -73,14 +73,14 @@ class ProfileStore:
 
 
 def _strongest(row: Ints, weight: Floats, gained: Bools) -> Ints:
-    """Return the entries that fit into the slots of their row: gained ones first, then the heaviest; ascending."""
+    """Return the entries that fit into the slots of each row, ascending: first gained entries, then the heaviest."""
     order = np.lexsort((-weight, ~gained, row))
     rank = np.arange(len(row)) - np.searchsorted(row, row)
     return np.sort(order[rank < PROFILE_TOPICS])
 
 
 def gains_of(actions: Actions, articles: Articles, known: Bools) -> Gains:
-    """Compute what the actions of one hour add to the profiles of known users."""
+    """Compute the weights that the actions of one hour add to the profiles of known users."""
     actions = actions.take(known[actions.user])
     pair, place = np.unique(actions.user * len(articles) + actions.article, return_inverse=True)
     count = len(pair)
@@ -99,9 +99,10 @@ def _spread(user: Ints, article: Ints, weight: Floats, articles: Articles) -> Ga
 
 
 def history_before(spec: SimulationSpec, world: World, users: Ints, block: int) -> Gains:
-    """Draw the gains of a block of users in the sixty days before the first: a fifth none, the rest 1..12 topics.
+    """Draw the gains of a block of users over the sixty days before the start. A fifth of the users have none, the
+    others 1..12 topics.
 
-    Half of the topics are favourites, the rest any topic of a favoured channel.
+    Half of the topics are favourites; the others are any topics of a favoured channel.
     """
     rng = generator(spec.seed, Stream.HISTORY, block)
     count = np.where(rng.random(len(users)) < 0.2, 0, rng.integers(1, HISTORY_TOPICS + 1, len(users)))

@@ -1,6 +1,4 @@
-"""User actions after an impression: click, soon or late, perhaps read, collect, share; and clicks without an
-impression.
-"""
+"""User actions: prompt or late clicks on impressions, follow-up reads, collects and shares, and orphan clicks."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from ctr_samples.simulator.wall_clock import HOUR, Bools, Floats, Ints
 
 CLICK, READ, COLLECT, SHARE = range(4)
 ACTION_NAMES = ("click", "read", "collect", "share")
-EMPTY = -1  # read_ms of a line whose readTime is empty
+EMPTY = -1  # read_ms of a line with an empty readTime
 
 MEDIAN_DELAY_S = 25.0
 LATEST_CLICK_S = 12 * HOUR
@@ -34,37 +32,37 @@ class Actions:
     user: Ints  # index
     article: Ints  # index
     kind: Ints  # CLICK, READ, COLLECT or SHARE
-    read_ms: Ints  # of reads; EMPTY elsewhere
-    algorithm: Ints  # of the list that was shown
+    read_ms: Ints  # for reads, else EMPTY
+    algorithm: Ints  # of the shown list
 
     def __len__(self) -> int:
         return len(self.time)
 
     def take(self, rows: Ints | Bools) -> Self:
-        """Select rows."""
+        """Select rows by index or mask."""
         return type(self)(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 def no_actions() -> Actions:
-    """Return an empty table."""
+    """Return an empty action table."""
     return Actions(*(np.zeros(0, np.int64) for _ in fields(Actions)))
 
 
 def together(parts: list[Actions]) -> Actions:
-    """Concatenate the parts, in order."""
+    """Concatenate action tables, in order."""
     return Actions(*(np.concatenate([getattr(part, c.name) for part in parts]) for c in fields(Actions)))
 
 
 class Clicks(NamedTuple):
-    """Whether each impression is clicked, and how long after (0 without a click)."""
+    """Click flag of each impression, and the delay of the click, or 0 without a click."""
 
     clicked: Bools
     delay_s: Ints
 
 
 def draw_clicks(rng: np.random.Generator, spec: SimulationSpec, p_click: Floats) -> Clicks:
-    """Draw a click within the label window with probability ``p_click``, else perhaps a late one, to make up their
-    share.
+    """Draw clicks within the label window with probability ``p_click``. Some other impressions get a late click, at the
+    specified rate.
     """
     chance = rng.random(len(p_click))
     late_odds = spec.late_click_rate / (1.0 - spec.late_click_rate)
@@ -72,14 +70,14 @@ def draw_clicks(rng: np.random.Generator, spec: SimulationSpec, p_click: Floats)
     late = ~in_window & (chance < p_click * (1.0 + late_odds))
     seconds = MEDIAN_DELAY_S * np.exp(1.3 * rng.normal(size=len(p_click)))
     prompt_delay = 1 + seconds.astype(np.int64) % spec.label_window_s  # 1 .. label_window_s
-    windows = (1.0 - rng.random(len(p_click))) ** -1.2  # Pareto: half of the late clicks come after 2.3 windows
+    windows = (1.0 - rng.random(len(p_click))) ** -1.2  # Pareto: the median late click is at 2.3 windows
     late_delay = (spec.label_window_s * windows).astype(np.int64)
     late_delay = np.clip(late_delay, spec.label_window_s + 1, LATEST_CLICK_S)
     return Clicks(in_window | late, np.where(in_window, prompt_delay, np.where(late, late_delay, 0)))
 
 
 def follow_up(rng: np.random.Generator, spec: SimulationSpec, shown: Impressions, clicks: Clicks) -> Actions:
-    """Return the clicks and the actions that follow; a read is logged when it ends."""
+    """Return the clicks and their follow-up actions. A read is logged at its end."""
     rows = np.flatnonzero(clicks.clicked)
     count = len(rows)
     click = Actions(
@@ -110,7 +108,7 @@ def _later(click: Actions, kind: int, after: Ints, read_ms: Ints) -> Actions:
 
 
 def orphan_clicks(rng: np.random.Generator, feed: Feed, piece: Piece, memory: Memory, count: int) -> Actions:
-    """Draw at most ``count`` clicks on articles not recently shown to the user: no impression can claim them."""
+    """Draw up to ``count`` clicks on articles not recently shown to the user, so that no impression can claim them."""
     user = feed.choose_users(rng, count)
     article = feed.choose_articles(rng, user)
     time = rng.integers(piece.begin, piece.end, count)
@@ -122,7 +120,7 @@ def orphan_clicks(rng: np.random.Generator, feed: Feed, piece: Piece, memory: Me
 
 
 class Pending:
-    """Actions later than the piece that caused them."""
+    """Queue of actions that occur after the piece that caused them."""
 
     def __init__(self) -> None:
         self._actions = no_actions()
@@ -131,7 +129,7 @@ class Pending:
         return len(self._actions)
 
     def add(self, actions: Actions) -> None:
-        """Keep actions until their time comes."""
+        """Add actions to the queue."""
         self._actions = together([self._actions, actions])
 
     def release(self, end: int) -> Actions:

@@ -1,9 +1,8 @@
-"""Randomness by coordinates: each piece of work draws from its own generator, so no draw depends on earlier draws.
+"""Random generators by coordinates: each unit of work has its own generator, so no draw depends on earlier draws.
 
-A generator is seeded by ``SeedSequence(seed, spawn_key=(stream, *coordinates))``, where the coordinates are the day,
-the hour and the piece of the hour. Equal specs thus give equal bytes as long as numpy, pyarrow and the kind of
-processor stay the same: elsewhere numpy may round the last bit of ``exp`` differently, and a new release may change a
-distribution.
+Generators are seeded with ``SeedSequence(seed, spawn_key=(stream, *coordinates))``, where the coordinates are day, hour
+and piece of the hour. Equal specs produce equal bytes on equal versions of numpy and pyarrow and equal processor types:
+other processors may round the last bit of ``exp`` differently, and new numpy releases may change a distribution.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """Purpose of the numbers; never renumber, the output of every seed would change."""
+    """Purpose of a random stream. Renumbering would change the output of every seed."""
 
     TOPICS = 0
     USERS = 1
@@ -29,6 +28,6 @@ class Stream(IntEnum):
 
 
 def generator(seed: int, stream: Stream, *coordinates: int) -> np.random.Generator:
-    """Return the generator for a piece of work."""
+    """Create the generator for a unit of work."""
     sequence = np.random.SeedSequence(seed, spawn_key=(int(stream), *coordinates))
     return np.random.Generator(np.random.PCG64(sequence))

@@ -1,7 +1,7 @@
-"""Simulation: days of hours of pieces, each drawn, written and forgotten.
+"""Simulation by days, hours and pieces. Each piece is drawn, written and discarded.
 
-Only the world (arrays of users and articles), the profiles, the feed's memory and pending actions stay in memory. It
-therefore grows with users, articles and ``chunk_impressions``, not with the number of impressions.
+Only the world (arrays of users and articles), the profiles, the feed's memory and pending actions stay in memory.
+Memory use therefore grows with users, articles and ``chunk_impressions``, not with the number of impressions.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from ctr_samples.simulator.truth import TRUTH_SCHEMA, StreamingAuc, truth_table
 from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, Ints, day_name, wall_midnight
 from ctr_samples.simulator.world import World, build_world
 
-USER_BLOCK = 20_000  # profiles changed and written at a time
+USER_BLOCK = 20_000  # profiles updated and written at a time
 
 
 def simulate(
     spec: SimulationSpec, out: Path | str, *, force: bool = False, progress: Callable[[int], None] | None = None
 ) -> SimulationSummary:
-    """Write the logs, tables and truth of ``spec`` into the directory ``out``.
+    """Write the logs, tables and truth of a simulation into the directory ``out``.
 
-    Replaces an earlier simulation in ``out``; a directory with anything else raises UsageError, unless ``force``.
-    ``progress`` is called after each piece with the number of its impressions. Runs in this process, on one thread.
+    Replaces an earlier simulation in ``out``. Raises UsageError if the directory has other contents, unless ``force``.
+    Calls ``progress`` after each piece with its number of impressions. Runs in this process, on one thread.
     """
     out = Path(out)
     description: dict[str, Any] = {"spec": dataclasses.asdict(spec) | {"start": spec.start.isoformat()}}
@@ -80,7 +80,7 @@ def simulate(
 
 
 class _Outputs:
-    """Partitioned outputs, open until the stack closes."""
+    """Partitioned output files, open until the exit stack closes."""
 
     def __init__(self, out: Path, files: ExitStack) -> None:
         self.lines = files.enter_context(PartitionedLines(out / "user_action"))
@@ -102,7 +102,7 @@ class _Run:
         self._tally = Tally()
 
     def day_before(self) -> None:
-        """Give known users their first profile, at some full hour, and articles vectors for the first three hours."""
+        """Write initial profiles of known users at random full hours, and article vectors for the first three hours."""
         eve = wall_midnight(self._spec.start) - DAY
         known = np.flatnonzero(self._world.users.known)
         for block in range(0, len(known), USER_BLOCK):
@@ -113,7 +113,7 @@ class _Run:
         self._train_vectors(eve)
 
     def day(self, midnight: int, progress: Callable[[int], None] | None) -> None:
-        """Simulate a day: the pieces of each hour, then the hour's batch of profiles."""
+        """Simulate a day: for each hour, its pieces and then its profile batch."""
         self._train_vectors(midnight)
         pieces = pieces_of_day(midnight, self._spec.impressions, self._spec.chunk_impressions)
         for hour in range(24):
@@ -127,7 +127,7 @@ class _Run:
             self._update_profiles(together(actions), begin + HOUR)
 
     def day_after(self) -> None:
-        """Write the late actions of the last day, until nothing is pending."""
+        """Write late actions of the last day until no action is pending."""
         end = wall_midnight(self._spec.start) + self._spec.days * DAY
         while len(self._pending):
             end += HOUR
@@ -137,7 +137,7 @@ class _Run:
             self._update_profiles(due, end)
 
     def summary(self) -> SimulationSummary:
-        """Return the counts so far."""
+        """Return the current counts."""
         users, tally = self._world.users, self._tally
         own = {
             "days": self._spec.days,
@@ -150,7 +150,7 @@ class _Run:
         return SimulationSummary(**own, **{name: tally[name] for name in counted}, best_auc=self._auc.value())
 
     def _piece(self, piece: Piece, feed: Feed) -> Actions:
-        """Draw and write a piece; return the actions that fall into it."""
+        """Draw and write a piece. Return the actions that occur within it."""
         at = (piece.begin // DAY, piece.hour, piece.number)
         shown = feed.draw(generator(self._spec.seed, Stream.FEED, *at), piece, self._memory)
         rng = generator(self._spec.seed, Stream.ACTIONS, *at)
@@ -168,7 +168,7 @@ class _Run:
         return due
 
     def _exposures(self, rng: np.random.Generator, shown: Impressions) -> tuple[list[Lines], Impressions]:
-        """Return the lines of all lists, repeats included, and the repeated impressions."""
+        """Return the lines of all lists, including repeats, and the repeated impressions."""
         list_times = shown.time[shown.position == 0]
         repeats = draw_repeats(rng, self._spec.repeat_rate, list_times)
         repeated = repeated_impressions(shown, repeats)
@@ -182,7 +182,7 @@ class _Run:
     def _orphans(
         self, rng: np.random.Generator, piece: Piece, feed: Feed, shown: Impressions, clicks: Clicks
     ) -> Actions:
-        """Draw the orphan clicks of a piece, after recording the clicks on its impressions in memory."""
+        """Draw the orphan clicks of a piece. First records the clicks on its impressions in the feed's memory."""
         rows = np.flatnonzero(clicks.clicked)
         slots = self._memory.slots(shown.user[rows], shown.article[rows])
         self._memory.occupy(slots, (shown.time + clicks.delay_s)[rows])
@@ -191,14 +191,14 @@ class _Run:
         return orphans
 
     def _write_lines(self, begin: int, parts: list[Lines], at: tuple[int, ...]) -> None:
-        """Write lines of the day of ``begin``, with some torn copies among them."""
+        """Write lines to the day of ``begin``, with malformed copies added."""
         rng = generator(self._spec.seed, Stream.LINES, *at)
         torn = [torn_copies(rng, part, self._spec.malformed_rate) for part in parts]
         self._tally.add(malformed_lines=sum(len(part.time) for part in torn))
         self._outputs.lines.write(day_name(begin), by_time([*parts, *torn]).text)
 
     def _update_profiles(self, actions: Actions, now: int) -> None:
-        """Run the batch at the end of an hour: fold in its actions, write the profiles that changed."""
+        """Run the hourly batch: add the actions to the profiles, and write changed profiles."""
         gains = gains_of(actions, self._world.articles, self._world.users.known)
         for block in gains.by_users(USER_BLOCK):
             users = self._profiles.fold(block)
@@ -235,14 +235,14 @@ REPEAT_WITHIN_S = 30
 
 
 class Repeats(NamedTuple):
-    """Columns of equal length: repeated lists, and their delay after the first time (1..29 s)."""
+    """Repeated lists and their delays of 1..29 s, as columns of equal length."""
 
     list_id: Ints
     delay_s: Ints
 
 
 def draw_repeats(rng: np.random.Generator, rate: float, list_times: Ints) -> Repeats:
-    """Repeat a random ``rate`` of the lists, but none across midnight, so that a piece writes to a single day."""
+    """Draw repeats of a random share ``rate`` of lists. No repeat crosses midnight, so pieces stay within one day."""
     again = rng.random(len(list_times)) < rate
     delay = rng.integers(1, REPEAT_WITHIN_S, len(list_times))
     list_id = np.flatnonzero(again & (list_times % DAY + delay < DAY))
@@ -250,7 +250,7 @@ def draw_repeats(rng: np.random.Generator, rate: float, list_times: Ints) -> Rep
 
 
 def repeated_impressions(shown: Impressions, repeats: Repeats) -> Impressions:
-    """Return the impressions of the repeated lists, at their later time."""
+    """Return the impressions of repeated lists, at the time of the repeat."""
     delay_of_list = np.zeros(int(shown.list_id.max(initial=-1)) + 1, np.int64)
     delay_of_list[repeats.list_id] = repeats.delay_s
     delay = delay_of_list[shown.list_id]
@@ -260,7 +260,7 @@ def repeated_impressions(shown: Impressions, repeats: Repeats) -> Impressions:
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationSummary:
-    """Counts over all days; they equal the contents of the files exactly."""
+    """Exact counts of the written files over all days."""
 
     days: int
     users: int
@@ -277,9 +277,9 @@ class SimulationSummary:
     empty_reads: int  # reads whose readTime is empty
     collects: int
     shares: int
-    exposure_lines: int  # lists, repeated ones included
+    exposure_lines: int  # lists, including repeats
     action_lines: int  # click, read, collect, share
-    malformed_lines: int  # besides the two above
+    malformed_lines: int  # not included in the two counts above
     user_profile_rows: int
     article_vector_rows: int
     best_auc: float | None  # of p_click for clicks within the label window, to 1e-4; None without clicks
@@ -291,13 +291,13 @@ class SimulationSummary:
 
 
 class Tally:
-    """Running counts, by the names of the summary."""
+    """Running counts by field of the summary."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}
 
     def add(self, **counts: int) -> None:
-        """Increase some counts."""
+        """Increase counts by name."""
         for name, count in counts.items():
             self._counts[name] = self._counts.get(name, 0) + int(count)
 

@@ -1,4 +1,4 @@
-"""Specification of a simulation: all options, validated on creation. Equal specs give byte-identical output."""
+"""Simulation options, validated on creation. Equal specs produce byte-identical output."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ MOST_DEFAULT_USERS = 1_000_000  # their profiles are the largest state in memory
 
 @dataclass(frozen=True, kw_only=True)
 class SimulationSpec:
-    """Options of a simulation. Rates are shares between 0 and 1.
+    """Simulation options. Rates are shares between 0 and 1.
 
-    ``users`` and ``articles`` of 0 scale with ``impressions``: one user per 10 daily impressions (at most a million),
-    and ``20 * sqrt(impressions)`` articles. ``articles`` exist before the first day; ``new_article_rate`` of them are
-    added each day. ``chunk_impressions`` bounds the memory; it is part of the spec: changing it changes the draws.
+    If ``users`` or ``articles`` is 0, it scales with ``impressions``: one user per 10 daily impressions (at most a
+    million), and ``20 * sqrt(impressions)`` articles. ``articles`` exist before the first day; the share
+    ``new_article_rate`` is added each day. ``chunk_impressions`` limits memory use. Changing it changes the draws.
     """
 
     start: date = date(2019, 6, 4)
     days: int = 3
-    impressions: int = 100_000  # first impressions per day; repeated exposures come on top
+    impressions: int = 100_000  # per day, without repeated exposures
     users: int = 0
     articles: int = 0
     seed: int = 0
     click_rate: float = 0.10  # impressions clicked within the label window, on average
     label_window_s: int = 1800
-    late_click_rate: float = 0.04  # clicks that come after the label window
+    late_click_rate: float = 0.04  # clicks after the label window
     repeat_rate: float = 0.02  # exposures that the app sends again within 30 s
     cold_user_rate: float = 0.05  # users without any profile
     hot_user_share: float = 0.01  # of all traffic, by a single user
@@ -38,7 +38,7 @@ class SimulationSpec:
     new_article_rate: float = 0.03
     orphan_click_rate: float = 0.005  # clicks without an impression, relative to attributed clicks
     empty_read_rate: float = 0.03  # reads whose readTime is empty
-    malformed_rate: float = 0.0005  # broken lines, relative to the sound ones
+    malformed_rate: float = 0.0005  # malformed lines, relative to valid lines
     chunk_impressions: int = 250_000
     broken: str = ""  # fault in the logs of the last day, a key of nights.WAYS
 

@@ -1,8 +1,8 @@
-"""Yardstick: the best AUC that an honest model can reach on simulated impressions, and the table it comes from.
+"""Best AUC that a model without leaks can reach on simulated impressions, and the truth table behind it.
 
-Clicks are random, so even the true probabilities rank imperfectly. A model that scores above ``best_auc`` has seen
-something of the clicks themselves. Filter the table by ``~repeat`` (a repeated exposure is the same impression sent
-again: ``p_click`` 0, never clicked) and label with ``clicked & (click_delay_s <= label window)``.
+Clicks are random, so even the true probabilities rank imperfectly. A model with an AUC above ``best_auc`` has access to
+leaked click information. To compute it from the table, filter by ``~repeat`` (a repeated exposure is a resent
+impression with ``p_click`` 0, never clicked) and label with ``clicked & (click_delay_s <= label window)``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ TRUTH_SCHEMA = pa.schema(
         ("position", pa.int32()),  # 0.. within the list
         ("repeat", pa.bool_()),
         ("p_click", pa.float64()),  # click within the label window
-        ("clicked", pa.bool_()),  # at any time, also after the label window
-        ("click_delay_s", pa.int32()),  # null where not clicked
+        ("clicked", pa.bool_()),  # at any time, even after the label window
+        ("click_delay_s", pa.int32()),  # null if not clicked
     ]
 )
 
 
 def truth_table(shown: Impressions, p_click: Floats, clicks: Clicks, repeated: Impressions) -> pa.Table:
-    """Rows of a piece of time: its impressions and the repeated ones, by time."""
+    """Return the truth rows of a piece, including repeated impressions, sorted by time."""
     first, again = len(shown), len(repeated)
     time = np.concatenate([shown.time, repeated.time])
     clicked = np.concatenate([clicks.clicked, np.zeros(again, np.bool_)])
@@ -51,10 +51,10 @@ def truth_table(shown: Impressions, p_click: Floats, clicks: Clicks, repeated: I
 
 
 def best_auc(p: npt.ArrayLike, clicked: npt.ArrayLike) -> float:
-    """Exact AUC of scores against labels: the chance that a clicked row outranks an unclicked one, ties counting half.
+    """Compute the exact AUC: the probability that a clicked row outranks an unclicked row, where ties count half.
 
-    With the true probabilities it is the best possible AUC; with any scores it is theirs. Both arguments have shape
-    (n,). Raises UsageError for unequal lengths, a NaN, or labels of a single class.
+    With true probabilities as scores, this is the best possible AUC. Both arguments have shape (n,). Raises UsageError
+    for unequal lengths, NaN, or labels of a single class.
     """
     scores, labels = np.asarray(p, np.float64), np.asarray(clicked, np.bool_)
     if scores.shape != labels.shape or scores.ndim != 1:
@@ -72,7 +72,7 @@ def best_auc(p: npt.ArrayLike, clicked: npt.ArrayLike) -> float:
 
 
 class StreamingAuc:
-    """AUC of probabilities that arrive in chunks, in constant memory: counts in 65,536 equal bins, accurate to 1e-4."""
+    """Streaming AUC of probabilities, in constant memory: counts in 65,536 equal bins, accurate to 1e-4."""
 
     BINS = 1 << 16
 
@@ -81,13 +81,13 @@ class StreamingAuc:
         self._negatives: Ints = np.zeros(self.BINS, np.int64)
 
     def add(self, p: Floats, clicked: Bools) -> None:
-        """Count a chunk of probabilities in [0, 1] and their labels."""
+        """Add a chunk of probabilities in [0, 1] and their labels."""
         bins = np.minimum((p * self.BINS).astype(np.int64), self.BINS - 1)
         self._positives += np.bincount(bins[clicked], minlength=self.BINS)
         self._negatives += np.bincount(bins[~clicked], minlength=self.BINS)
 
     def value(self) -> float | None:
-        """AUC so far; None until both classes occur."""
+        """Return the current AUC, or None until both classes occur."""
         pairs = float(self._positives.sum()) * float(self._negatives.sum())
         if pairs == 0.0:
             return None

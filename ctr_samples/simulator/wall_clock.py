@@ -1,7 +1,7 @@
-"""Time in the simulator: int64 *wall* seconds since 1970-01-01 00:00:00 on Shanghai clocks.
+"""Simulator time: int64 *wall* seconds since 1970-01-01 00:00:00 local time in Shanghai.
 
-Logs carry wall clock text, tables carry UTC instants. Shanghai has kept UTC+8 all year since 1992, so a single constant
-converts between the two.
+Logs contain local times as text, tables contain UTC timestamps. Shanghai has used UTC+8 all year since 1992, so a
+constant offset converts between the two.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _CLOCK_TEXTS = pa.array([f" {s // HOUR:02d}:{s // 60 % 60:02d}:{s % 60:02d}" for
 
 
 def wall_midnight(day: date) -> int:
-    """Wall seconds at 00:00 of a Shanghai day."""
+    """Wall seconds at 00:00 Shanghai time."""
     return (day - _EPOCH).days * DAY
 
 
@@ -42,5 +42,5 @@ def wall_texts(wall: Ints, day: str) -> pa.Array:
 
 
 def instants(wall: Ints) -> pa.Array:
-    """Convert to UTC timestamps in microseconds."""
+    """Convert wall seconds to UTC timestamps in microseconds."""
     return pa.array((wall - UTC_OFFSET) * 1_000_000).view(INSTANT)

@@ -1,12 +1,13 @@
-"""Users and articles: their true properties, whether or not a published table shows them.
+"""True properties of users and articles, including properties that no published table contains.
 
-25 channels have 40 topics each. A topic is a point among 32 latent factors, near the centre of its channel. An article
-mixes one to four topics of its channel; a user favours six topics in up to three channels. How much a user likes an
-article is the mean similarity of its topics to the user's favourites, so it is linear in the article's factors.
+Each of the 25 channels has 40 topics. A topic is a point in a space of 32 latent factors, near the center of its
+channel. An article mixes one to four topics of its channel; a user favours six topics in up to three channels. The
+affinity of a user to an article is the mean similarity of its topics to the user's favourites, which is linear in the
+article's factors.
 
-Topics are that fine on purpose. A user acts on few articles a day, and so on few of the 120 topics of the favoured
-channels. The weight that a profile gives to the topics of a shown article therefore betrays the click on that article
-if the profile is younger than the click (the leak), and is an honest but weak hint of taste if it is older.
+Topics are deliberately fine-grained. A user acts on few articles a day, and thus on few of the 120 topics of the
+favoured channels. Profile weights of a shown article's topics therefore leak the click if the profile is newer than the
+click. In an older profile, they are a valid but weak signal of the user's taste.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ CHANNELS = (
 )  # channel id i is CHANNELS[i - 1]; 18 is python
 TOPICS_PER_CHANNEL = 40
 TOPIC_COUNT = len(CHANNELS) * TOPICS_PER_CHANNEL
-WORD_COUNT = 400  # fewer words than topics: one word names topics of several channels
+WORD_COUNT = 400  # fewer words than topics: channels share topic words
 FACTORS = 32
 FAVOURITES = 6
 MOST_TOPICS = 4
@@ -62,7 +63,7 @@ _TOPIC_CUMULATIVE = np.cumsum(_TOPIC_SHARES) / _TOPIC_SHARES.sum()
 
 @dataclass(frozen=True)
 class Topics:
-    """``TOPIC_COUNT`` topics; topic t belongs to channel ``t // TOPICS_PER_CHANNEL + 1``."""
+    """All ``TOPIC_COUNT`` topics. Topic t belongs to channel ``t // TOPICS_PER_CHANNEL + 1``."""
 
     words: list[str]
     keys: list[str]  # "<channel>:<word>", unique
@@ -73,7 +74,7 @@ class Topics:
 
 @dataclass(frozen=True)
 class Users:
-    """Users 1..n; index i is user id i + 1."""
+    """Users 1..n, where index i has user id i + 1."""
 
     favourites: npt.NDArray[np.int16]  # (n, FAVOURITES) topics, with repetition
     activity: Floats  # (n,) cumulative shares of the traffic
@@ -85,7 +86,7 @@ class Users:
 
 @dataclass(frozen=True)
 class Articles:
-    """Articles of the run, in order of publication; index i is article id ``FIRST_ARTICLE_ID + i``."""
+    """Articles of the run, by publication time. Index i has article id ``FIRST_ARTICLE_ID + i``."""
 
     topics: npt.NDArray[np.int16]  # (n, MOST_TOPICS), distinct; topics beyond topic_count have no share in the mix
     mix: npt.NDArray[np.float32]  # (n, MOST_TOPICS) shares of the topics, each row sums to one
@@ -99,14 +100,14 @@ class Articles:
         return len(self.published)
 
     def factors(self, topics: Topics, rows: slice) -> Floats:
-        """Latent factors of some articles, shape (rows, FACTORS): the mix of their topics' factors."""
+        """Latent factors of some articles, shape (rows, FACTORS): weighted means of topic factors."""
         mixed: Floats = np.einsum("at,atf->af", self.mix[rows].astype(np.float64), topics.factors[self.topics[rows]])
         return mixed
 
 
 @dataclass(frozen=True)
 class World:
-    """Properties that stay the same from day to day."""
+    """Topics, users and articles, which are the same on all days."""
 
     topics: Topics
     users: Users
@@ -120,7 +121,7 @@ def build_world(spec: SimulationSpec) -> World:
 
 
 def pick(cumulative: Floats, uniform: Floats) -> Ints:
-    """Draw indices by cumulative shares that end at one."""
+    """Map uniform draws to indices by cumulative shares, which end at one."""
     indices: Ints = np.searchsorted(cumulative, uniform, side="right")
     return np.minimum(indices, len(cumulative) - 1)
 
@@ -135,7 +136,7 @@ def _draw_topics(spec: SimulationSpec) -> Topics:
     shares = rng.permutation(1.0 / (np.arange(channels) + 3.0))
     top, python = int(shares.argmax()), CHANNELS.index("python")
     shares[[top, python]] = shares[[python, top]]
-    # einsum always sums in the same order; that of a matrix library may depend on the number of threads.
+    # einsum sums in a fixed order; a matrix library's order may depend on the number of threads.
     similarity = np.einsum("if,jf->ij", factors, factors).astype(np.float32)
     return Topics(words, keys, factors, similarity, shares / shares.sum())
 
@@ -183,7 +184,7 @@ def _draw_articles(spec: SimulationSpec, topics: Topics) -> Articles:
 
 
 def _publication_times(spec: SimulationSpec, rng: np.random.Generator) -> Ints:
-    """Draw ``articles`` over the thirty days before the first, then ``new_article_rate`` of them each day."""
+    """Draw publication times: ``articles`` in the thirty days before the start, then ``new_article_rate`` daily."""
     start = wall_midnight(spec.start)
     before = rng.integers(start - ARTICLE_AGE_AT_START, start, spec.articles)
     after = rng.integers(start, start + spec.days * DAY, round(spec.articles * spec.new_article_rate * spec.days))
@@ -191,7 +192,7 @@ def _publication_times(spec: SimulationSpec, rng: np.random.Generator) -> Ints:
 
 
 def _distinct_places(rng: np.random.Generator, count: int) -> Ints:
-    """Draw ``MOST_TOPICS`` distinct places in a channel per article, by popularity (Gumbel's trick), in blocks."""
+    """Draw ``MOST_TOPICS`` distinct topic places per article, by popularity (Gumbel trick), in blocks."""
     places = np.empty((count, MOST_TOPICS), np.int64)
     for first in range(0, count, 50_000):
         block = places[first : first + 50_000]

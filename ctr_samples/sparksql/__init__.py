@@ -1,14 +1,14 @@
-"""Spark helpers, independent of samples.
+"""Spark helpers, independent of sample sets.
 
-session.py            session of a command, and isolated session of a run
-jvm_stderr.py         stderr of a command's JVM, without its boot warning
+session.py            Spark session of a command, and isolated session of a run
+jvm_stderr.py         stderr of a command's JVM, without its startup warning
 class_archive.py      archive of Spark's classes, for a faster JVM start
-failures.py           Spark's errors as sentences
-expressions.py        SQL of the configuration: parsed by Spark, allowed or refused, typed
+failures.py           Spark errors as sentences
+expressions.py        SQL expressions of the configuration: parsing, allow-list, types
 expression_sizes.py   size limits of expressions and their values
-moments.py            refusal of expressions that depend on when the job runs
+moments.py            rejection of expressions that depend on the current time
 columns.py            keys, times, conditions, numbers and hashes from expressions
-observations.py       counts taken while rows pass: metrics, exact histograms, progress
-workers.py            Python processes that Spark starts
-releases.py           differences between Spark releases, and the releases that a manifest lists
+observations.py       counts collected during the job: metrics, exact histograms, progress
+workers.py            Python worker processes of Spark
+releases.py           differences between Spark releases, and software versions for the manifest
 """

@@ -1,8 +1,8 @@
-"""Archive of Spark's loaded classes: with it, a local command starts in two thirds of the time.
+"""Archive of Spark's loaded classes, which reduces the startup time of a local command by a third.
 
-The JVM writes the file itself when the first run ends (HotSpot's application class-data sharing). It ignores a file
-made by a different JVM or for different jars, and then starts as without one. The file takes about 190 MB. Its contents
-will be executed, so it lies where nobody else can write (``private_directory.py``).
+The JVM writes the archive at the end of the first run (HotSpot's application class-data sharing). It ignores an archive
+of a different JVM or different jars and then starts normally. The file takes about 190 MB. Its contents are executed,
+so it is stored where nobody else can write (``private_directory.py``).
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ import pyspark
 from ctr_samples.private_directory import NotPrivate, exposure, private_directory, user_cache
 
 SWITCH = "CTR_SAMPLES_CLASS_ARCHIVE"
-"""Environment variable; ``off`` keeps the JVM from writing or reading the file."""
+"""Environment variable. ``off`` disables the archive."""
 
 _WHOLE = (0xF00BABA8).to_bytes(4, "little")
-"""First bytes of a complete file: the JVM writes them last. A file that is otherwise incomplete crashes it."""
+"""First bytes of a complete file, written last by the JVM. An incomplete file would crash the JVM."""
 
 _FORGOTTEN_S = 30 * 86400
 _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -XX:+IgnoreUnrecognizedVMOptions"
 
 
 def java_options(java: str, *, record: bool) -> str:
-    """JVM options to start from the archive, if it exists; else, with ``record``, to write one at exit.
+    """Return JVM options to load the archive, if it exists, or else, with ``record``, to write it at exit.
 
-    ``java`` is the path of the program. Empty if there is no file and none can be kept.
+    ``java`` is the path of the executable. Empty if there is no archive and it cannot be stored.
     """
     place = user_cache()
     if os.environ.get(SWITCH) == "off" or '"' in str(place):
@@ -50,8 +50,8 @@ def java_options(java: str, *, record: bool) -> str:
 
 
 def _archive(place: Path, key: str) -> Path:
-    """Return the file of a key, once complete. Renames a file written since the last command, and deletes old ones."""
-    # The name holds the size, since a truncated file must not be used.
+    """Return the archive of a key, if complete. Renames a newly written archive, and deletes old archives."""
+    # The name contains the size, so that a truncated file is never used.
     for file in _files(place, f"classes-{key}-*.jsa"):
         if file.name == f"classes-{key}-{file.stat().st_size}.jsa":
             return file
@@ -59,7 +59,7 @@ def _archive(place: Path, key: str) -> Path:
     for written in _files(place, f"classes-{key}.*"):
         with written.open("rb") as content:
             if content.read(len(_WHOLE)) != _WHOLE:
-                continue  # still being written, or never to be
+                continue  # still being written, or abandoned
             os.fsync(content.fileno())
         return written.rename(place / f"classes-{key}-{written.stat().st_size}.jsa")
     for file in _files(place, "classes-*"):
@@ -69,7 +69,7 @@ def _archive(place: Path, key: str) -> Path:
 
 
 def _files(place: Path, pattern: str) -> Iterator[Path]:
-    """Yield files that nobody else can have written; a concurrent JVM may remove files at any time."""
+    """Yield files that nobody else can have written. Tolerates concurrent removal."""
     for path in sorted(place.glob(pattern)):
         with contextlib.suppress(FileNotFoundError):
             status = path.lstat()
@@ -78,7 +78,7 @@ def _files(place: Path, pattern: str) -> Iterator[Path]:
 
 
 def _key(java: str) -> str:
-    """Key that changes whenever the JVM or Spark's jars do."""
+    """Cache key that changes with the JVM or Spark's jars."""
     program = Path(os.path.realpath(java))
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     changed = [path.stat().st_mtime_ns for path in (program, home / "jars")]

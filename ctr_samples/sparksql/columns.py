@@ -1,4 +1,4 @@
-"""Expressions of the configuration as typed Spark columns: times, keys, lists of keys, and stable hashes."""
+"""Typed Spark columns for configured expressions: times, keys, lists of keys, and stable hashes."""
 
 from __future__ import annotations
 
@@ -53,25 +53,25 @@ def quoted(name: str) -> str:
 
 
 def later(time: Column, span: timedelta) -> Column:
-    """Return the instant ``span`` of elapsed time later; earlier if ``span`` is negative.
+    """Add an elapsed time, possibly negative, to a timestamp.
 
-    Spark's own sums and differences follow the calendar of the session's zone: on clock changes a day lasts 23 or 25
-    hours, and a repeated hour takes no time. So no plan adds an interval to a time, or subtracts two times.
+    Spark's own arithmetic follows the calendar of the session's time zone: at clock changes a day lasts 23 or 25 hours,
+    and a repeated hour takes no time. Plans must therefore not add intervals to timestamps or subtract timestamps.
     """
     return F.timestamp_micros(F.unix_micros(time) + F.lit(micros_of(span)))
 
 
 def time_column(frame: DataFrame, text: str, where: str) -> Column:
-    """Return an instant (timestamp). Text is parsed in the session's time zone; unreadable text becomes null and is
+    """Return a timestamp column. Text is parsed in the session's time zone; unreadable text becomes null and is
     counted.
 
-    Raises InputError for other types.
+    Raises InputError for types that are not times.
     """
     if (parsed := _parsed_time(text)) in frame.columns:
         return F.col(quoted(parsed))
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, StringType):
-        # Without a date Spark would assume today, and the result would depend on when the job runs.
+        # Without a date, Spark would assume the current day, and the result would depend on when the job runs.
         return F.when(column.rlike(r"^\s*\d{4}-\d{1,2}-\d{1,2}"), F.try_to_timestamp(column))
     if isinstance(kind, TimestampType | TimestampNTZType | DateType):
         return as_type(column, kind, TimestampType())
@@ -87,11 +87,10 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def unreadable_time(frame: DataFrame, text: str, where: str) -> str:
-    """Describe an example of unreadable time text, and what to write instead, as the end of a sentence; empty if there
-    is none.
+    """Describe an example of unreadable time text and suggest a fix, as the end of a sentence. Empty if all times are
+    readable.
 
-    Equal logs give the same example. Runs a Spark job that reads the log, so only a run that is refused anyway calls
-    it.
+    Equal logs yield the same example. Runs a Spark job that reads the log, so call it only for runs that fail anyway.
     """
     names = referenced_columns(frame.sparkSession, text, where)
     raw, of = F.to_json(F.struct(*map(quoted, names))), text
@@ -111,9 +110,9 @@ def unreadable_time(frame: DataFrame, text: str, where: str) -> str:
 
 
 def with_parsed_times(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
-    """Add a column for each time that is text, so that :func:`time_column` need not parse it repeatedly.
+    """Add a parsed column for each text expression, so that :func:`time_column` does not parse it repeatedly.
 
-    ``texts`` maps expressions to their keys in the configuration.
+    ``texts`` maps time expressions to their keys in the configuration.
     """
     parsed = {}
     for text, where in texts.items():
@@ -123,7 +122,7 @@ def with_parsed_times(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
 
 
 def without_parsed_times(frame: DataFrame) -> DataFrame:
-    """Drop the columns of :func:`with_parsed_times`."""
+    """Drop the columns added by :func:`with_parsed_times`."""
     return frame.drop(*[name for name in frame.columns if name.startswith(PARSED_TIME)])
 
 
@@ -132,7 +131,7 @@ def _parsed_time(text: str) -> str:
 
 
 def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
-    """Return a condition; null counts as false where it is used. Raise InputError for other types."""
+    """Return a boolean column. Callers treat null as false. Raise InputError for other types."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, BooleanType):
         return column
@@ -140,7 +139,7 @@ def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def number_column(frame: DataFrame, text: str, where: str) -> Column:
-    """Return a number as double, -0.0 as 0.0; non-numeric text becomes null. Raise InputError for other types."""
+    """Return a number as double, with -0.0 as 0.0. Non-numeric text becomes null. Raise InputError for other types."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
         return column.try_cast("double") + F.lit(0.0)
@@ -148,7 +147,7 @@ def number_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def order_column(frame: DataFrame, text: str, where: str) -> Column:
-    """Return a column that orders rows: a number, text or a time. Raise InputError for other types."""
+    """Return a sort column: a number, text or a time. Raise InputError for other types."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, StringType, DateType, TimestampType)):
         return column
@@ -156,15 +155,15 @@ def order_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def key_column(frame: DataFrame, text: str, where: str) -> Column:
-    """Return a join key: text, or any integer as bigint, so that keys of two tables compare."""
+    """Return a join key: text, or an integer as bigint, so that keys of different tables are comparable."""
     column, kind = typed_expression(frame, text, where)
     return _as_key(column, kind, text, where)
 
 
 def key_list_column(frame: DataFrame, text: str, where: str) -> Column:
-    """Return a list of keys: an array, or text such as ``[18577, 14299]``, or a bare key.
+    """Return a list of keys from an array, text such as ``[18577, 14299]``, or a bare key.
 
-    Text of any other form becomes null, which the caller counts.
+    Text in any other format becomes null; the caller counts the nulls.
     """
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, ArrayType):
@@ -175,7 +174,7 @@ def key_list_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def same_key_type(left: DataFrame, left_key: str, right: DataFrame, right_key: str) -> tuple[Column, Column]:
-    """Return two comparable keys: unchanged if their types are equal, else both as text."""
+    """Return two comparable keys: unchanged if their types are equal, or both as text."""
     left_type, right_type = (f.select(k).schema[0].dataType for f, k in ((left, left_key), (right, right_key)))
     if left_type == right_type:
         return F.col(left_key), F.col(right_key)
@@ -183,17 +182,18 @@ def same_key_type(left: DataFrame, left_key: str, right: DataFrame, right_key: s
 
 
 def stable_hash(salt: str, parts: Sequence[Column]) -> Column:
-    """Return a 64-bit hash of several values, the same on every run and cluster.
+    """Return a 64-bit hash of several values that is equal on every run and cluster.
 
-    The parts are joined with a separator and null has its own mark, so that ("1", "23") differs from ("12", "3").
+    Parts are joined with a separator and null has its own marker, so ("1", "23") and ("12", "3") differ.
     """
     texts = [F.coalesce(part.cast("string"), F.lit("\x00")) for part in parts]
     return F.xxhash64(F.concat_ws("\x1f", F.lit(salt), *texts))
 
 
 def joint_key(keys: Sequence[Column]) -> Column:
-    """Join several keys into one, null if any is; a single key stays unchanged. Lengths keep ("1", "23") apart from
-    ("12", "3").
+    """Concatenate several keys into a single key, null if any part is null. A single key stays unchanged.
+
+    Length prefixes distinguish ("1", "23") from ("12", "3").
     """
     if len(keys) == 1:
         return keys[0]
@@ -202,17 +202,17 @@ def joint_key(keys: Sequence[Column]) -> Column:
 
 
 def content_hash(rows: DataFrame) -> Column:
-    """Hash a whole row, as the last resort to make an order total: see :func:`hash_of_fields`."""
+    """Hash a whole row, as a last tie-breaker for a total order. See :func:`hash_of_fields`."""
     return hash_of_fields(
         [F.col(quoted(field.name)) for field in rows.schema], [field.dataType for field in rows.schema]
     )
 
 
 def hash_of_fields(columns: Sequence[Column], kinds: Sequence[DataType]) -> Column:
-    """Hash columns of any type, in order. All differences visible to a sample change the hash.
+    """Hash columns of any type, in order. All differences visible in a sample change the hash.
 
-    Spark's own ``xxhash64`` skips nulls at any depth, treats 0.0 and -0.0 as equal, and texts that a collation equates,
-    and refuses maps and variants.
+    Spark's ``xxhash64`` skips nulls at any depth, treats 0.0 and -0.0 as equal, as well as texts that are equal under a
+    collation, and rejects maps and variants.
     """
     parts = [
         part for column, kind in zip(columns, kinds, strict=True) for part in (column.isNull(), *_exact(column, kind))
@@ -221,20 +221,20 @@ def hash_of_fields(columns: Sequence[Column], kinds: Sequence[DataType]) -> Colu
 
 
 def _exact(column: Column, kind: DataType) -> list[Column]:
-    """Return what ``xxhash64`` must see of a non-null value to distinguish it from all other values of its type."""
+    """Return ``xxhash64`` arguments that distinguish a non-null value from all other values of its type."""
     match kind:
         case FloatType() | DoubleType():
             return [column, F.when(column == 0, column.cast("string"))]
         case StringType() if kind != StringType():
-            return [column.cast("binary")]  # its collation equates different texts
+            return [column.cast("binary")]  # the collation treats different texts as equal
         case ArrayType(elementType=FloatType() | DoubleType()):
-            # Vectors are long, and this is compiled, unlike a lambda. For a list with nulls the result is true or null.
+            # Vectors are long, and this code is compiled, unlike a lambda. Lists with nulls yield true or null.
             has_zero_or_null = F.coalesce(F.array_contains(column, F.lit(0).cast(kind.elementType)), F.lit(True))
             return [column, F.when(has_zero_or_null, column.cast("string"))]
         case ArrayType():
             return [F.transform(column, lambda item: hash_of_fields([item], [kind.elementType]))]
         case MapType():
-            # Keep the order of entries, since functions such as map_keys show it.
+            # Keep the order of entries, which functions such as map_keys expose.
             entry = StructType().add("key", kind.keyType).add("value", kind.valueType)
             return _exact(F.map_entries(column), ArrayType(entry))
         case StructType():
@@ -257,11 +257,11 @@ def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:
 
 
 def _parse_list(text: Column) -> Column:
-    # A repeated character can never be the next one, so nothing is tried twice and Java keeps no backtracking state.
+    # Possessive quantifiers: no position is tried twice, and Java keeps no backtracking state.
     item = r"\s*+(?:\"[^\",\[\]]++\"|[^\s\",\[\]]++)\s*+"
     bare = F.trim(text)
     inside = F.replace(F.btrim(bare, F.lit("[]")), F.lit('"'), F.lit(""))
-    # F.trim itself would receive the item's index as the characters to trim.
+    # Passed directly, F.trim would receive the item's index as the characters to trim.
     items = F.transform(F.split(inside, ","), lambda one: F.trim(one))  # noqa: PLW0108
     return (
         F.when(bare.rlike(rf"^(?:\[{item}(?:,{item})*+\]|{item})$"), items)
@@ -271,7 +271,7 @@ def _parse_list(text: Column) -> Column:
 
 
 def bytes_of(column: Column, kind: DataType) -> Column:
-    """Estimate the bytes of a value in memory; null takes none."""
+    """Estimate the memory size of a value in bytes, 0 for null."""
     match kind:
         case StructType():
             size = reduce(Column.__add__, [bytes_of(column[f.name], f.dataType) for f in kind.fields], F.lit(0))

@@ -1,4 +1,4 @@
-"""Size limits of expressions and their values: a value of two billion characters crashes the JVM."""
+"""Size limits of expressions and their values, since a value of two billion characters crashes the JVM."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ctr_samples.errors import ExpressionError
 LONGEST_TEXT = 20_000
 MOST_BRACKETS = 50
 DEEPEST = 250
-"""Nesting limit: Spark's parser and planner recurse per level; deeper nesting overflows the stack or takes hours."""
+"""Nesting limit. Spark's parser and planner are recursive: deeper nesting overflows the stack or takes hours."""
 
 LARGEST = 2**20
-"""Limit of characters or items that an expression may produce; sizes of its calls multiply."""
+"""Maximum number of characters or items that an expression may produce. Sizes of nested calls multiply."""
 
 _LONGEST_SHOWN = 200
 _MOST_DIGITS = 308
@@ -26,7 +26,7 @@ _WIDTH = re.compile(r"%(?:\d+\$)?[-#+ 0,(<]*(\d+)?(?:\.(\d+))?")
 
 
 def check_text(text: str, where: str) -> None:
-    """Raise ExpressionError for text that is too long or too deeply nested for Spark to parse."""
+    """Raise ExpressionError for text that is too long or has too deeply nested brackets."""
     if len(text) > LONGEST_TEXT:
         raise ExpressionError(
             f"{where} has {len(text):,} characters, expected at most {LONGEST_TEXT:,}; compute a part of it "
@@ -41,27 +41,27 @@ def check_text(text: str, where: str) -> None:
 
 
 def shown(text: str) -> str:
-    """Quote the expression for an error: as written in the file, shortened."""
+    """Quote an expression for an error message, as written in the file, and truncated."""
     text = written(text) or text
     return repr(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...")
 
 
 def too_deep(where: str) -> ExpressionError:
-    """Return the error for an expression whose operators are nested too deeply."""
+    """Create the error for an expression with too deeply nested operators."""
     return ExpressionError(
         f"{where} is nested more than {DEEPEST} levels deep; split it, or write it with fewer operators."
     )
 
 
 class Sizes:
-    """Multiplies the sizes of the values that the functions of one expression may return."""
+    """Product of the value sizes that the functions of one expression may return."""
 
     def __init__(self, where: str) -> None:
         self._where = where
         self._product = 1
 
     def check(self, name: str, node: Any) -> None:
-        """Raise ExpressionError for a call whose value is too large, or whose size depends on the data."""
+        """Raise ExpressionError if the value of a call is too large, or its size depends on the data."""
         arguments = [node.children().apply(i) for i in range(node.children().size())]
         if name in _SIZED:
             for argument in arguments[_SIZED[name] : _SIZED[name] + 1]:
@@ -112,7 +112,7 @@ def _integer(node: Any) -> int | None:
 
 
 def _literal(node: Any) -> Any:
-    """Return the value of a literal number or text; None for anything else."""
+    """Return the value of a literal number or text, or None for any other node."""
     if node.getClass().getSimpleName() != "Literal":
         return None
     value = node.value()

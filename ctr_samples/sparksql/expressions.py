@@ -1,7 +1,7 @@
-"""SQL expressions from the configuration: parsed by Spark, checked against an allow-list, resolved against a source.
+"""SQL expressions in the configuration: parsed by Spark, checked against an allow-list, resolved against a source.
 
-An expression is code: ``reflect`` calls any Java method and a sub-query reads any file. So only the node kinds and
-functions below are allowed; all of them are deterministic functions of the row.
+Expressions are code: ``reflect`` can call any Java method, and a subquery can read any file. Only the node types and
+functions below are allowed, all of which are deterministic functions of the row.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from ctr_samples.sparksql.moments import check_literal, jvm_class, without_today
 from ctr_samples.sparksql.session import need_classic
 
 MALFORMED = "_malformed_line"
-"""Column of JSON and CSV sources: the text of a line that does not fit the schema, else null."""
+"""Column of JSON and CSV sources with the text of lines that do not match the schema, else null."""
 CONFIGURATION = "the configuration"
-"""Replaces the call site of an operation in Spark's errors."""
+"""Text that replaces the call site of an operation in Spark errors."""
 _ORIGIN = "org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin"
 PARSED_TIME = "_time of "
-"""Name prefix of columns with parsed times; the expression follows."""
+"""Prefix of the names of parsed time columns, followed by the expression."""
 
 _NODES = frozenset(
     "Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide EqualNullSafe "
@@ -62,21 +62,20 @@ _FUNCTIONS = frozenset(
 
 
 def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
-    """Return only the column of :func:`typed_expression`."""
+    """Return the column of :func:`typed_expression`, without its type."""
     return typed_expression(frame, text, where)[0]
 
 
 def _columns_of_data(frame: DataFrame) -> list[str]:
-    """Names of the columns that this package did not add."""
+    """Names of the columns that come from the data, not from this package."""
     return [name for name in frame.columns if name != MALFORMED and not name.startswith(PARSED_TIME)]
 
 
 def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
-    """Return the expression as a column of ``frame``, and its type. ``where`` is its key in the configuration, for
-    errors.
+    """Return the expression as a column of ``frame``, and its type. ``where`` is its configuration key, for errors.
 
-    Runs on the driver; nothing is executed. Raises ExpressionError for invalid or disallowed SQL, and InputError for a
-    missing column or an operation that the types do not support.
+    Runs on the driver, without a Spark job. Raises ExpressionError for invalid or disallowed SQL, and InputError for a
+    missing column or a type mismatch.
     """
     with _told_as_written(text, where):
         return _typed(frame, text, where)
@@ -98,10 +97,10 @@ def _typed(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
 
 
 def _named(spark: SparkSession, column: Column, kind: DataType, where: str) -> Column:
-    """Return the same column, with errors on values that name ``where``.
+    """Wrap a column so that runtime errors on values name ``where``.
 
-    A cast records its call site, and so do the expressions below it that were parsed from text, unless another cast to
-    the same type follows. Spark's optimizer drops a cast to the type that a column already has.
+    A cast records its call site, also for expressions below it that were parsed from text, unless another cast to the
+    same type follows. Spark's optimizer removes a cast to the existing type of a column.
     """
     origin = jvm_class(spark, _ORIGIN)
     origin.set(where, CONFIGURATION)
@@ -117,7 +116,7 @@ def as_type(column: Column, kind: DataType, wanted: DataType) -> Column:
 
 
 def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
-    """Return the type of a column or struct field; None if only Spark can tell, as in a list of structs."""
+    """Return the type of a column or struct field. None if only Spark can resolve it, as in a list of structs."""
     kind: DataType = schema
     for part in path:
         fields = [f for f in kind.fields if f.name.lower() == part.lower()] if isinstance(kind, StructType) else []
@@ -128,8 +127,8 @@ def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
 
 
 def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
-    """Select the expression as the only column, ``value``; raise InputError for a type mismatch. Analysis only, nothing
-    runs.
+    """Select the expression as the only column, ``value``. Raise InputError for a type mismatch. Only analyzes the
+    plan, without a Spark job.
     """
     try:
         selected = frame.select(column.alias("value"))
@@ -142,25 +141,25 @@ def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
 
 
 def _not_enabled(error: Py4JJavaError, where: str) -> Exception:
-    """Convert a Spark error unknown to PySpark: ExpressionError if a feature is off, else the error itself."""
+    """Convert a Spark error unknown to PySpark: to ExpressionError if a feature is disabled, else unchanged."""
     off = re.search(r"\[FEATURE_NOT_ENABLED\] (.+?) SQLSTATE", str(error))
     return ExpressionError(f"{where}: {off[1]}") if off else error
 
 
 def referenced_columns(spark: SparkSession, text: str, where: str) -> list[str]:
-    """Return the top-level columns that an expression names, in order; raise ExpressionError if it is not allowed."""
+    """Return the top-level columns in an expression, in order. Raise ExpressionError if it is not allowed."""
     return list(dict.fromkeys(parts[0] for parts in referenced_paths(spark, text, where)))
 
 
 def referenced_paths(spark: SparkSession, text: str, where: str) -> list[tuple[str, ...]]:
-    """Return each name as its parts: ``log1p(item.clicks)`` -> ``[("item", "clicks")]``."""
+    """Return each name in an expression as a tuple: ``log1p(item.clicks)`` -> ``[("item", "clicks")]``."""
     with _told_as_written(text, where):
         return list(_parsed(spark, text, where).paths)
 
 
 @contextmanager
 def _told_as_written(text: str, where: str) -> Iterator[None]:
-    """Hide Spark's message for expressions with ``${NAME}``: it may contain the value."""
+    """Hide Spark's message for expressions with ``${NAME}``, since it may contain the value."""
     try:
         yield
     except (ExpressionError, InputError) as error:
@@ -172,28 +171,28 @@ def _told_as_written(text: str, where: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """Allowed expression: the names in it, and whether it is only a name."""
+    """Allowed expression: the names in it, and whether it is a plain column name."""
 
     paths: tuple[tuple[str, ...], ...]
     is_column: bool
 
 
 _PARSED: dict[str, _Parsed] = {}
-"""Parsed expressions of this process, by text: a run needs most of them repeatedly, and later days need them again."""
+"""Cache of parsed expressions in this process, by text, since a run and later days reuse most expressions."""
 _PLACES: dict[str, str] = {}
-"""Key of each text in the configuration; the last one, if there are several."""
+"""Configuration key of each expression, by text. If several keys have one text, the last key."""
 
 
 def left_out_of(where: str | None) -> str | None:
-    """Return the text that replaces an error on a value if the expression at ``where``, or any for None, has
-    ``${NAME}``; else None.
+    """Return a replacement for a value error if the expression at ``where`` has ``${NAME}``, else None. If ``where`` is
+    None, any expression counts.
     """
     hidden = any(written(text) is not None for text, place in _PLACES.items() if where in (None, place))
     return LEFT_OUT if hidden else None
 
 
 def place_of_expression(text: str) -> str | None:
-    """Return the key of an expression by its text, which some of Spark's errors contain."""
+    """Return the configuration key of an expression text, as contained in some Spark errors."""
     return _PLACES.get(text)
 
 
@@ -205,7 +204,7 @@ def _parsed(spark: SparkSession, text: str, where: str) -> _Parsed:
 
 
 def _checked(root: Any, text: str, where: str) -> _Parsed:
-    """Return the names in a parsed expression; raise ExpressionError unless all nodes are allowed."""
+    """Return the names in a parsed expression. Raise ExpressionError unless all nodes are allowed."""
     paths, kinds = [], []
     sizes = Sizes(where)
     for node, parameters in _walk(root, where):
@@ -242,7 +241,7 @@ def _parse(spark: SparkSession, text: str, where: str) -> Any:
     check_text(text, where)
     need_classic(spark, "A join or an expression of ctr-samples")
     try:
-        # The session's own parser: the only way to see what Spark would run.
+        # The session's own parser shows exactly what Spark would run.
         return cast(Any, spark)._jsparkSession.sessionState().sqlParser().parseExpression(text)
     except ParseException as error:
         if error.getCondition() == "FAILED_TO_PARSE_TOO_COMPLEX":
@@ -259,7 +258,7 @@ def _parse(spark: SparkSession, text: str, where: str) -> Any:
 def _walk(
     node: Any, where: str, parameters: frozenset[str] = frozenset(), depth: int = 1
 ) -> Iterator[tuple[Any, frozenset[str]]]:
-    """Yield a node and all its descendants, each with the parameters of the enclosing lambdas."""
+    """Yield a node and its descendants, each with the parameters of its enclosing lambdas."""
     if depth > DEEPEST:
         raise too_deep(where)
     if node.getClass().getSimpleName() == "LambdaFunction":
@@ -277,7 +276,7 @@ def _parts(node: Any) -> list[str]:
 
 
 def first_sentence(error: PySparkException) -> str:
-    """Return Spark's message without error class, SQL state and plan."""
+    """Return the first line of Spark's message, without error class and SQL state."""
     line = str(error).strip().splitlines()[0]
     line = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line)
     return re.sub(r"\s*SQLSTATE: \w+.*$", "", line).rstrip(";. ") + "."

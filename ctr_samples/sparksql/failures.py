@@ -1,6 +1,4 @@
-"""Translate Spark's exceptions into one sentence: the error raised by a Python worker, or the file that could not be
-read.
-"""
+"""Translation of Spark exceptions into sentences, such as the error of a Python worker or an unreadable file."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ _OTHER_TYPE = re.compile(
 _VALUE = re.compile(
     r"\[[A-Z0-9_.]+\]\s*(?P<what>[^\n]+)(?=[^\[]*SQLSTATE: 2[23]\w{3})|(?P<range>Illegal sequence boundaries[^\n]+)"
 )
-"""Spark's errors on values in the data: SQL classes 22 and 23, such as casts, divisions by zero or indexes."""
+"""Spark errors on values in the data: SQLSTATE classes 22 and 23, such as casts, divisions by zero or indexes."""
 _CALLED = re.compile(rf'"(?P<key>[^"\n]+)" was called from\n{CONFIGURATION}$', re.MULTILINE)
 _QUOTED = re.compile(r"^== SQL \(line 1, position \d+\) ==\n(?P<text>.+)\n\s*\^", re.MULTILINE)
 _ADVICE = re.compile(r"\s*(?:If necessary|To return NULL|Use |SQLSTATE)[^\n]*$")
@@ -63,7 +61,7 @@ _OUTSIDE = (
         "many megabytes, or give Spark more memory (`spark.executor.memory`, locally SPARK_DRIVER_MEMORY).",
     ),
 )
-"""Failures with a cause outside the configuration, by Java or Python message."""
+"""Failures with an external cause, by Java or Python message."""
 _FILE = re.compile(r"(?:file|hdfs|s3a?|gs|abfss?):/+[^\s,;)]+|/[^\s,;)]+\.\w+")
 
 
@@ -73,14 +71,14 @@ _MICROSECONDS = (
 )
 
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
-"""Exceptions of a failed action: PySpark translates some Java exceptions and passes on the rest."""
+"""Exceptions of a failed action. PySpark translates some Java exceptions and passes others on as they are."""
 
 
 @contextmanager
 def expected_errors(secretly: Callable[[Exception], CtrSamplesError | None] | None = None) -> Iterator[None]:
-    """Translate Spark's exceptions in the block into the expected errors behind them, if any.
+    """Translate Spark exceptions in the block into the expected errors that caused them, if any.
 
-    ``secretly`` is tried first, for exceptions whose text holds secrets: its error is raised without the cause.
+    ``secretly`` runs first and handles exceptions that contain secrets. Its error is raised without a cause.
     """
     try:
         yield
@@ -96,7 +94,7 @@ def expected_errors(secretly: Callable[[Exception], CtrSamplesError | None] | No
 
 @contextmanager
 def input_errors(what: str) -> Iterator[None]:
-    """Convert exceptions of Hadoop and Spark into an InputError of one sentence that begins with ``what``."""
+    """Convert Hadoop and Spark exceptions into an InputError with one sentence that starts with ``what``."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -104,9 +102,9 @@ def input_errors(what: str) -> Iterator[None]:
 
 
 def as_expected_error(error: Exception) -> CtrSamplesError | None:
-    """Return the expected error behind a failed Spark job, or None.
+    """Return the expected error that caused a Spark job to fail, or None.
 
-    A worker's exception arrives as text with its traceback; the last line that names one of our errors is the cause.
+    A worker exception arrives as text with a traceback. The last line with an error of this package is the cause.
     """
     text = str(error)
     ours = _OURS.findall(text)
@@ -146,7 +144,7 @@ def as_expected_error(error: Exception) -> CtrSamplesError | None:
 
 
 def _place_of(text: str) -> str | None:
-    """Return the key of the expression behind an error, if the error has its call site or text."""
+    """Return the key of the expression that caused an error, if the error contains its call site or text."""
     called = _CALLED.search(text)
     if called:
         return called["key"]
@@ -155,14 +153,14 @@ def _place_of(text: str) -> str | None:
 
 
 def _reason(error: PySparkException | Py4JJavaError) -> str:
-    """First sentence of a message, without error class, Java package and SQL state."""
+    """First sentence of an error message, without error class, Java package and SQL state."""
     text = str(error)
     if isinstance(error, Py4JJavaError):
         message = str(error.java_exception.getMessage())
         text = message if message.startswith("[") else error.java_exception.toString()
     if "(TIMESTAMP(NANOS," in text:
         return f"its times are in nanoseconds, which Spark does not read; {_MICROSECONDS}"
-    # Before Spark 4.2, an unreadable footer appears far below the failure of its job.
+    # Before Spark 4.2, the message about an unreadable footer is far below the job failure.
     footer = re.search(r"\[[A-Z_.]*CANNOT_READ_FILE_FOOTER\][^\n]+", str(error))
     line = footer[0] if footer else (text.strip().splitlines() or [""])[0]
     line = re.sub(r"^.*Job aborted due to stage failure: .*\(TID \d+\) \([^)]*\): ", "", line)

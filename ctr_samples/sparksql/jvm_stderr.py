@@ -1,9 +1,9 @@
-"""Filter the stderr of a command's JVM: drop its boot warning.
+"""Filter for the stderr of a command's JVM that removes its startup warning.
 
-Spark's launcher adds an incubator module, and the JVM warns before it reads any of our settings. A filter passes on
-everything else, byte for byte and at once. It is a separate process: the JVM outlives the command, which may die
-suddenly, and must never block on it. Nobody waits for the filter, which ends with the last process that writes to it.
-This file is also its program, and imports nothing else of the project.
+Spark's launcher adds an incubator module, and the JVM prints a warning before it reads any of our settings. The filter
+forwards all other bytes unchanged and immediately. It is a separate process, because the JVM outlives the command,
+which may be killed, and must never block on it. No process waits for the filter, which ends with its last writer. This
+file is also the filter program, and imports no other module of the project.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CHUNK = 1 << 16
 
 @contextmanager
 def jvm_stderr() -> Iterator[int | None]:
-    """Yield a descriptor for the JVM's stderr, or None to inherit ours: there is none, or no filter can start."""
+    """Yield a descriptor for the JVM's stderr. None to inherit stderr, if it is closed or the filter cannot start."""
     inlet = _start_filter()
     try:
         yield inlet
@@ -33,7 +33,7 @@ def jvm_stderr() -> Iterator[int | None]:
 
 
 def _start_filter() -> int | None:
-    """Start a filter that writes to our stderr, and return the writing end of its pipe; None if that fails."""
+    """Start a filter that writes to stderr. Return the write end of its pipe, or None on failure."""
     if not hasattr(os, "posix_spawn"):
         return None
     try:
@@ -47,7 +47,7 @@ def _start_filter() -> int | None:
             [sys.executable, "-S", "-P", __file__],
             os.environ,
             file_actions=[(os.POSIX_SPAWN_DUP2, outlet, 0), (os.POSIX_SPAWN_DUP2, 2, 1)],
-            # Block signals to the process group, such as Ctrl-C, so that the JVM's last words get through.
+            # Block signals to the process group, such as Ctrl-C, so that the JVM's last output gets through.
             setsigmask=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT],
         )
     except OSError:
@@ -59,9 +59,7 @@ def _start_filter() -> int | None:
 
 
 def without_warning(chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the same bytes without lines that are the warning. Only a line start that may become the warning is held
-    back.
-    """
+    """Yield the same bytes without warning lines. Buffers only an incomplete line that may become the warning."""
     held, within_line = b"", False
     for chunk in chunks:
         passed = []
@@ -84,7 +82,7 @@ def _write(data: bytes) -> None:
             data = data[os.write(1, data) :]
         except BlockingIOError:  # a terminal set to non-blocking by another program
             select.select([], [1], [])
-        except OSError:  # nobody reads any more; the writer need not know
+        except OSError:  # no reader is left; the writer need not know
             return
 
 

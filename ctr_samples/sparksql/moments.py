@@ -1,8 +1,8 @@
-"""Find expressions that depend on when the job runs, in Spark's plan and not in their text.
+"""Detection of expressions that depend on the current time, in Spark's plan rather than in their text.
 
-Spark's parser turns ``timestamp 'now'`` into the current time, and its optimizer does the same with text that is cast
+Spark's parser replaces ``timestamp 'now'`` with the current time, and its optimizer does the same with cast text
 (``cast(concat('to', 'day') as date)``). A time of day, as text (``12:30``), in JSON, in a VARIANT or as a TIME, becomes
-a timestamp of the current day. Among these, only text in a column of its own is a matter of data.
+a timestamp on the current day. Only text in a plain column can be handled row by row; all other cases are errors.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from pyspark.sql import functions as F
 from ctr_samples.errors import ExpressionError
 
 _DATED = re.compile(r"\s*[+-]?\d{4,7}(?:-.*)?\s*", re.DOTALL)
-"""Text with a date: Spark reads other text as a time of today, as a special value, or not as a time."""
+"""Text with a date. Spark reads other text as a time on the current day, as a special value, or not at all."""
 _PLAIN_LITERAL = re.compile(r"\w+\s*(?:'([^'\\]*)'|\"([^\"\\]*)\")")
 TIME_FORMAT = "yyyy-M-d[['T'][' ']H:m[:s][.SSSSSSSSS][[' ']VV][XXX][XX][X]]"
-"""Timestamp format for text sources: what Spark reads without a format, except text without a date."""
+"""Timestamp format for text sources. Equals Spark's default parsing, except that it requires a date."""
 _WITH_DATE = r"^[\x00-\x20\x7f]*[+-]?\d{4,7}(?:-|[\x00-\x20\x7f]*$)"
-"""Beginning of text with a date; Spark ignores these characters around it."""
+"""Start of text with a date, after control characters and spaces that Spark ignores."""
 _DEPENDS = "depends on when the job runs, which is not allowed"
 _REPLACE = "org.apache.spark.sql.catalyst.optimizer.ReplaceExpressions"
 _PATTERNS = "org.apache.spark.sql.catalyst.trees.TreePattern"
 
 
 def check_literal(literal: Any, where: str) -> None:
-    """Raise ExpressionError for a time or date literal of the parsed expression that does not state a date."""
+    """Raise ExpressionError for a timestamp or date literal without a date."""
     if not _is_dated(literal.dataType().simpleString()):
         return
     text = _written(literal)
@@ -41,12 +41,11 @@ def check_literal(literal: Any, where: str) -> None:
 
 
 def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: str) -> Column:
-    """Return a column of ``frame`` that is null where Spark would read text without a date as a time of the current
-    day.
+    """Return the column with null in rows where Spark would read text without a date as a time on the current day.
 
-    ``selected`` is the analysed frame with only that column. Planning only. Raises ExpressionError for constant text
-    without a date, for a time of day that becomes a date, and for text in lists, JSON or a VARIANT, which cannot be
-    inspected.
+    ``selected`` is the analyzed frame with only that column. Runs no Spark job. Raises ExpressionError for constant
+    text without a date, for conversions of a time of day to a date, and for text in lists, JSON or a VARIANT, which
+    cannot be inspected.
     """
     spark = frame.sparkSession
     plan = cast(Any, selected)._jdf.queryExecution().analyzed()
@@ -74,7 +73,7 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
 
 
 def _check_cast(of: set[str], to: set[str], where: str) -> None:
-    """Raise ExpressionError for a cast that would use the current day; types are given by the plain types in them."""
+    """Raise ExpressionError for a cast that would use the current day. Types are sets of the plain types in them."""
     dated = sorted(filter(_is_dated, to))
     if dated and any(kind.startswith("time(") for kind in of):
         raise ExpressionError(
@@ -86,7 +85,7 @@ def _check_cast(of: set[str], to: set[str], where: str) -> None:
 
 
 def _check_json(node: Any, where: str) -> None:
-    """Raise ExpressionError for ``from_json`` that reads timestamps without a format, or may ignore the format."""
+    """Raise ExpressionError if ``from_json`` parses timestamps without a format, or may ignore the format."""
     if not any(map(_is_timestamp, _plain_kinds(node.schema()))):
         return
     options = {entry._1().lower(): entry._2() for entry in _all(node.options())}
@@ -96,7 +95,7 @@ def _check_json(node: Any, where: str) -> None:
 
 
 def _is_timestamp(kind: str) -> bool:
-    """Return whether a type is a timestamp, with or without a zone, of any precision, such as ``timestamp_ltz(9)``."""
+    """Whether a type is a timestamp of any precision, with or without a time zone, such as ``timestamp_ltz(9)``."""
     return kind.startswith("timestamp")
 
 
@@ -105,7 +104,7 @@ def _is_dated(kind: str) -> bool:
 
 
 def _plain_kinds(kind: Any) -> set[str]:
-    """Return the names of the plain types in a type, such as ``{"string", "bigint"}`` for a map between them."""
+    """Return the names of the plain types in a nested type, such as ``{"string", "bigint"}`` for a map."""
     return set(_plain_kinds_of(json.loads(kind.json())))
 
 
@@ -121,7 +120,7 @@ def _plain_kinds_of(document: Any) -> Iterator[str]:
 
 
 def jvm_class(spark: SparkSession, name: str) -> Any:
-    """Return a JVM class by its full name in a single call: for a dotted chain, py4j asks the JVM about each part."""
+    """Return a JVM class by its full name with a single JVM call. A dotted chain would need a call per part."""
     return getattr(cast(Any, spark)._jvm, name)
 
 
@@ -134,7 +133,7 @@ def _check_constant(constant: Any, kind: str, where: str) -> None:
 
 
 def _text_of_row(frame: DataFrame, text: Any, where: str) -> Column:
-    """Return the text that is read as a time, by plain column names, which other frames have too."""
+    """Return the text that Spark parses as a time, with unqualified column names, as in other frames."""
     written = text.sql()
     for node in _nodes(text):
         if node.getClass().getSimpleName() == "AttributeReference" and not node.qualifier().isEmpty():
@@ -155,9 +154,9 @@ def _needs_format(where: str, example: str = "to_timestamp(x, 'yyyy-MM-dd HH:mm:
 
 
 def example_of(value: str, text: str) -> str:
-    """Suggest an expression that may read ``value`` as a time: ``to_timestamp(t, 'dd/MM/yyyy HH:mm')``.
+    """Suggest an expression to parse ``value`` as a time, such as ``to_timestamp(t, 'dd/MM/yyyy HH:mm')``.
 
-    A two-digit day is assumed to precede the month, unless only one of them can be a month.
+    Assumes that the day precedes the month, unless the numbers only fit the opposite order.
     """
     if re.fullmatch(r"\d{9,17}", value):
         unit = "seconds" if len(value) < 12 else "millis" if len(value) < 15 else "micros"
@@ -166,7 +165,7 @@ def example_of(value: str, text: str) -> str:
 
 
 def _form_of(value: str) -> str | None:
-    """Return the Spark format of a numeric date with optional time; None for any other text."""
+    """Return the Spark format of a numeric date with optional time, or None for any other text."""
     match = re.fullmatch(
         r"(\d+)([-/. ])(\d+)\2(\d+)(?:([ T])(\d+):\d\d(?::(\d\d)([.,]\d+)?)?( ?)([AaPp][Mm])?)?", value
     )
@@ -187,7 +186,7 @@ def _form_of(value: str) -> str | None:
 
 
 def _written(node: Any) -> str:
-    """Return the part of the expression text behind a parsed node."""
+    """Return the expression text of a parsed node."""
     origin = node.origin()
     text: str = origin.sqlText().get()
     return text[origin.startIndex().get() : origin.stopIndex().get() + 1]

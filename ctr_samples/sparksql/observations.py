@@ -1,7 +1,7 @@
-"""Counts that Spark takes on the side while a run's single action processes the rows.
+"""Counts that Spark collects as a by-product of a run's single action.
 
-An observation is exact under task failure and retry. If its part of the plan never ran, because Spark saw that it was
-empty, it has no values and counts zero.
+Observations are exact even if tasks fail and are retried. If Spark skips a part of the plan because it is empty, its
+observation has no values and counts as zero.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ _NUMBERS = count()
 
 
 class Observations:
-    """Observations of one watch, possibly at several places of a plan. Lives on the driver.
+    """Observations of one watch, possibly at several places in a plan. Runs on the driver.
 
-    If not ``active``, it leaves frames unchanged and counts nothing: for plans that run only in part, since Spark waits
-    forever for an observation that never completes.
+    If not ``active``, it leaves frames unchanged and counts nothing. This is required for plans that run only in part,
+    since Spark waits forever for an observation that never completes.
     """
 
     def __init__(self, *, active: bool = True) -> None:
@@ -35,16 +35,16 @@ class Observations:
         self._read: dict[Observation, dict[str, Any]] = {}
 
     def on(self, frame: DataFrame, aggregates: Mapping[str, Column]) -> DataFrame:
-        """Return the frame with aggregates taken as its rows pass."""
+        """Return the frame with an observation of its rows."""
         if not self._active:
             return frame
-        # Spark identifies an observation by its name and its frame, and forgets the second of two equal ones.
+        # Spark identifies an observation by its name and frame, and drops the second of two equal observations.
         observation = Observation(f"observation {next(_NUMBERS)}")
         self._observations.append(observation)
         return frame.observe(observation, *[column.alias(key) for key, column in aggregates.items()])
 
     def counts(self) -> dict[str, int]:
-        """Return the counts, after the action; for a count taken at several places, the largest."""
+        """Return the counts after the action. For a count observed at several places, return the largest."""
         counts: dict[str, int] = {}
         for values in self._values():
             for key, value in values.items():
@@ -53,7 +53,7 @@ class Observations:
         return counts
 
     def tallies(self) -> dict[str, dict[int, int]]:
-        """Return the counts of each :func:`tally`, after the action; for a number at several places, the largest."""
+        """Return the counts of each :func:`tally` after the action. Of counts at several places, return the largest."""
         tallies: dict[str, dict[int, int]] = {}
         for values in self._values():
             for key, value in values.items():
@@ -64,11 +64,11 @@ class Observations:
         return tallies
 
     def lists(self) -> dict[str, list[Any]]:
-        """Return the results of array aggregates, after the action."""
+        """Return the results of array aggregates after the action."""
         return {key: value for values in self._values() for key, value in values.items() if isinstance(value, list)}
 
     def _values(self) -> Iterator[Mapping[str, Any]]:
-        """Values of each observation. They never change once there are some, so they cross from the JVM once."""
+        """Yield the values of each observation. Available values are final, so they are read from the JVM only once."""
         for observation in self._observations:
             if not self._read.get(observation):
                 self._read[observation] = observed(observation)
@@ -77,34 +77,34 @@ class Observations:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Progress of tasks, updated as each one ends. For display only: a retried task counts twice."""
+    """Progress counters, updated at the end of each task. For display only, since retried tasks count twice."""
 
     samples: Accumulator[int]
     shards: Accumulator[int]
 
     @classmethod
     def of(cls, spark: SparkSession) -> Self:
-        """Start both at zero."""
+        """Create both counters at zero."""
         return cls(spark.sparkContext.accumulator(0), spark.sparkContext.accumulator(0))
 
 
 _SEED = 1_003_792_688
-"""Seed for which Java's generator draws 1 first, so that Spark's sketch hashes a number to itself."""
+"""Seed for which Java's random generator first draws 1, so that Spark's sketch hashes a number to itself."""
 _HEADER = struct.Struct(">iqiiq")
 """Header of Spark's count-min sketch: version, total, rows, width and the multiplier of the row."""
 
 
 def tally(number: Column, most: int) -> Column:
-    """Aggregate: count each integer from 0 to ``most - 1``, for :func:`counted`; nulls do not count.
+    """Aggregate that counts each integer from 0 to ``most - 1``, for :func:`counted`. Ignores nulls.
 
-    It is a count-min sketch with a single row that has room for each number, so that no two share a counter.
+    It is a count-min sketch with a single row and a separate counter for each number.
     """
     width = max(2, most)
     return F.count_min_sketch(number.cast("int"), F.lit(2 / (width - 0.5)), F.lit(0.4), F.lit(_SEED))
 
 
 def counted(sketch: bytes) -> dict[int, int]:
-    """Return the numbers that occur, with their counts."""
+    """Decode the sketch of :func:`tally` into the counts of all numbers that occur."""
     _, _, rows, width, multiplier = _HEADER.unpack_from(sketch)
     assert (rows, multiplier) == (1, 1), "a sketch of tally() has a counter for each number"
     counters = np.frombuffer(sketch, ">i8", width, _HEADER.size)

@@ -1,4 +1,4 @@
-"""Differences between the supported Spark releases, 4.0 to 4.3, all in one place."""
+"""Differences between the supported Spark releases, 4.0 to 4.3."""
 
 from __future__ import annotations
 
@@ -26,22 +26,23 @@ from ctr_samples import __version__
 _MAX_BY_TAKES_K = "k" in inspect.signature(F.max_by).parameters  # since Spark 4.2
 
 MOST_SAMPLED = 1_000_000 if _MAX_BY_TAKES_K else 16
-"""Limit of rows in a sample; before Spark 4.2, one row from each of this many groups."""
+"""Maximum number of rows in a sample. Before Spark 4.2, number of groups with one row each."""
 
 
 COUNTS_WITHOUT_COLUMNS = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 1)
-"""False for Spark 4.0, which treats batches without columns as batches without rows."""
+"""False for Spark 4.0, which treats batches without columns as empty."""
 
-_CALL_SITES = "_enable_debugging_cache"  # since Spark 4.1: whether call sites are remembered; None: not yet asked
+_CALL_SITES = "_enable_debugging_cache"  # since Spark 4.1: whether call sites are recorded; None if unknown
 _SWITCH = threading.Lock()
 _BEFORE: list[Any] = []
-"""Previous value for each open block, in any thread; the last block to end restores the original."""
+"""Previous values of all open blocks in any thread. The last block to end restores the original value."""
 
 
 def sample_by(row: Column, rank: Column, most: int) -> Column:
-    """Aggregate: at most ``most`` rows with the greatest ranks, which are hashes. Null rows and ranks do not count.
+    """Aggregate that collects up to ``most`` rows with the greatest ranks, which are hashes. Ignores null rows and
+    ranks.
 
-    Before Spark 4.2 it has at most ``MOST_SAMPLED`` rows: the greatest of each group of ranks.
+    Before Spark 4.2, it collects up to ``MOST_SAMPLED`` rows: the greatest of each group of ranks.
     """
     if _MAX_BY_TAKES_K:
         return F.max_by(row, rank, most)
@@ -51,11 +52,11 @@ def sample_by(row: Column, rank: Column, most: int) -> Column:
 
 @contextmanager
 def without_call_sites() -> Iterator[None]:
-    """Plan without asking Spark for its settings at each column operation.
+    """Disable the recording of Python call sites, so that planning needs fewer JVM calls.
 
-    Since Spark 4.0, PySpark records the calling line of Python for each operation, for error messages. This makes half
-    of all JVM calls of a plan, and a run's messages name configuration keys instead. The setting is process-wide: it
-    stays off until the last thread has left its block.
+    Since Spark 4.0, PySpark records the Python call site of each column operation for error messages. This accounts for
+    half of all JVM calls in planning, and messages of a run name configuration keys instead. The setting is
+    process-wide: recording stays off until the last thread leaves its block.
     """
     if not hasattr(pyspark.errors.utils, _CALL_SITES):
         yield
@@ -71,14 +72,14 @@ def without_call_sites() -> Iterator[None]:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """Convert a Spark schema to Arrow, with timestamps in UTC. Runs anywhere."""
+    """Convert a Spark schema to Arrow, with timestamps in UTC. Runs on the driver or executors."""
     if "timezone" in inspect.signature(to_arrow_schema).parameters:  # since Spark 4.1
         return to_arrow_schema(schema, timezone="UTC")
     return to_arrow_schema(schema)
 
 
 def observed(observation: Observation) -> dict[str, Any]:
-    """Return the values of an observation, after the action; arrays are lists. Empty if Spark optimised it away."""
+    """Return the values of an observation after the action, with arrays as lists. Empty if Spark optimized it away."""
     try:
         values = observation.get
     except Py4JJavaError:
@@ -87,7 +88,7 @@ def observed(observation: Observation) -> dict[str, Any]:
 
 
 def _in_python(value: Any) -> Any:
-    """Convert arrays and structs, which Spark 4.0 returns as JVM objects."""
+    """Convert arrays and structs, which Spark 4.0 returns as JVM objects, to Python."""
     if not isinstance(value, JavaObject):
         return value
     if hasattr(value, "schema") and "Row" in value.getClass().getSimpleName():
@@ -96,7 +97,7 @@ def _in_python(value: Any) -> Any:
 
 
 def versions() -> dict[str, str]:
-    """Return the releases, by name, of this package, Python, and the libraries that handled the rows."""
+    """Return the versions of this package, Python, and the libraries that process rows, by name."""
     return {
         "ctr_samples": __version__,
         "python": platform.python_version(),

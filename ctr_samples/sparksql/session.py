@@ -1,4 +1,4 @@
-"""Spark sessions: the session of a command, and the isolated session with a run's own settings."""
+"""Spark sessions: session of a command, and isolated session with the settings of a run."""
 
 from __future__ import annotations
 
@@ -53,19 +53,19 @@ _TINY = {
 
 _LEAST_TASKS = ("spark.sql.files.minPartitionNum", "spark.sql.adaptive.coalescePartitions.minPartitionNum")
 _SLICES_OF_A_CORE = 4
-"""Minimum number of tasks per core that read files or shuffled data, as long as each has a megabyte or more."""
+"""Minimum number of read or shuffle tasks per core, if each task has at least a megabyte."""
 
 _CHATTY = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Loggers that print a Java stack trace for each exception, even for those reduced to one sentence."""
+"""Loggers that print a Java stack trace even for exceptions that are reported as one sentence."""
 
 
 @contextmanager
 def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False) -> Iterator[SparkSession]:
-    """Yield the session of a command: spark-submit's, or a local one on all cores. Stopped at the end, if it began
-    here.
+    """Yield the Spark session of a command: the active session of spark-submit, or a local session on all cores. Stops
+    a session that it started.
 
-    With ``hive`` it knows the tables of the Hive metastore in the cluster's hive-site.xml. A ``whole_run`` loads nearly
-    all classes that any command does, and archives them for later ones. Raises UsageError if SPARK_REMOTE is set.
+    With ``hive``, the session uses the Hive metastore of the cluster's hive-site.xml. A ``whole_run`` loads nearly all
+    classes that commands need, and archives them for later commands. Raises UsageError if SPARK_REMOTE is set.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -73,7 +73,7 @@ def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False
         return
     if "SPARK_REMOTE" in os.environ:
         raise UsageError("SPARK_REMOTE is set, but this command needs Spark's JVM beside it; unset it.")
-    # Python workers and planner workers must be this interpreter, or they find no pyarrow.
+    # Python workers and planner workers must use this interpreter, which has pyarrow.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(name)
     if hive:
@@ -93,7 +93,7 @@ def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM for the next session, as Spark would, but without the boot warning; once per process."""
+    """Start the JVM for the next session like Spark, but without its startup warning. Runs once per process."""
     if SparkContext._gateway is None:
         conf = SparkConf().setAll(list(settings.items()))
         with jvm_stderr() as stderr:
@@ -111,7 +111,7 @@ def _find_java() -> str:
 
 
 def _local_settings(options: str) -> dict[str, str]:
-    """Settings for a quiet local run; conf/spark-local.conf has the same for spark-submit, without JVM ``options``."""
+    """Settings for a quiet local run. conf/spark-local.conf has the same settings without the JVM ``options``."""
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
         "spark.master": "local[*,4]",  # a task whose Python worker dies is retried, as on a cluster
@@ -126,7 +126,7 @@ def _local_settings(options: str) -> dict[str, str]:
 
 
 def smallest_memory(spark: SparkSession) -> int:
-    """Return the memory of the driver in bytes, or of an executor if that has less."""
+    """Return the memory of the driver or of an executor in bytes, whichever is smaller."""
     keys = ["spark.driver.memory"]
     if not str(spark.conf.get("spark.master", "")).startswith("local"):
         keys.append("spark.executor.memory")
@@ -134,7 +134,7 @@ def smallest_memory(spark: SparkSession) -> int:
 
 
 def _bytes_of(text: str) -> int:
-    """Parse a memory size of Spark: ``512m``, ``4g``, ``8gb``; a bare number is in mebibytes."""
+    """Parse a Spark memory size such as ``512m``, ``4g`` or ``8gb``. A bare number is in mebibytes."""
     written = re.fullmatch(r"(\d+)\s*([kmgtp]?)(b?)", text.strip().lower())
     assert written is not None, f"Spark has started with {text}"
     number, unit, byte = written.groups()
@@ -143,12 +143,12 @@ def _bytes_of(text: str) -> int:
 
 
 def make_active(spark: SparkSession) -> None:
-    """Make a session active in this thread, where Spark looks up formats; a run has used its own."""
+    """Make a session active in this thread, after a run has used its own. Spark looks up formats there."""
     spark.createDataFrame([], "x int")  # the only public call that does it
 
 
 def need_classic(spark: SparkSession, what: str) -> None:
-    """Raise UsageError for Spark Connect: ``what`` observes its own plans, which requires the driver's JVM."""
+    """Raise UsageError with Spark Connect, since ``what`` inspects its plans in the driver's JVM."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise UsageError(
             f"{what} cannot run through Spark Connect: it needs Spark's JVM beside it. Take a session of "
@@ -158,13 +158,13 @@ def need_classic(spark: SparkSession, what: str) -> None:
 
 
 def run_session(spark: SparkSession, timezone: str) -> SparkSession:
-    """Return a session on the same cluster with its own SQL settings; the caller's stay unchanged. UsageError with
-    Spark Connect.
+    """Create a session on the same cluster with separate SQL settings. The caller's settings stay unchanged. Raise
+    UsageError with Spark Connect.
     """
     need_classic(spark, "The job")
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
-    # By default, three files on two cores, or data for three tasks, are three tasks, and the last one runs alone.
+    # By default, three files on two cores, or data for three tasks, become three tasks, and the last runs alone.
     slices = str(_SLICES_OF_A_CORE * spark.sparkContext.defaultParallelism)
     own = {"spark.sql.session.timeZone": timezone, **dict.fromkeys(_LEAST_TASKS, slices)}
     return _with_settings(spark, {**_SETTINGS, **own})
@@ -172,9 +172,9 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
 
 @contextmanager
 def tiny_session(spark: SparkSession, timezone: str) -> Iterator[SparkSession]:
-    """Like :func:`run_session`, for a job over a few hundred rows: one task per stage, planned once.
+    """Like :func:`run_session`, for a job on a few hundred rows: one task per stage, without adaptive planning.
 
-    Afterwards ``spark`` is the active session.
+    Restores ``spark`` as the active session.
     """
     try:
         yield _with_settings(spark, {**_SETTINGS, **_TINY, "spark.sql.session.timeZone": timezone})

@@ -1,4 +1,4 @@
-"""Python processes that Spark starts for its tasks, and to plan data sources."""
+"""Python worker processes that Spark starts for tasks and for data source planning."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pyarrow as pa
 
 
 def freeze_imports() -> None:
-    """Exclude current imports from garbage collection in workers forked by Spark's daemon; elsewhere do nothing.
+    """Exclude imported modules from garbage collection in workers forked by Spark's daemon. Does nothing elsewhere.
 
-    Such a worker collects after each task and each step of a plan. Scanning all modules takes 20 ms, as long as reading
+    Workers collect garbage after each task and each planning step. Scanning all modules takes 20 ms, as long as reading
     a hundred small files.
     """
     started = getattr(sys.modules["__main__"], "__spec__", None)
@@ -22,6 +22,6 @@ def freeze_imports() -> None:
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """Return the values of a column as Python objects, text as bytes: Spark's text need not be UTF-8."""
+    """Return the values of a column as Python objects. Text becomes bytes, since Spark text may not be valid UTF-8."""
     values: list[Any] = (column.cast(pa.binary()) if pa.types.is_string(column.type) else column).to_pylist()
     return values

@@ -1,22 +1,22 @@
-"""Draft a first configuration: sample the inputs, guess, and write each guess with its reason.
+"""Draft of a first configuration: samples the inputs, infers their roles, and states a reason for each choice.
 
 ::
 
-    look.py                 named inputs, as tables
+    look.py                 sampling of the inputs
     places.py               files, directories, dated paths
     text.py  columnar.py    samples of JSON lines and CSV; of Parquet, ORC and catalog tables
-    tables.py  times.py     columns of a sample, and how to read them as times
+    tables.py  times.py     sampled columns, and timestamp parsing
     words.py                meaning of names
-    links.py                columns that share keys, by their values
+    links.py                columns with shared keys
     followers.py            logs of later actions
-    flags.py                labels in the row
+    flags.py                labels in the impression row
     roles.py                choice of the log, and roles of its columns
     outcomes.py             columns known only after the impression
     zones.py                time zone of days and of local times
     features.py             features from columns
-    draft.py                configuration as entries with reasons; drafting.py has the shared state of its sections
+    draft.py                configuration entries with reasons; drafting.py has the shared state
     impressions.py  labels.py  around.py  counted.py    sections: impressions, labels, joined tables, counts, histories
-    entries.py              entries to commented YAML
+    entries.py              entries as commented YAML
 """
 
 from ctr_samples.starter.draft import Draft, draft

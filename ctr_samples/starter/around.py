@@ -1,4 +1,4 @@
-"""Tables around the log: the join key of each, and when its rows became true and known."""
+"""Tables joined to the log: join key, event time and availability of the rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ctr_samples.starter.times import words_of
 
 
 def views_around(d: Drafting, others: Sequence[Table]) -> Iterator[View]:
-    """Yield views of tables joined on keys of the log, then of tables joined on columns of these views."""
+    """Yield views for tables joined on log keys, then for tables joined on columns of these views."""
     waiting = list(others)
     found: list[View] = []
     for table in list(waiting):
@@ -82,7 +82,7 @@ def _view(d: Drafting, match: Match, on: str) -> View | None:
 
 
 def _is_of_the_future(d: Drafting, match: Match) -> bool:
-    """Return whether more than half of the rows of a table are later than the whole log."""
+    """Whether more than half of the rows of a table are later than the end of the log."""
     time, shown = _changes(match.table), d.log.when
     if time is None or shown is None or time.time is None or match.table.dated:
         return False
@@ -92,7 +92,7 @@ def _is_of_the_future(d: Drafting, match: Match) -> bool:
 
 
 def _changes(table: Table) -> Column | None:
-    """Find the column that says when a row became true."""
+    """Find the column with the time at which a row became valid."""
     times = [c for c in table.columns if c.time is not None and not w.words(c) & (w.BIRTH | w.ENDS)]
 
     def rank(column: Column) -> tuple[int, bool]:
@@ -108,7 +108,7 @@ def _ends_of(table: Table) -> Column | None:
 
 
 def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
-    """Return entries for when rows became true and known, and the columns these use."""
+    """Return the entries for event time and availability, and the columns they use."""
     table = match.table
     if d.log.when is None:
         return [Entry("static", True, "without times in the log, no table can change")], []
@@ -138,7 +138,7 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
 
 
 def _is_of_its_day(table: Table, changes: Column) -> bool:
-    """Return whether the rows of a dated table have their own times, which makes them changes, not snapshots."""
+    """Whether rows of a dated table have times near their own day, as changes do, unlike snapshots."""
     if changes.time is None or not table.days:
         return False
     days = {day + timedelta(days=n) for day in table.days for n in (-1, 0, 1)}
@@ -147,7 +147,7 @@ def _is_of_its_day(table: Table, changes: Column) -> bool:
 
 
 def features_of_views(d: Drafting) -> Iterator[Entry]:
-    """Yield the features from columns of the tables, named after their view."""
+    """Yield the features from table columns, named after their views."""
     for view in d.views:
         for column, feature in _features_of(d, view):
             name = column.name if column.name.lower().startswith(f"{view.name}_") else f"{view.name}_{column.name}"
@@ -157,7 +157,7 @@ def features_of_views(d: Drafting) -> Iterator[Entry]:
 
 
 def _features_of(d: Drafting, view: View) -> list[tuple[Column, Feature]]:
-    """Return the features from columns of a table, with a note for each column left out."""
+    """Return the features from table columns. Adds a note for each omitted column."""
     if view.name not in d.of_views:
         d.of_views[view.name] = list(_find_features(d, view))
     return d.of_views[view.name]
@@ -180,8 +180,8 @@ def _is_date(column: Column) -> bool:
 
 
 def _snapshot_column(table: Table, key: Column) -> str | None:
-    """Return the column that names the day of a snapshot: the directory's, or a column of days with each key once per
-    day.
+    """Return the day column of a snapshot table: the partition column, or a date column in which each key occurs once
+    per day.
     """
     if table.day_column is not None:
         return table.day_column

@@ -1,4 +1,4 @@
-"""Samples of Parquet, ORC and catalog tables, whose columns have types."""
+"""Samples of Parquet, ORC and catalog tables, which have column types."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _ends(part: pa.Table, rows: int) -> Iterator[pa.Table]:
 
 
 def columns_of(data: pa.Table) -> list[Column]:
-    """Return the columns of an Arrow table, and the fields of its structs."""
+    """Return the columns of an Arrow table. Structs are split into their fields."""
     return [
         column
         for field, values in zip(data.schema, data.columns, strict=True)
@@ -69,7 +69,7 @@ def _column(kind: pa.DataType, values: Sequence[Any], path: tuple[str, ...]) -> 
 
 
 def _ddl(kind: pa.DataType) -> str:
-    """Name of a type in Spark."""
+    """Spark SQL name of an Arrow type."""
     types = pa.types
     if types.is_dictionary(kind):
         return _ddl(kind.value_type)

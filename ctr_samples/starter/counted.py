@@ -1,4 +1,4 @@
-"""Features counted from the log itself: past clicks on an item, and a user's latest clicks."""
+"""Features computed from the log itself: past click counts of an item, and a user's latest clicks."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _KNOWN = "1h"
 
 
 def where_of(table: Table) -> list[Entry]:
-    """Return the filter for the rows of a table, if it holds other lines too."""
+    """Return the ``where`` entry of a table whose files contain other lines."""
     return [Entry("where", table.where, "other lines lie between the rows")] if table.where else []
 
 
 def windows_of(d: Drafting) -> list[Entry]:
-    """Windows of how often an item was shown and clicked before, from the log itself."""
+    """Return a view with windowed impression and click counts of items, and add its features."""
     log, when, item = d.log, d.log.when, d.log.item_expr
     if when is None or item is None or d.positive is None or log.explodes:
         return []
@@ -54,7 +54,7 @@ def windows_of(d: Drafting) -> list[Entry]:
 
 
 def histories_of(d: Drafting) -> list[Entry]:
-    """History of the user's last clicks, from the log itself."""
+    """Return a history of the user's last clicks, and add its feature."""
     log = d.log
     if log.user is None or log.when is None or d.positive is None or d.log.item_expr is None:
         return []

@@ -1,4 +1,4 @@
-"""Turn the roles of the inputs into entries of a configuration, each with its reason."""
+"""Conversion of the input roles into configuration entries, each with its reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ctr_samples.starter.zones import Zone, in_zone, late_actions, zone_of
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Configuration as entries, with the roles of its inputs, notes on what was left out, and a day of the log."""
+    """Drafted configuration entries, with input roles, notes on unused columns, and a day of the log."""
 
     entries: Sequence[Entry]
     tables: Sequence[Table]
@@ -30,23 +30,22 @@ class Draft:
     dated: bool
     day: date | None
     missing: str = ""
-    """Sentence about what the configuration lacks; empty if complete."""
+    """Description of missing parts, or empty if the configuration is complete."""
 
     @property
     def todos(self) -> list[str]:
-        """Decisions left to a person, each with its key."""
+        """Open decisions for the user, each with its key."""
         return [f"{key}: {what}" for key, what in todos_of(self.entries)]
 
 
 def draft(tables: Sequence[Table], told: Told = Told()) -> Draft:  # noqa: B008
-    """Draft the configuration for some inputs. Raise UsageError if ``told`` names an input or column that does not
-    exist.
+    """Draft a configuration for the inputs. Raise UsageError if ``told`` names an unknown input or column.
 
-    If nothing can be a label or a feature, ``missing`` says so, and the incomplete sections are left out.
+    Without a usable label or feature, ``missing`` explains the problem and the draft omits the incomplete sections.
     """
     log = find_log(tables, told)
     if log.explodes:
-        log = replace(log, request=None)  # shared by all items of a list
+        log = replace(log, request=None)  # all items of a list share it
     zone = zone_of(log, tables)
     log = in_zone(log, zone)
     dated = log.table.dated or "date_column" in log.table.options
@@ -59,7 +58,7 @@ def draft(tables: Sequence[Table], told: Told = Told()) -> Draft:  # noqa: B008
 
 
 def _missing(d: Drafting, others: Sequence[Table]) -> str:
-    """Describe what the draft lacks, with advice; empty if complete."""
+    """Describe missing parts of the draft, with advice. Empty if the draft is complete."""
     log = d.log
     if d.labels and (d.carried or d.features or log.user or log.item_expr or d.of_views):
         return ""
@@ -118,7 +117,7 @@ def _entries(d: Drafting, zone: Zone, others: Sequence[Table]) -> list[Entry]:
 
 
 def _day_of(log: Log, *, acting: bool) -> date | None:
-    """Pick a day of the log for a run: if there are several, one with a day after it for late actions."""
+    """Pick a day of the log for a run, followed by a day of late actions if possible."""
     days = sorted(log.table.days)
     if not days and log.when is not None:
         days = sorted(log.when.days)
@@ -173,7 +172,7 @@ def _features_of_log(d: Drafting) -> Iterator[Entry]:
         hour = {"from": "impression.impression_time", "date_part": "hour", "dtype": "int64"}
         yield Entry("hour", hour, "of the impression")
     if not d.dated and log.when is not None and len(log.when.days) > 1:
-        # Within a single day it would be constant, and on Mondays equal to the default.
+        # Within a single day, the weekday would be constant, and on Mondays equal to the default.
         weekday = {"from": "impression.impression_time", "date_part": "weekday", "dtype": "int64"}
         yield Entry("weekday", weekday, "0 is Monday")
     for one in d.carried:
@@ -187,7 +186,7 @@ def _left_out(d: Drafting) -> Iterator[Entry]:
 
 
 def _to_forget(d: Drafting) -> Iterator[Entry]:
-    """Yield the commented key by which `forget` finds samples."""
+    """Yield the commented user key that `forget` needs to find samples."""
     if d.log.user is None:
         return
     d.notes.append(

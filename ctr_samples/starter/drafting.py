@@ -1,4 +1,4 @@
-"""Shared state of the sections while a configuration is drafted: the log, names in use, days to read."""
+"""Shared state of a draft: the log, names in use, days to read."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from ctr_samples.starter.tables import Column, Table, plain_name
 OWN = frozenset(
     "impression_id impression_time request position impression time user article item clicks_of_item recent".split()
 )
-"""Names with a meaning of their own, or present in every configuration."""
+"""Reserved names, and names used in every configuration."""
 
 _FEATURES = ("user_id", "item_id", "place", "hour", "weekday", "recent_items")
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Table around the log: its join key, its entries, and the columns they use."""
+    """Table joined to the log: join key, configuration entries, and the columns used in the entries."""
 
     name: str
     match: Match
@@ -33,7 +33,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Column of the impressions, as an expression, and its feature."""
+    """Impression column, its expression, and its feature."""
 
     name: str
     expr: str
@@ -42,7 +42,7 @@ class Carried:
 
 @dataclass
 class Drafting:
-    """Configuration in the making. Later sections use the names chosen by earlier ones."""
+    """Draft in progress. Later sections reuse names chosen by earlier sections."""
 
     log: Log
     tables: Sequence[Table]
@@ -51,29 +51,29 @@ class Drafting:
     labels: list[Entry] = field(default_factory=list)
     carried: list[Carried] = field(default_factory=list)
     features: list[Entry] = field(default_factory=list)
-    """Features made together with their view or history."""
+    """Features created together with their view or history."""
     positive: str | None = None
-    """Condition for rows of the log that are clicks."""
+    """SQL condition for click rows of the log."""
     reach: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Extra days that a run reads before and after its own, by source."""
+    """Extra days that a run reads before and after its own day, by source."""
     filling: list[str] = field(default_factory=list)
-    """Features of windows that begin with the log and take some days to fill."""
+    """Features whose windows start with the log and fill up over several days."""
     of_views: dict[str, list[tuple[Column, Feature]]] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
     """Role of each input."""
     notes: list[str] = field(default_factory=list)
-    """Notes on what was left out, and why."""
+    """Notes on omitted inputs and columns, with reasons."""
     left_out: list[tuple[Table, Column, str]] = field(default_factory=list)
-    """Columns that become no feature."""
+    """Columns that do not become features."""
     given: set[str] = field(default_factory=lambda: set(_FEATURES))
 
     def reaches(self, table: Table, before: int = 0, after: int = 0) -> None:
-        """Make runs read some extra days of a table before and after their own."""
+        """Extend the days of a table that a run reads before and after its own days."""
         old = self.reach.get(table.name, (0, 0))
         self.reach[table.name] = (max(old[0], before), max(old[1], after))
 
     def leave_out(self, table: Table, column: Column, why: str) -> None:
-        """Note that a column becomes no feature."""
+        """Record that a column does not become a feature."""
         self.notes.append(f"{table.name}.{column.called} is left out: {why}.")
         self.left_out.append((table, column, why))
 

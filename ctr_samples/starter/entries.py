@@ -1,4 +1,4 @@
-"""Configuration entries with reasons, and their commented YAML."""
+"""Configuration entries with reasons, and their output as commented YAML."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _WORDS = {"true", "false", "null"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Key with its value, the reason for it, and what is left for a person to decide.
+    """Configuration key with its value, a reason, and an open question for the user.
 
-    A value is a scalar, a mapping or list written on one line, or a tuple of nested entries.
+    The value is a scalar, a mapping or list written on one line, or a tuple of nested entries.
     """
 
     key: str
@@ -26,11 +26,11 @@ class Entry:
     why: str = ""
     todo: str = ""
     off: bool = False
-    """True if it is only a comment; without a key, only its reason is."""
+    """Whether to write the entry as a comment. Without a key, only the reason is written."""
 
 
 def as_yaml(entries: Sequence[Entry], indent: int = 0) -> str:
-    """Write the entries as lines, each with its reason as a comment."""
+    """Format the entries as YAML, with their reasons as comments."""
     return "".join(f"{line}\n" for entry in entries for line in (_off if entry.off else _lines)(entry, indent))
 
 
@@ -45,7 +45,7 @@ def _off(entry: Entry, indent: int) -> Iterator[str]:
 
 
 def todos_of(entries: Sequence[Entry], path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the decisions left to a person, each with its key."""
+    """Yield the open decisions for the user, each with its key."""
     for entry in entries:
         here = f"{path}.{entry.key}" if path else entry.key
         if entry.todo:

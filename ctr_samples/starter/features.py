@@ -1,4 +1,4 @@
-"""Turn a column into a feature with its reason, or explain why not."""
+"""Choice of a feature for a column, or of a reason to omit it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ctr_samples.starter.tables import Column
 from ctr_samples.starter.text import is_decimal_comma
 
 _FEW = 32
-"""Up to this many distinct integers count as categories."""
+"""Maximum number of distinct integers in a categorical column."""
 
 _MOST_BUCKETS = 1 << 20
 _BETWEEN = ("|", ";", ",", " ")
@@ -24,16 +24,16 @@ _BETWEEN = ("|", ";", ",", " ")
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Feature made of a column: an expression with ``{}`` for the column, and further keys."""
+    """Feature of a column: an expression with ``{}`` in place of the column, and further keys."""
 
     expr: str
     keys: dict[str, Any]
     why: str
     values: frozenset[str] = frozenset()
-    """Sampled values that become hashed ids, as text."""
+    """Sampled values of a hashed feature, as text."""
 
     def entry(self, name: str, source: str, of: str) -> Entry:
-        """Return the feature as an entry; ``source`` is the key that names its origin."""
+        """Return the feature as an entry. ``source`` is the configuration key for its origin, such as ``from``."""
         if not self.values:
             return Entry(name, {source: of, **self.keys}, self.why)
         buckets, shared = _buckets_for(name, self.values)
@@ -42,7 +42,7 @@ class Feature:
 
 
 def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] = ()) -> Feature | str:
-    """Return the feature, or the reason for none. ``known`` holds ids of shown items, to recognise lists of them."""
+    """Return the feature, or a reason to omit the column. ``known`` item ids help to recognize lists of items."""
     if not column.present:
         return "it has no value in the sample"
     if len(column.distinct) == 1 and not is_key:
@@ -72,19 +72,20 @@ def _is_category(column: Column) -> bool:
 
 
 def _are_codes(numbers: Sequence[int]) -> bool:
-    """Return whether sorted distinct numbers are codes: far from 0, close together, and not multiples as prices are."""
+    """Whether sorted distinct numbers are codes: far from 0, close together, and not round like prices."""
     low, high = numbers[0], numbers[-1]
     return len(numbers) >= 8 and low >= 1000 and high < 2 * low and gcd(*[one - low for one in numbers[1:]]) % 5 != 0
 
 
 def ids_of(values: Collection[str], expr: str = "{}", what: str = "different values", **keys: Any) -> Feature:
-    """Feature of hashed ids for such values."""
+    """Return a feature of hashed ids for the values."""
     return Feature(expr, {"dtype": "int64", **keys}, f"{len(values):,} {what} in the sample", frozenset(values))
 
 
 def _buckets_for(name: str, values: Collection[str]) -> tuple[int, int]:
-    """Return a power of two so that at most 2 % of the values share an id, if a small one suffices, and how many do
-    share one.
+    """Return a number of buckets, a power of two, and the number of values that collide.
+
+    At most 2 % of the values collide, unless this needs too many buckets.
     """
     hashes = [bucket_of(prefix_of(name), [value.encode()], 1 << 64) for value in values]
     signed = [one - (one >> 63 << 64) for one in hashes]
@@ -119,14 +120,14 @@ def _text(column: Column, known: Collection[str]) -> Feature | str:
 
 
 def _separator(texts: Sequence[str], known: Collection[str]) -> tuple[str | None, set[str]]:
-    """Return the separator of list items, and the distinct items; ``known`` holds ids of shown items."""
+    """Return the separator of list items, and the distinct items. ``known`` holds ids of shown items."""
     whole = len(set(texts))
     for separator in _BETWEEN:
         lists = [text.split(separator) for text in texts if separator in text]
         tokens = {token for text in texts for token in text.split(separator) if token}
         if len(lists) < 0.3 * len(texts) or not all(re.fullmatch(r"[\w.&-]+", token) for token in tokens):
             continue
-        # Items of lists recur in other combinations; sentences have many words. Codes and known ids are not words.
+        # List items recur in different combinations, unlike words in sentences. Codes and known ids are not words.
         coded = all(any(c.isdigit() for c in token) for token in tokens) and separator != "-"
         if len(tokens) < 0.7 * whole or coded or len(tokens & set(known)) > 0.5 * len(tokens):
             return separator, tokens
@@ -150,9 +151,7 @@ def _list(column: Column) -> Feature | str:
 
 
 def numbered(columns: Sequence[Column]) -> dict[str, list[Column]]:
-    """Group numeric columns whose names differ only by number, such as ``affinity_0`` to ``affinity_79``: a vector
-    each.
-    """
+    """Group numeric columns that differ only in a number, such as ``affinity_0`` to ``affinity_79``, into vectors."""
     groups: dict[str, list[tuple[int, Column]]] = {}
     for column in columns:
         match = re.fullmatch(r"(.*?)[_-]?(\d+)", column.name)

@@ -1,4 +1,4 @@
-"""Labels in the row: flags and ratings, recognised by name, or by the columns that follow from them."""
+"""Labels in the impression row: flags and ratings, recognized by name or by their effect on other columns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_RATINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Label in the impression's own row."""
+    """Label in the impression row."""
 
     column: Column
     expr: str
@@ -33,7 +33,7 @@ class Flag:
 
 
 def named_flags(columns: Sequence[Column]) -> Iterator[Flag]:
-    """Yield flags named like labels, but not negations such as `not_interested`."""
+    """Yield flags with label-like names, except negations such as `not_interested`."""
     for column in columns:
         said = w.words(column)
         if (
@@ -45,7 +45,7 @@ def named_flags(columns: Sequence[Column]) -> Iterator[Flag]:
 
 
 def flag_of(column: Column) -> Flag | None:
-    """Return a column of two values as a condition; None if it is no flag."""
+    """Return a two-valued column as a condition, or None if the column is not a flag."""
     texts = {_as_text(value) for value in column.distinct}
     if not texts or not any(texts <= kind for kind in _YES):
         return None
@@ -63,17 +63,17 @@ def flag_of(column: Column) -> Flag | None:
 
 
 def is_positive(column: Column) -> list[bool]:
-    """Return, per row, whether a flag is positive."""
+    """Return a mask of the rows in which a flag is positive."""
     return [_as_text(value) in _TRUE for value in column.values]
 
 
 def _as_text(value: object) -> str:
-    """Return a flag value as text, whatever its type."""
+    """Convert a flag value of any type to text."""
     return str(int(value)) if isinstance(value, float) and value == int(value) else str(value).lower()
 
 
 def unnamed_flag(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Flag]:
-    """If no name tells: the flag that no key determines, and that most other columns follow from."""
+    """Yield the likeliest label if no name suggests one: a flag that no key determines and most columns depend on."""
     flags = [
         flag
         for column in columns
@@ -96,7 +96,7 @@ def unnamed_flag(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[
 
 
 def is_rating(column: Column, *, named: bool) -> bool:
-    """Return whether a column holds a few grades: by name, or by values such as 0.5 to 5."""
+    """Whether a column holds a few grades, judged by its name or by values such as 0.5 to 5."""
     if not column.is_number or not 2 < len(column.distinct) <= _MOST_RATINGS:
         return False
     if named:

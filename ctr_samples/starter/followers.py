@@ -1,4 +1,4 @@
-"""Logs of later actions: their rows have keys of the log's rows, and later times."""
+"""Logs of later actions, which share keys with the impression log and have later times."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ctr_samples.starter.tables import Column, Table
 
 _LATE = timedelta(days=30)
 _WHOLE = 9 << 20
-"""Inputs up to this many bytes are sampled completely."""
+"""Size in bytes up to which inputs are sampled completely."""
 _EARLY = timedelta(hours=15)
-"""Largest difference that time zones can make."""
+"""Largest difference between time zones considered here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Log of later actions: its columns that hold keys of the log, and the delays after the impression."""
+    """Log of later actions: its key columns, and the delays after the impression."""
 
     table: Table
     time: Column
     matches: tuple[Match, ...]
     delays: tuple[timedelta, ...]
-    """Sorted."""
+    """Delays after the impression, sorted."""
 
     @property
     def middle(self) -> timedelta:
@@ -34,17 +34,17 @@ class Follower:
         return self.delays[len(self.delays) // 2]
 
     def of(self, column: Column | None) -> Match | None:
-        """Return the match of a column of the log."""
+        """Return the match for a column of the log, if any."""
         return next((match for match in self.matches if match.own is column), None)
 
     def followed(self) -> list[bool]:
-        """Return, per row of the log, whether its keys occur here."""
+        """Return a mask of the log rows whose keys occur in this table."""
         acted = set(rows_of([match.column for match in self.matches]))
         return [row in acted for row in rows_of([match.own for match in self.matches])]
 
 
 def time_column(table: Table) -> Column | None:
-    """Find the time column: preferably with a clock, then the one with most distinct values."""
+    """Find the time column, preferably with time of day, then with the most distinct values."""
     times = [
         c
         for c in table.columns
@@ -56,7 +56,7 @@ def time_column(table: Table) -> Column | None:
 def followers_of(
     table: Table, time: Column | None, others: Iterable[Table], named: Collection[str]
 ) -> Iterator[Follower]:
-    """Yield logs whose rows have keys of this log's rows, and later times; only ``named`` ones, if any are named."""
+    """Yield logs that share keys with the impression log and have later times. If ``named`` is set, only these logs."""
     own = [column for column in table.columns if column.may_be_key and len(column.keys) > 2]
     for other in others:
         its = time_column(other)
@@ -78,7 +78,7 @@ def followers_of(
 
 
 def _that_hold(shared: list[Match], table: Table) -> list[Match]:
-    """Drop accidental matches: a row of the other log belongs to one impression, so key pairs must be shared too."""
+    """Drop accidental matches. Rows of the other log belong to one impression, so combinations of keys must match."""
     while len(shared) > 1 and table.bytes <= _WHOLE:
         pairs, theirs = set(rows_of([match.own for match in shared])), rows_of([match.column for match in shared])
         if sum(row in pairs for row in theirs) >= 0.3 * len(theirs):
@@ -88,7 +88,7 @@ def _that_hold(shared: list[Match], table: Table) -> list[Match]:
 
 
 def _delays(shared: Sequence[Match], time: Column | None, its: Column) -> list[timedelta]:
-    """Return the delay of each row after the last impression of its keys; negative if all impressions are later."""
+    """Return the delay of each row after the last impression with its keys, negative if all impressions are later."""
     if time is None:
         return []
     moments: dict[tuple[str | None, ...], list[Any]] = {}

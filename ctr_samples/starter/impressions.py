@@ -1,4 +1,4 @@
-"""Definition of an impression: its keys, its time, and other columns known at that moment."""
+"""Impressions section: keys, time, and other columns known at impression time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ctr_samples.starter.outcomes import tells
 from ctr_samples.starter.tables import Column, sql_text
 
 _MANY = 50
-"""With fewer values, they may simply be those of a few days."""
+"""Minimum number of distinct values to judge whether values recur."""
 
 
 def impressions_of(d: Drafting) -> list[Entry]:
-    """Return the keys under ``impressions``."""
+    """Return the entries of the section ``impressions``."""
     log = d.log
     entries = [Entry("source", log.table.name, f"{log.table.rows:,} rows were sampled")]
     if log.clicked_list is not None:
@@ -96,7 +96,7 @@ def _keys(d: Drafting) -> Iterator[Entry]:
 
 
 def _carry(d: Drafting) -> Iterator[Carried]:
-    """Yield the columns that become features: no role, and no hint of a label."""
+    """Yield the columns that become features, which have no role and do not depend on a label."""
     log = d.log
     rest = [c.of(log.impressions) for c in log.table.columns if not any(c is one for one in log.taken)]
     vectors = numbered(rest)
@@ -117,7 +117,7 @@ def _carry(d: Drafting) -> Iterator[Carried]:
 
 
 def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> Feature | str:
-    """Return the feature of a log column, judged on impression rows, or the reason for none."""
+    """Return the feature of a log column, based on impression rows, or a reason to omit it."""
     if column.time is not None:
         return "it is a time"
     known = tells(column, d.log.outcomes)
@@ -128,7 +128,7 @@ def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> 
 
 
 def _passes(d: Drafting, column: Column, feature: Feature) -> str | None:
-    """Return why the values of a column do not recur for a model on later days, as with visit ids; None if they do."""
+    """Explain why values of a column do not recur on later days, as with visit ids. None if they recur."""
     user, time = (one.of(d.log.impressions) if one is not None else None for one in (d.log.user, d.log.time))
     if len(column.keys) < _MANY:
         return None

@@ -1,4 +1,4 @@
-"""Labels: actions in the log or in separate logs, flags and ratings in the row, clicks in lists."""
+"""Labels section: actions in the log or in separate logs, flags and ratings in the row, clicks in lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WINDOW = "2h"
 
 
 def labels_of(d: Drafting) -> Iterator[Entry]:
-    """Yield the labels, and set ``d.positive`` to the condition for clicks. Label names are not yet in ``d.labels``."""
+    """Yield the labels, and set ``d.positive`` to the click condition. The caller adds the labels to ``d.labels``."""
     log = d.log
     if log.action is not None:
         yield from _of_actions(d)
@@ -55,7 +55,7 @@ def _of_actions(d: Drafting) -> Iterator[Entry]:
 
 
 def _measures(d: Drafting, column: Column, rows: list[int]) -> bool:
-    """Return whether a column has numbers in the rows of an action, and hardly any in impression rows."""
+    """Whether a column has numbers in the rows of an action, but hardly any in impression rows."""
     there, shown = column.of(rows).present, column.of(d.log.impressions).present
     if (
         any(column is one for one in d.log.taken)
@@ -113,7 +113,7 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
 
 
 def _window_of(delays: Sequence[timedelta]) -> str:
-    """Return a window that covers nearly all sampled delays, at least two hours."""
+    """Return a window of at least two hours that covers nearly all sampled delays."""
     late = delays[int(0.99 * len(delays)) - 1] if delays else timedelta(0)
     for days in (1, 3, 7, 30):
         if late > timedelta(hours=2) and late <= timedelta(days=days):

@@ -1,4 +1,4 @@
-"""Relations between columns, by their values: shared keys, and which column determines which."""
+"""Relations between columns, based on values: shared keys and functional dependencies."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ctr_samples.starter.times import words_of
 
 CLICKED_LIST = re.compile(r"\S+-[01](?: \S+-[01])*")
 _SURE = 0.3
-"""Overlap, beyond chance, from which two columns hold the same keys."""
+"""Minimum overlap, beyond chance, of two columns with the same keys."""
 _FEW = 20
-"""Fewer small numbers than this occur in many columns."""
+"""Number of small integers below which a column may match others by chance."""
 _BRIEF = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Column of a table that holds the values of a column of the log or of another table."""
+    """Pair of columns with shared values: one of the log or of a joined table, and one of another table."""
 
     own: Column
     table: Table
@@ -33,15 +33,15 @@ class Match:
 
 
 def best_match(own: Sequence[Column], table: Table) -> Match | None:
-    """Find the column of a table that best matches any of the given columns."""
+    """Find the best match between the given columns and the columns of a table."""
     found = [match for one in own for column in table.columns if (match := _match(one, table, column))]
     return max(found, key=lambda match: match.points, default=None)
 
 
 def matches(own: Sequence[Column], table: Table) -> Iterator[Match]:
-    """Yield pairs of columns that share values, best first: no column occurs twice.
+    """Yield pairs of columns with shared values, best match first. Each column occurs at most once.
 
-    The table may hold only a few of the keys, as a log of clicks does.
+    The table may contain only a few of the keys, like a click log.
     """
     found = [match for one in own for column in table.columns if (match := _match(one, table, column, part=True))]
     taken: set[int] = set()
@@ -52,7 +52,7 @@ def matches(own: Sequence[Column], table: Table) -> Iterator[Match]:
 
 
 def values_of(column: Column) -> frozenset[str]:
-    """Return the keys of a column, including those inside lists."""
+    """Return the keys of a column, including keys inside lists."""
     some = [str(value) for value in column.present[:100]]
     if column.is_list:
         return frozenset(str(item) for value in column.present for item in value)
@@ -101,7 +101,7 @@ def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
 
 
 def is_unique(column: Column, days: Sequence[date | None] = ()) -> bool:
-    """Return whether each row has its own key, or, given the ``days`` of the rows, its own key within a day."""
+    """Whether keys are unique, or unique within each day if ``days`` holds the days of the rows."""
     if column.may_be_key and days and len(column.keys) > 1:
         return len(set(zip(days, column.texts, strict=True))) == len(column.values)
     return column.may_be_key and len(column.keys) == len(column.values) > 1
@@ -113,7 +113,7 @@ def rows_of(columns: Sequence[Column]) -> list[tuple[str | None, ...]]:
 
 
 def determines(column: Column, other: Column) -> bool:
-    """Return whether each repeated value of a column has one value of ``other``, as a request has one user."""
+    """Whether each repeated value of a column has a single value of ``other``, as a request has one user."""
     groups: dict[str, Counter[str | None]] = {}
     for one, what in zip(column.texts, other.texts, strict=True):
         if one is not None:
@@ -124,7 +124,7 @@ def determines(column: Column, other: Column) -> bool:
 
 
 def is_brief(column: Column, time: Column) -> bool:
-    """Return whether the rows of each value lie within an hour, as for a request."""
+    """Whether the rows of each value span at most an hour, as for a request."""
     spans: dict[str, tuple[datetime, datetime]] = {}
     for text, at in zip(column.texts, time.instants, strict=True):
         if text is not None and at is not None:
@@ -135,7 +135,7 @@ def is_brief(column: Column, time: Column) -> bool:
 
 
 def grows(column: Column, time: Column) -> bool:
-    """Return whether a number hardly ever decreases over time, as a row or visit id does."""
+    """Whether a number hardly ever decreases over time, like a row or visit id."""
     numbers = zip(time.instants, column.values, strict=True)
     values = [
         value for _, value in sorted((at, value) for at, value in numbers if at is not None and value is not None)

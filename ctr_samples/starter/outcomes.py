@@ -1,11 +1,11 @@
-"""Columns known only after the impression: their values follow from a label.
+"""Columns known only after the impression, because their values depend on a label.
 
-A column is left out if one of these holds in the sample, beyond chance:
+A column is omitted if one of these conditions holds in the sample, beyond chance:
 
-- where it has a value other than 0, the label is nearly always positive, as with the time played of a click;
-- there the label is never positive, as with "not interested" beside "interested";
-- the label is positive only there, as a purchase is only after a click;
-- one of a few values, or the number itself, predicts the label (AUC above 0.95).
+- In rows with a non-zero value, the label is nearly always positive, as with the play time of a click.
+- In rows with a non-zero value, the label is never positive, as with "not interested" and "interested".
+- The label is positive only in rows with a non-zero value, as a purchase requires a click.
+- The number itself, or the category of a column with few values, predicts the label (AUC above 0.95).
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ _TOO_GOOD = 0.95
 _ENOUGH = 20
 _FEW = 32
 _ROWS_OF_EACH = 50
-"""With fewer rows per category, its share of positives says little."""
+"""Minimum number of rows per category for a meaningful positive rate."""
 _MANY = 0.8
-"""If a larger share of rows has a property, it says little."""
+"""Share of rows above which a property is too common to be informative."""
 _NEVER = 1e-5
-"""Probability below which something is no accident."""
+"""Probability below which a coincidence is ruled out."""
 _NEUTRAL = frozenset(["0", "0.0", "false", "no", "n", "none", "null", "-", "[]"])
 
 
 def tells(column: Column, outcomes: Sequence[Sequence[bool]]) -> str | None:
-    """Return why a column seems known only after some label; None if nothing suggests it."""
+    """Explain why a column seems to be known only after a label. None without evidence."""
     if outcomes and w.words(column) & w.OUTCOME and column.is_number:
         return "its name says that it is known only afterwards"
     return next((why for positive in outcomes if (why := follows(column, positive))), None)
 
 
 def follows(column: Column, positive: Sequence[bool]) -> str | None:
-    """Return why a column's values seem to follow from a label, given the positive rows; None if they do not."""
+    """Explain why values of a column seem to depend on a label, given its positive rows. None without evidence."""
     rate = sum(positive) / max(1, len(positive))
     if not 0 < rate < 1:
         return None
@@ -67,7 +67,7 @@ def _implies(there: Sequence[bool], positive: Sequence[bool], rate: float) -> st
 
 
 def _scores(column: Column, positive: Sequence[bool]) -> list[float]:
-    """Numbers unchanged; for a few categories with many rows each, the positive rate of each."""
+    """Return a score per row: the positive rate of its category if categories are few, else the number itself."""
     if len(column.distinct) > min(_FEW, len(positive) // _ROWS_OF_EACH):
         return [float(value) if is_there(value) and column.is_number else 0.0 for value in column.values]
     shown, liked = Counter(map(str, column.values)), Counter[str]()
@@ -77,7 +77,7 @@ def _scores(column: Column, positive: Sequence[bool]) -> list[float]:
 
 
 def _area(scores: Sequence[float], positive: Sequence[bool]) -> float:
-    """Area under the ROC curve, ties counting half."""
+    """Area under the ROC curve, where ties count half."""
     negatives = Counter(score for score, yes in zip(scores, positive, strict=True) if not yes)
     positives = Counter(score for score, yes in zip(scores, positive, strict=True) if yes)
     below, won = 0, 0.0

@@ -1,4 +1,4 @@
-"""Locations of inputs: files, directories of files, and paths that name the day."""
+"""Input locations: files, directories of files, and paths that contain the day."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ctr_samples.starter.tables import plain_name
 _DAY = re.compile(
     r"(?<!\d)(\d{4})([-/_.]?)(\d\d)\2(\d\d)(?!\d)|(\w+=)(\d{4})(/\w+=)(\d{1,2})(/\w+=)(\d{1,2})(?!\d)", re.ASCII
 )
-"""Day in a path: its parts side by side, or in separate directories such as ``year=2024/month=5/day=3``."""
+"""Day in a path, either in one piece or in separate directories such as ``year=2024/month=5/day=3``."""
 _TEMPLATE = re.compile(r"\{date(?::([^}]*))?\}")
 _CODES = {"%Y": r"(?P<Y>\d{4})", "%m": r"(?P<m>\d\d)", "%d": r"(?P<d>\d\d)"}
 _CODES |= {"%-m": r"(?P<m>\d{1,2})", "%-d": r"(?P<d>\d{1,2})"}
@@ -33,29 +33,29 @@ class InputPath:
 
     @property
     def name(self) -> str:
-        """Name for the input: the last meaningful part of the path."""
+        """Input name, derived from the last meaningful part of the path."""
         parts = [ENDINGS.sub("", part) for part in self.path.split("/") if not re.search(r"=\{date", part)]
         words = [word for part in parts if (word := re.sub(r"\W+", "_", _TEMPLATE.sub("", part)).strip("_"))]
         name = plain_name(words[-1]).lower() if words else ""
         return (name if name[:1].isalpha() else f"log_{name}".rstrip("_"))[:40]
 
     def day_of(self, file: Path) -> date | None:
-        """Return the day in the path of one of its files."""
+        """Return the day in the path of a file, or None if the place is not dated."""
         return _day_in(self.path, file) if self.is_dated else None
 
     @property
     def is_dated(self) -> bool:
-        """True if the path names the day."""
+        """Whether the path contains the day."""
         return _TEMPLATE.search(self.path) is not None
 
     @property
     def days_said(self) -> str:
-        """Available days, in words; empty if the path names none."""
+        """Available days, in words. Empty if the path contains no day."""
         return f"{len(self.days)} day(s) are there, {min(self.days)} to {max(self.days)}" if self.days else ""
 
     @property
     def day_column(self) -> str | None:
-        """Partition column of the day: ``dt`` of ``users/dt={date}``."""
+        """Partition column of the day, such as ``dt`` for ``users/dt={date}``."""
         match = re.search(r"(?:^|/)([A-Za-z_]\w*)=\{date(:[^}]*)?\}(?:/|$)", self.path)
         return match[1] if match and all(code in (match[2] or "%Y%m%d") for code in ("%Y", "m", "d")) else None
 
@@ -63,7 +63,7 @@ class InputPath:
 def find_places(path: str) -> list[InputPath]:
     """Return the inputs under a path: one, or each file and directory below it if these are of several kinds.
 
-    Raises UsageError for a path that does not exist or names hours, InputError for one without non-empty files.
+    Raises UsageError if the path does not exist or contains hours, and InputError if all its files are empty.
     """
     if "{hour}" in path:
         days = path[: path.index("{hour}")].rpartition("/")[0]
@@ -81,7 +81,7 @@ def find_places(path: str) -> list[InputPath]:
         raise InputError(f"{path} is empty; name an input that has rows.")
     files = [file for file in files if file.stat().st_size]
     around = root.parent if _template(root, root.parent, short=False) != str(root) else root
-    if around != root and root.is_dir():  # one of several days: `dt=2019-06-05`
+    if around != root and root.is_dir():  # directory of a single day: `dt=2019-06-05`
         files = sorted(_files_below(around))
     short = any(len(part) == 1 for file in files if (found := _DAY.search(str(file))) for part in found.groups("")[5:])
     paths = {_template(file, around, short=short) for file in files}
@@ -93,7 +93,7 @@ def find_places(path: str) -> list[InputPath]:
         return [InputPath(path, tuple(files))]
     below = [child for child in sorted(root.iterdir()) if _is_data(child)]
     places = [place for child in below for place in _found(child)]
-    return list({place.path: place for place in places}.values())  # each file of a dated set finds the whole set
+    return list({place.path: place for place in places}.values())  # each file of a dated set yields the whole set
 
 
 def _found(child: Path) -> list[InputPath]:
@@ -114,9 +114,9 @@ def _files_below(root: Path) -> Iterator[Path]:
 
 
 def _template(file: Path, root: Path, *, short: bool) -> str:
-    """Return the path up to the part with the day, which becomes a template; without a day, the path of the file.
+    """Return the path up to the day, with the day as a template. Without a day, return the file path.
 
-    ``short`` means that directories of months and days have no leading zeros.
+    ``short`` means that month and day directories have no leading zeros.
     """
     below = "/".join(file.parts[len(root.parts) :])
     for found in _DAY.finditer(below):
@@ -136,7 +136,7 @@ def _template(file: Path, root: Path, *, short: bool) -> str:
 
 
 def _day_in(template: str, file: Path) -> date | None:
-    """Return the day of a file at or below a path with templates; None for a file elsewhere."""
+    """Return the day of a file that matches a path template, or None for any other file."""
     found = _pattern(str(Path(template).expanduser())).match(str(file))
     try:
         return date(*(int(found[code]) for code in "Ymd")) if found else None
@@ -156,7 +156,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def _kind(file: Path, root: Path) -> str:
-    """Return what files of one input have in common: the first name below the directory, without numbers."""
+    """Return the common name of files of one input: the first name below the directory, without numbers."""
     first = file.relative_to(root).parts[0]
     if "=" in first:
         return first.partition("=")[0]

@@ -1,7 +1,7 @@
-"""Roles of the inputs: which one is the log, which columns are its keys and labels, and which logs follow it.
+"""Roles of the inputs: the impression log, its key and label columns, and the logs of later actions.
 
-Values decide, and names where values say nothing: keys are shared by inputs, a request has one user and one moment, an
-attribute of an item is determined by the item.
+Roles are inferred from values, or from names if values are inconclusive. Keys are shared between inputs, a request has
+one user and one time, and an item determines its attributes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MOST_ACTIONS = 40
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Roles named by a person: inputs, and columns of the log."""
+    """Roles of inputs and log columns specified by the user."""
 
     log: str | None = None
     actions: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Log:
-    """Input of the impressions, with the roles of its columns."""
+    """Impression log with the roles of its columns."""
 
     table: Table
     action: Column | None = None
@@ -61,13 +61,13 @@ class Log:
     flags: tuple[Flag, ...] = ()
     followers: tuple[Follower, ...] = ()
     todo: str = ""
-    """Open question about its keys."""
+    """Open question about the keys."""
     others: dict[str, Column] = field(default_factory=dict)
     """Further join keys, by name."""
 
     @property
     def when(self) -> Time | None:
-        """Time of the log, if any."""
+        """Timestamp of the log, if any."""
         return self.time.time if self.time is not None else None
 
     @cached_property
@@ -79,7 +79,7 @@ class Log:
 
     @cached_property
     def explodes(self) -> bool:
-        """True if a row shows a list."""
+        """Whether a row holds a list of items."""
         if self.item is None or self.clicked_list is not None:
             return False
         shown = self.item.of(self.impressions).present
@@ -87,12 +87,12 @@ class Log:
 
     @property
     def item_name(self) -> str:
-        """Name of the item key: lists need ``article``, as the configuration explodes only that."""
+        """Name of the item key. Lists need ``article``, the only key that a configuration can explode."""
         return "article" if self.explodes else "item"
 
     @property
     def item_expr(self) -> str | None:
-        """Expression of the item key."""
+        """SQL expression of the item key."""
         if self.clicked_list is not None:
             return "regexp_replace(shown, '-[01]$', '')"
         return None if self.item is None else self.item.expr if self.explodes else w.key_expr(self.item)
@@ -105,7 +105,7 @@ class Log:
 
     @property
     def tells_rows_apart(self) -> bool:
-        """True if each row has its own request, or its request and item together are unique."""
+        """Whether the request, or request and item together, identify a row."""
         if self.request is None:
             return False
         return is_unique(self.request) or (self.item is not None and _is_told_apart(self, self.request, self.item))
@@ -119,7 +119,7 @@ class Log:
 
     @cached_property
     def least_liked(self) -> Any:
-        """Rating that about half of the ratings reach."""
+        """Rating threshold that about half of the ratings reach."""
         if self.ratings is None:
             return None
         present = self.ratings.present
@@ -128,7 +128,7 @@ class Log:
 
     @cached_property
     def outcomes(self) -> list[list[bool]]:
-        """Positive rows of each label in the row."""
+        """Mask of positive rows for each label."""
         found = [is_positive(flag.column) for flag in self.flags]
         if self.ratings is not None:
             found.append([is_there(value) and value >= self.least_liked for value in self.ratings.values])
@@ -137,7 +137,7 @@ class Log:
 
     @property
     def prior(self) -> float:
-        """Positive rate of the first label in the sample, for items never shown before."""
+        """Positive rate of the first label in the sample, used as prior for new items."""
         if self.clicked_list is not None:
             marks = [item[-1] for value in self.clicked_list.present for item in str(value).split(" ")]
             return float(f"{marks.count('1') / len(marks):.2g}")
@@ -146,7 +146,7 @@ class Log:
 
     @property
     def actions(self) -> dict[str, int]:
-        """Values of the action column other than the shown one, with their counts in the sample."""
+        """Sample counts of the action column's values, except the impression value."""
         if self.action is None:
             return {}
         found = [str(value) for value in self.action.present if value != self.shown]
@@ -158,7 +158,7 @@ def _holds_list(value: object) -> bool:
 
 
 def _acted_on(log: Log) -> list[list[bool]]:
-    """Return which impressions the same user acts on in another row, for a log that holds both."""
+    """Return a mask of impressions with a later action of the same user, for a log that contains both."""
     if log.action is None or log.item is None or log.user is None or log.explodes:
         return []
     pairs, shown = rows_of([log.user, log.item]), set(log.impressions)
@@ -170,8 +170,8 @@ def _acted_on(log: Log) -> list[list[bool]]:
 
 
 def find_log(tables: Sequence[Table], told: Told = Told()) -> Log:
-    """Find the log of impressions among the inputs, with its roles. Raise UsageError if ``told`` names something
-    missing.
+    """Find the impression log among the inputs, with its roles. Raise UsageError if ``told`` names an unknown input or
+    column.
     """
     names = [table.name for table in tables]
     for name in (*told.actions, *([told.log] if told.log else [])):
@@ -203,7 +203,7 @@ def _points(log: Log, tables: Sequence[Table]) -> float:
 
 
 def _refers(one: Table, other: Table) -> bool:
-    """Return whether rows of a table refer to rows of ``other``."""
+    """Whether rows of a table refer to rows of ``other``."""
     repeated = [column for column in one.columns if column.may_be_key and not is_unique(column)]
     return best_match(repeated, _of_keys(other)) is not None
 
@@ -244,12 +244,12 @@ def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
 
 
 def _find(table: Table, name: str | None) -> Column | None:
-    """Return the column with a name given by a person."""
+    """Return the column with a name specified by the user."""
     return None if name is None else table.find(lambda c: name in (c.name, c.expr, c.title))
 
 
 def _actions(table: Table) -> tuple[Column | None, str | None]:
-    """Find the column with the kind of each row, and its value for impressions."""
+    """Find the column that holds the kind of each row, and its value for impressions."""
     for column in table.columns:
         if not column.is_text or not 2 <= len(column.distinct) <= _MOST_ACTIONS:
             continue
@@ -260,7 +260,7 @@ def _actions(table: Table) -> tuple[Column | None, str | None]:
 
 
 def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
-    """Find a column of a few texts whose rarer values nearly always follow the usual one with the same keys."""
+    """Find a text column in which rare values nearly always follow the most frequent value with the same keys."""
     keys = [column for column in (log.user, log.item) if column is not None]
     if len(keys) < 2 or log.time is None:
         return None, None
@@ -285,7 +285,7 @@ def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
 
 
 def _with_keys(log: Log, around: Sequence[Table], told: Told) -> Log:
-    """Return the log with its user, item and request, and a question where values and names leave a doubt."""
+    """Return the log with its user, item and request, and a question if the evidence is ambiguous."""
     table, roles = log.table, (log.action, log.clicked_list, log.time)
     own = [c for c in table.columns if c.may_be_key and len(c.keys) > 2 and not any(c is one for one in roles)]
     shared = {id(match.own) for follower in log.followers for match in follower.matches}
@@ -329,18 +329,18 @@ def _doubt(user: Column | None, item: Column | None, told: Told, points: float, 
 
 
 def _of_keys(table: Table) -> Table:
-    """Keep only the columns of a table that identify its rows, or the rows of each day of a snapshot."""
+    """Keep only the columns that identify the rows of a table, or of each day of a snapshot."""
     return replace(table, columns=[column for column in table.columns if is_unique(column, table.row_days)])
 
 
 _LEAST = 0.5
-"""Points needed to take a column for a key."""
+"""Minimum score of a key column."""
 
 
 def _key_points(
     log: Log, column: Column, keyed: Table | None, *, shared: bool, lists: Column | None
 ) -> tuple[float, float]:
-    """Score a column as the user, and as the item."""
+    """Score a column as user key and as item key."""
     user = item = 2.0 * shared - 5.0 * is_unique(column)
     if w.names_key(column, w.USER):
         user, item = user + 4, item - 4
@@ -357,7 +357,7 @@ def _key_points(
         user += 2 * (not varies and len(column.keys) >= _MANY)
         item += varies * (item > 0 or _looks_coded(column)) - 2 * (not varies)
     if w.names_key(column, w.REQUEST) and not is_unique(column):
-        item += 1  # a value that recurs at other times is no request
+        item += 1  # a value that recurs at other times is not a request
     if log.time is not None and not (user or item) and _looks_coded(column) and not _is_outcome(log, column):
         return 0.6, 0.65
     # A key shared with only one other table is more likely an item than a user.
@@ -365,7 +365,7 @@ def _key_points(
 
 
 def _looks_coded(column: Column) -> bool:
-    """Return whether values may be ids although the name does not tell: recurring codes, or unnamed integers."""
+    """Whether values may be ids regardless of the column name: recurring codes, or unnamed integers."""
     some = [str(value) for value in column.present[:500]]
     counted = column.is_text and all(_COUNTED_ID.fullmatch(value) for value in some)
     if not (5 if counted else _MANY) <= len(column.keys) <= 0.9 * len(column.present) or w.words(column) & _KINDS:
@@ -376,14 +376,14 @@ def _looks_coded(column: Column) -> bool:
 
 
 def _is_outcome(log: Log, column: Column) -> bool:
-    """Return whether a column follows from a flag, as time spent follows from a click."""
+    """Whether a column depends on a flag, as time spent depends on a click."""
     flags = [one for one in log.table.columns if len(one.distinct) == 2 and flag_of(one) is not None]
     return any(follows(column, is_positive(flag)) for flag in flags)
 
 
 def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, float]]) -> None:
-    """Lower the score of attributes, determined by another key as a brand is by an item, and of item keys with one user
-    each.
+    """Lower the item score of attributes, which another key determines as an item determines its brand, and of item
+    keys with a single user each.
     """
     likely = sorted((c for c in own if max(points[id(c)]) > _LEAST), key=lambda c: -max(points[id(c)]))[:_MOST_KEYS]
     for one, other in permutations(likely, 2):
@@ -396,7 +396,7 @@ def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, floa
 
 
 def _is_told_apart(log: Log, request: Column, item: Column | None) -> bool:
-    """Return whether a request shows each item once, so that the two identify impressions."""
+    """Whether a request shows each item once, so that request and item identify an impression."""
     if item is None or log.action is not None:
         return True
     pairs = rows_of([request, item])
@@ -404,7 +404,7 @@ def _is_told_apart(log: Log, request: Column, item: Column | None) -> bool:
 
 
 def _list_of(log: Log, repeated: Sequence[Column], shared: set[int]) -> Column | None:
-    """Find the key of items shown together: it recurs, but only within a short time."""
+    """Find the key of a list of items shown together, which recurs only within a short time."""
     for column in sorted(repeated, key=lambda c: (id(c) not in shared, not w.names_key(c, w.REQUEST))):
         likely = (w.names_key(column, w.REQUEST) or id(column) in shared) and not w.names_key(column, w.USER | w.ITEM)
         if likely and len(column.keys) >= 10 and (log.time is None or is_brief(column, log.time)):
@@ -413,7 +413,7 @@ def _list_of(log: Log, repeated: Sequence[Column], shared: set[int]) -> Column |
 
 
 def _row_number(log: Log, own: Sequence[Column], shared: set[int]) -> Column | None:
-    """Find a unique key per row: shared with another log, named so, or a row number."""
+    """Find a column that identifies each row: a key shared with another log, an id-like name, or a row number."""
     for column in sorted(own, key=lambda c: id(c) not in shared):
         named = w.names_key(column, w.REQUEST) or column.name.lower() in ("id", "row")
         counted = column.kind == "BIGINT" and not column.named
@@ -423,7 +423,7 @@ def _row_number(log: Log, own: Sequence[Column], shared: set[int]) -> Column | N
 
 
 def _list_column(table: Table, around: Sequence[Table]) -> Column | None:
-    """Find the column with the list of shown items: named so, or containing keys of a table."""
+    """Find the column with the list of shown items, by its name or by keys of another table."""
     named = table.find(lambda c: _holds_lists(c) and bool(w.words(c) & w.ITEM) and w.words(c) <= w.ITEM | w.ID)
     if named is not None or any(w.names_key(column, w.ITEM) for column in table.columns):
         return named
@@ -438,7 +438,7 @@ def _holds_lists(column: Column) -> bool:
 
 
 def _position(log: Log) -> Column | None:
-    """Find the position in a list: named so, or a small number that occurs once per request."""
+    """Find the column with the list position, by its name, or as a small number that is unique within a request."""
     rest = [c for c in log.table.columns if c.kind == "BIGINT" and not any(c is one for one in log.taken)]
     named = next((c for c in rest if w.words(c) & w.POSITION), None)
     if named is not None or log.request is None or is_unique(log.request) or log.action is not None:

@@ -1,4 +1,4 @@
-"""Sample of an input as named columns: JSON lines, CSV, Parquet, ORC, or a catalog table."""
+"""Sampled columns of an input: JSON lines, CSV, Parquet, ORC, or a catalog table."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from ctr_samples.starter.times import Time, time_of
 
 
 def is_there(value: Any) -> bool:
-    """Return whether a value is present: not null, empty text or NaN."""
+    """Whether a value is present: not null, empty text or NaN."""
     return not (value is None or value == "" or (isinstance(value, float) and math.isnan(value)))
 
 
 @dataclass(frozen=True)
 class Column:
-    """Column, or field of a struct, with its sampled values; None for missing ones.
+    """Column or struct field with its sampled values. Missing values are None.
 
-    ``expr`` is its SQL name, ``kind`` its type as in ``CREATE TABLE``. ``named`` is False for a made-up name.
+    ``expr`` is its SQL name, ``kind`` its type as in ``CREATE TABLE``. ``named`` is False for a generated name.
     """
 
     name: str
@@ -32,31 +32,31 @@ class Column:
     values: list[Any] = field(repr=False)
     named: bool = True
     title: str = ""
-    """Name in the first line of a file, if that is not an SQL name."""
+    """Name in the header line, if it is not a valid SQL name."""
 
     @property
     def called(self) -> str:
-        """Name that a person knows it by."""
+        """Display name of the column."""
         return self.title or self.name
 
     @cached_property
     def present(self) -> list[Any]:
-        """Values that are present."""
+        """Non-missing values."""
         return [value for value in self.values if is_there(value)]
 
     @cached_property
     def distinct(self) -> set[Any]:
-        """Distinct values; lists and maps as text."""
+        """Distinct values, with lists and maps as text."""
         return {value if isinstance(value, str | int | float | bool) else str(value) for value in self.present}
 
     @cached_property
     def time(self) -> Time | None:
-        """How to read the column as a time; None if it is not one."""
+        """Timestamp format of the column, or None if it does not hold times."""
         return time_of(self.name, self.expr, self.kind, self.present, named=self.named or bool(self.title))
 
     @cached_property
     def instants(self) -> list[datetime | None]:
-        """Values as times, in UTC or as written; None for values that are not times."""
+        """Values as datetimes, in UTC or in the written time zone. None for values that are not times."""
         time = self.time
         if time is None:
             return [None] * len(self.values)
@@ -65,14 +65,14 @@ class Column:
 
     @cached_property
     def is_whole(self) -> bool:
-        """True if it holds integers, even if written as 1.0."""
+        """Whether the column holds integers, even if written as 1.0."""
         return self.kind in ("BIGINT", "DECIMAL(20,0)") or (
             self.kind == "DOUBLE" and bool(self.present) and all(value == int(value) for value in self.distinct)
         )
 
     @cached_property
     def texts(self) -> list[str | None]:
-        """Values as key texts, comparable between inputs; None for missing ones."""
+        """Values as key texts, comparable between inputs. Missing values are None."""
         whole = self.kind == "DOUBLE" and self.is_whole
         return [None if not is_there(v) else str(int(v)) if whole else str(v) for v in self.values]
 
@@ -83,41 +83,41 @@ class Column:
 
     @property
     def may_be_key(self) -> bool:
-        """True if it may hold ids: short text or integers, but not times."""
+        """Whether the column may hold ids: short text or integers, but not times."""
         if not self.present or self.time is not None:
             return False
         return self.is_whole or (self.is_text and max(len(str(one)) for one in self.present[:500]) <= 64)
 
     @property
     def is_number(self) -> bool:
-        """True if its Spark type is numeric."""
+        """Whether the Spark type is numeric."""
         return self.kind in ("BIGINT", "INT", "SMALLINT", "TINYINT", "DOUBLE", "FLOAT") or self.kind.startswith(
             "DECIMAL"
         )
 
     @property
     def is_text(self) -> bool:
-        """True if its Spark type is text."""
+        """Whether the Spark type is text."""
         return self.kind == "STRING"
 
     @property
     def is_list(self) -> bool:
-        """True if its Spark type is an array."""
+        """Whether the Spark type is an array."""
         return self.kind.startswith("ARRAY")
 
     def of(self, rows: list[int]) -> Column:
-        """Return the column with only some rows."""
+        """Return the column restricted to some rows."""
         return Column(self.name, self.expr, self.kind, [self.values[row] for row in rows], self.named, self.title)
 
 
 def name_of(path: Sequence[str]) -> str:
-    """Name of a field: ``user_id`` for the ``id`` of a struct ``user``, else its own name."""
+    """Name of a struct field, such as ``user_id`` for the field ``id`` of a struct ``user``."""
     own = path[-1]
     return f"{path[-2]}_{own}" if len(path) > 1 and own.lower() in ("id", "key", "name", "code") else own
 
 
 def plain_name(name: str) -> str:
-    """Reduce a name to SQL letters, without a type as in ``user:token``; empty if too little is left."""
+    """Reduce a name to valid SQL characters, without a type as in ``user:token``. Empty if too little remains."""
     if re.fullmatch(r"[A-Za-z_]([\w -]*\w)?", name, re.ASCII):
         return name
     said = re.sub(r":(token|float)(_seq)?$", "", name)
@@ -140,7 +140,7 @@ def sql_text(text: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Input under its name in the configuration, with a sample of its rows."""
+    """Input with its name in the configuration and a sample of its rows."""
 
     name: str
     options: Mapping[str, tuple[Any, str]]
@@ -152,11 +152,11 @@ class Table:
     dated: bool = False
     day_column: str | None = None
     todo: tuple[str, ...] = ()
-    """Open questions about it."""
+    """Open questions about the input."""
     row_days: tuple[date | None, ...] = ()
     """Day of each row, from the path of its file."""
     where: str = ""
-    """Filter for the rows, if there are other lines between them."""
+    """Row filter, if the files also contain other lines."""
 
     def find(self, test: Callable[[Column], bool]) -> Column | None:
         """Return the first column that passes a test."""

@@ -1,4 +1,4 @@
-"""Samples of text files: their bytes, the CSV dialect, and the types of values."""
+"""Samples of text files: decompression, CSV dialect, and value types."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from ctr_samples.starter.places import InputPath, some_of
 from ctr_samples.starter.tables import Column, Table, name_of, plain_name, quoted
 
 _BYTES = 9 << 20
-"""Approximate number of bytes read per input."""
+"""Approximate number of bytes to read per input."""
 
 _PACKED: Mapping[str, tuple[bytes, str, Callable[[Path], Any]]] = {
     "gzip": (b"\x1f\x8b", ".gz", gzip.open),
     "bzip2": (b"BZh", ".bz2", bz2.open),
     "Zstandard": (b"\x28\xb5\x2f\xfd", ".zst", lambda file: pa.input_stream(file, compression="zstd")),
 }
-"""First bytes, suffix and opener of each compression."""
+"""Magic bytes, suffix and open function of each compression format."""
 _MOST_ROWS = 60_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|NaN")
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d*)")
@@ -36,15 +36,15 @@ _DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _DIGITS = re.compile(r"[+-]?\d+")
 _TIMELIKE = re.compile(r"\d{1,4}[-/.]\d")
 _MOST_BAD = 0.05
-"""Largest share of bad lines that a draft allows."""
+"""Largest share of malformed lines that a draft allows."""
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MOST_FIELDS = 60
-"""An object with more distinct names is a map."""
+"""Number of distinct keys above which a JSON object becomes a map."""
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Text of a file, in whole lines, and whether the file begins with it."""
+    """Part of a file, in whole lines. ``is_start`` marks the first part."""
 
     text: str
     is_start: bool
@@ -80,7 +80,7 @@ def _chunks_of(file: Path, most: int) -> list[Chunk]:
 
 
 def _unpacked(file: Path) -> IO[bytes] | None:
-    """Open a compressed file; None for a plain one. Raise InputError for files that the job could not read."""
+    """Open a compressed file, or return None for a plain file. Raise InputError for files that the job cannot read."""
     with file.open("rb") as raw:
         magic = raw.read(4)
     if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):
@@ -116,7 +116,7 @@ def text_table(place: InputPath, name: str) -> Table:
 
 
 def _ends(rows: Sequence[Any]) -> list[Any]:
-    """Return all rows, or the first and last ones if there are too many."""
+    """Return all rows, or the first and last rows if there are too many."""
     half = _MOST_ROWS // 2
     return list(rows) if len(rows) <= _MOST_ROWS else [*rows[:half], *rows[-half:]]
 
@@ -146,18 +146,18 @@ def _table(
 
 @dataclass
 class _Lines:
-    """Facts about the sampled lines of an input, besides their values."""
+    """Properties of the sampled lines of an input, without their values."""
 
     good: int = 0
     bad: int = 0
     example: str = ""
     days: list[date | None] = field(default_factory=list)
-    """Day of each sampled row, from its file."""
+    """Day of each sampled row, from the path of its file."""
     where: str = ""
     todo: list[str] = field(default_factory=list)
 
     def note_bad(self, line: str) -> None:
-        """Count a line that is not a row."""
+        """Count a malformed line."""
         self.bad += 1
         self.example = self.example or line[:40]
 
@@ -214,7 +214,7 @@ def _object(line: str) -> dict[str, Any] | None:
 
 
 def _is_command(row: Mapping[str, Any]) -> bool:
-    """Return whether an object is a command line of a bulk upload, such as ``{"index": {"_id": 7}}``."""
+    """Whether an object is a bulk upload command, such as ``{"index": {"_id": 7}}``."""
     inner = (
         next(iter(row.values())) if len(row) == 1 and row.keys() <= {"index", "create", "update", "delete"} else None
     )
@@ -223,7 +223,7 @@ def _is_command(row: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Type inferred from the values of a JSON field."""
+    """Inferred type of a JSON field."""
 
     name: str
     fields: dict[str, _Kind]
@@ -331,9 +331,7 @@ def _csv(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
 
 
 def _delimiter(text: str) -> str:
-    """Find the delimiter that splits the first lines evenly. The standard library's sniffer falls for blanks and colons
-    in texts.
-    """
+    """Find the delimiter that splits the first lines evenly. ``csv.Sniffer`` is misled by spaces and colons in text."""
     lines = text[: 1 << 18].split("\n")[:200]
     best, most = ",", 1
     for delimiter in ("\t", ";", "|", ","):
@@ -346,13 +344,13 @@ def _delimiter(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Quotes:
-    """How values with the delimiter are quoted; ``quote`` is empty if quotes have no meaning."""
+    """Quoting style of a CSV file. ``quote`` is empty if quotes have no special meaning."""
 
     quote: str = '"'
     escape: str = '"'
 
     def rows(self, lines: Any, delimiter: str) -> Any:
-        """Parse lines into values."""
+        """Parse lines into lists of values."""
         if not self.quote:
             return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
         doubled = self.quote == self.escape
@@ -364,7 +362,7 @@ _DIALECTS = (_Quotes(), _Quotes('"', "\\"), _Quotes("'", "'"), _Quotes(""))
 
 
 def _quotes_of(text: str, delimiter: str) -> _Quotes:
-    """Find the first quoting with which most lines, each parsed alone, have the usual number of values."""
+    """Find the first quoting style in which most lines, parsed separately, have the usual number of values."""
     lines = text[: 1 << 18].split("\n")[:2000]
 
     def fitting(quotes: _Quotes) -> int:
@@ -395,7 +393,7 @@ def _records(place: InputPath, text: str, delimiter: str, quotes: _Quotes) -> An
 
 
 def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]], width: int) -> bool:
-    """Return whether a first line holds names: short texts in any language, unlike the values below them."""
+    """Whether the first line is a header: short texts in any language, unlike the values below."""
     if len(first) != width or sum(not cell for cell in first) > (len(first) > 1):
         return False
     if any(_NUMBER.fullmatch(cell) or len(cell) > 64 or _TIMELIKE.match(cell) for cell in first):
@@ -413,7 +411,7 @@ def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]], width: int) 
 
 
 def _shape(cell: str) -> str:
-    """Shape of a code, ``A9`` for ``U123``; the cell itself if it has no digits."""
+    """Shape of a code, such as ``A9`` for ``U123``. A cell without digits stays unchanged."""
     return re.sub(r"[^\W\d_]+", "A", re.sub(r"\d+", "9", cell)) if any(c.isdigit() for c in cell) else cell
 
 
@@ -422,7 +420,7 @@ def _says_something(name: str) -> bool:
 
 
 def _names(first: Sequence[str], width: int) -> tuple[list[str], dict[str, tuple[Any, str]]]:
-    """Return the column names, and the source keys that describe how to find them."""
+    """Return the column names, and the source options for the header line."""
     if not first:
         return [f"c{n}" for n in range(1, width + 1)], {}
     options: dict[str, tuple[Any, str]] = {"header": (True, "the first line holds names")}
@@ -474,7 +472,7 @@ def _kind_of_cells(values: set[str]) -> str:
 
 
 def is_decimal_comma(column: Column) -> bool:
-    """Return whether a text column holds numbers such as ``1,5``."""
+    """Whether a text column holds numbers with a decimal comma, such as ``1,5``."""
     values = [str(value) for value in column.distinct]
     matching = all(_DECIMAL_COMMA.fullmatch(value) or _INTEGER.fullmatch(value) for value in values)
     return column.is_text and bool(values) and matching and any("," in value for value in values)

@@ -1,4 +1,4 @@
-"""Times: the unit or format of a column, and its zone."""
+"""Timestamp columns: unit or format, and time zone."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _ISO = re.compile(
     r"\d{4}-\d{1,2}-\d{1,2}(?:[T ]\d{1,2}(?::\d{1,2}(?::\d{1,2}(?:[.,]\d+)?)?)?\s*(Z|UTC|[+-]\d\d:?\d\d)?)?"
 )
 _MOST = 2000
-"""Number of distinct values parsed: enough to recognise a format."""
+"""Maximum number of distinct values parsed to recognize a format."""
 _FEWEST = 5
 _SHORTEST = timedelta(minutes=1)
 _LONGEST = timedelta(days=3650)
 
-# Formats in Python, and in Spark.
+# Python formats and the equivalent Spark formats.
 _FORMS = {
     "%Y/%m/%d %H:%M:%S": "yyyy/M/d H:mm:ss",
     "%Y/%m/%d %H:%M": "yyyy/M/d H:mm",
@@ -55,19 +55,19 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Column as a time: its expression, the reason, and sampled times in UTC or as written."""
+    """Interpretation of a column as a time: SQL expression, reason, and sampled times in UTC or as written."""
 
     expr: str
     why: str
     moments: tuple[datetime, ...]
     zoned: bool
     read: Callable[[Any], datetime | None]
-    """Parses a value of the column as such a time."""
+    """Parses a value of the column."""
     todo: str = ""
     has_clock: bool = True
-    """False for days."""
+    """False for dates without a time of day."""
     offset: timedelta | None = None
-    """Offset from UTC that all sampled texts state, if they do."""
+    """UTC offset stated by all sampled texts, if they agree."""
 
     @property
     def days(self) -> Counter[date]:
@@ -76,17 +76,17 @@ class Time:
 
     @property
     def span(self) -> timedelta:
-        """Duration from the first time to the last."""
+        """Duration from the first to the last sampled time."""
         return max(self.moments) - min(self.moments)
 
 
 def words_of(name: str) -> list[str]:
-    """Split a name into lower-case words: ``itemId``, ``item_id`` and ``ITEM-ID`` give item and id."""
+    """Split a name into lower-case words: ``itemId``, ``item_id`` and ``ITEM-ID`` become item and id."""
     return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+", name)]
 
 
 def time_of(name: str, expr: str, kind: str, present: Sequence[Any], *, named: bool) -> Time | None:
-    """Return how to read a column as a time; None if it is not one."""
+    """Return the interpretation of a column as a time, or None if it does not hold times."""
     if not present:
         return None
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE"):
@@ -110,7 +110,7 @@ def time_of(name: str, expr: str, kind: str, present: Sequence[Any], *, named: b
 
 
 def _is_plausible(time: Time, count: int, *, named: bool) -> bool:
-    """Return whether numbers without a telling name look like times: recent years, and more than a few values."""
+    """Whether values look like times, despite the column name: recent years, and more than a few values."""
     first = 2005 if named else 1995  # an id may well begin at 1,000,000,000
     low, high = min(time.moments), max(time.moments)
     return first <= low.year and high.year <= 2040 and _SHORTEST <= high - low <= _LONGEST and count >= _FEWEST
@@ -185,7 +185,7 @@ def _moment(text: str) -> datetime | None:
 
 
 def _form(expr: str, some: Sequence[str]) -> Time | None:
-    """Find the format that fits every value; of several, the one with the smallest time span."""
+    """Find a format that fits every value. Prefer the format with the smallest time span."""
     fitting = [(form, moments) for form in _FORMS if (moments := _parsed(form, some)) is not None]
     if not fitting:
         return None

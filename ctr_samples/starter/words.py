@@ -1,4 +1,4 @@
-"""Meaning of the names of columns, values and inputs."""
+"""Vocabulary for the names of columns, values and inputs."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _GLUED = re.compile(r"([a-z]{3,}?)(ids?|keys?|codes?|hash|no|nr|num)")
 
 
 def words(column: Column) -> frozenset[str]:
-    """Split a column's name into words, glued ones such as ``visitorid`` included; empty for a made-up name."""
+    """Split a column name into words, including compounds such as ``visitorid``. Empty for a generated name."""
     return frozenset(one for word in words_of(column.name) for one in _parts(word)) if column.named else frozenset()
 
 
@@ -69,24 +69,24 @@ def _parts(word: str) -> Sequence[str]:
 
 
 def names_key(column: Column, entity: frozenset[str]) -> bool:
-    """Return whether the name is that of an entity's key: ``item_id``, ``uid`` or ``Item``, but not ``item_price``."""
+    """Whether the name denotes the key of an entity: ``item_id``, ``uid`` or ``Item``, but not ``item_price``."""
     said = words(column)
     return column.may_be_key and bool(said & entity) and said <= entity | ID
 
 
 def is_identifier(column: Column) -> bool:
-    """Return whether a column may be a key: integers or text, named like an id."""
+    """Whether a column may be a key: integers or text with an id-like name."""
     return column.may_be_key and bool(words(column) & (ID | USER | ITEM))
 
 
 def ends_as_key(column: Column) -> bool:
-    """Return whether a name in any language ends like that of a key: ``produkt_nr``, ``vid``."""
+    """Whether a name in any language ends like a key, such as ``produkt_nr`` or ``vid``."""
     name = column.name.lower()
     ends = re.search(r"(id|ids|key|code|_no|_nr|_num)$", name) is not None
     return column.named and ends and re.search(r"(bid|paid|grid|valid|void|said)$", name) is None
 
 
 def key_expr(column: Column) -> str:
-    """Expression of a column as a key: text or integers, including those written as 1.0 or too large."""
+    """SQL expression of a key column. Integers written as 1.0 become bigint, too large integers become text."""
     made = {"DOUBLE": "bigint", "DECIMAL(20,0)": "string"}.get(column.kind)
     return column.expr if made is None else f"{made}({column.expr})"

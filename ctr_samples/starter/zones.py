@@ -1,4 +1,4 @@
-"""Time zone of the log's days and of local times, from the days in its paths and from the delays of actions."""
+"""Time zone of the log, inferred from the days in its paths and from action delays."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _HOUR = timedelta(hours=1)
 _QUARTER = timedelta(minutes=15)
 _NONE = timedelta(0)
 _ENOUGH = 20
-"""Number of actions from which their delays are significant."""
+"""Minimum number of actions for significant delays."""
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """IANA time zone, the reason, and an open question."""
+    """IANA time zone, with the reason for the choice and an open question."""
 
     name: str
     offset: timedelta
@@ -33,7 +33,7 @@ class Zone:
 
 
 def zone_of(log: Log, tables: Sequence[Table]) -> Zone:
-    """Return the zone of a configuration: from the days of directories, else from prompt actions, else UTC."""
+    """Choose the time zone of a configuration, from action delays and the days in paths. The default is UTC."""
     days, gap = _by_days(log), _by_actions(log)
     said = log.when.offset if log.when is not None else None
     ask = "in which zone are times without one, and where does a day begin?"
@@ -64,7 +64,7 @@ def zone_of(log: Log, tables: Sequence[Table]) -> Zone:
 
 
 def in_zone(log: Log, zone: Zone) -> Log:
-    """Return the log with corrected delays of its followers, now that the zone of local times is known."""
+    """Return the log with action delays corrected for the time zone of local times."""
 
     def corrected(follower: Follower) -> Follower:
         time_, shown = follower.time.time, log.when
@@ -77,7 +77,7 @@ def in_zone(log: Log, zone: Zone) -> Log:
 
 
 def late_actions(log: Log) -> Iterator[str]:
-    """Yield notes on odd delays of actions, given the configured zone."""
+    """Yield notes on implausible action delays, given the configured time zone."""
     for follower in log.followers:
         time_ = follower.time.time
         if time_ is None or len(follower.delays) < _ENOUGH:
@@ -92,7 +92,7 @@ def late_actions(log: Log) -> Iterator[str]:
 
 
 def _by_days(log: Log) -> tuple[timedelta, timedelta] | None:
-    """Return the range of offsets, upper end excluded, that puts the times of the log into the days of its paths."""
+    """Return the range of UTC offsets, upper end excluded, for which log times match the days in the paths."""
     if log.time is None or log.when is None or not log.when.zoned or not log.when.has_clock:
         return None
     least = sorted(
@@ -102,13 +102,13 @@ def _by_days(log: Log) -> tuple[timedelta, timedelta] | None:
     )
     if not least:
         return None
-    few = len(least) // 200  # some rows come late
+    few = len(least) // 200  # some rows arrive late
     low, high = least[-1 - few], least[few] + timedelta(days=1)
     return (low, high) if low <= high and low >= -14 * _HOUR and high <= 39 * _HOUR else None
 
 
 def _by_actions(log: Log) -> tuple[timedelta, str] | None:
-    """Return the offset at which actions follow promptly, if one of the two logs has local times."""
+    """Return the UTC offset at which actions follow promptly, if one of the two logs has local times."""
     for follower in log.followers:
         time_, shown = follower.time.time, log.when
         if time_ is None or shown is None or len(follower.delays) < _ENOUGH or time_.zoned == shown.zoned:
@@ -131,7 +131,7 @@ def _written(offset: timedelta) -> str:
 
 
 def _named(offset: timedelta, log: Log) -> str:
-    """Find a zone with an offset; `Etc/GMT-8` is 8 hours ahead of UTC."""
+    """Find a time zone with the given UTC offset. `Etc/GMT-8` is 8 hours ahead of UTC."""
     hours, rest = divmod(abs(offset), _HOUR)
     if not rest:
         return f"Etc/GMT{'-' if offset > _NONE else '+'}{hours}" if hours else "UTC"

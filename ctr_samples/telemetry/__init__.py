@@ -1,7 +1,7 @@
-"""Report the start and end of each day to other systems. Everything is off unless the command enables it.
+"""Reports of the start and end of each day to other systems. All reports are off by default.
 
-listeners.py   notifies listeners of each day, and tolerates their failures: a line of JSON, a text file for Prometheus
-lineage.py     OpenLineage events, sent by the official client
+listeners.py   fault-tolerant notification of listeners: JSON lines, Prometheus text file
+lineage.py     OpenLineage events, sent with the official client
 """
 
 from ctr_samples.telemetry.listeners import Gauges, JsonLines, Listener, Listeners

@@ -1,7 +1,7 @@
-"""OpenLineage events for each day: its inputs and what was published.
+"""OpenLineage events for each day, with its inputs and published samples.
 
-Sent by the official client to the target in its own settings: ``OPENLINEAGE_URL``, or a file ``openlineage.yml``.
-Dataset names follow its specification, https://openlineage.io/docs/spec/naming.
+The official client sends the events to the target in its own settings: ``OPENLINEAGE_URL``, or ``openlineage.yml``.
+Dataset names follow the OpenLineage specification, https://openlineage.io/docs/spec/naming.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NO_CLIENT = "`--lineage` needs the client of OpenLineage; install it with `pip 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Sends a START when a day starts, and a COMPLETE, FAIL or ABORT when it ends."""
+    """Listener that sends START at the start of a day, and COMPLETE, FAIL or ABORT at its end."""
 
     config: JobConfig
     client: OpenLineageClient
@@ -40,7 +40,7 @@ class Lineage:
 
     @classmethod
     def of(cls, config: JobConfig) -> Self:
-        """Create the client from its own settings. Raises UsageError if it is not installed."""
+        """Create the client from its own settings. Raises UsageError if the client is not installed."""
         try:
             from openlineage.client import OpenLineageClient, set_producer
         except ImportError:
@@ -49,7 +49,7 @@ class Lineage:
         return cls(config, OpenLineageClient())
 
     def begins(self, day: Period) -> None:
-        """Send a START with the inputs."""
+        """Send a START event with the inputs."""
         from openlineage.client.event_v2 import RunState
         from openlineage.client.uuid import generate_new_uuid
 
@@ -57,7 +57,7 @@ class Lineage:
         self._send(day, RunState.START, {}, self._inputs({}), [])
 
     def ended(self, outcome: DayOutcome) -> None:
-        """Send the result: the versions of the inputs, and the published manifest."""
+        """Send the outcome, with input versions and the published manifest."""
         from openlineage.client.event_v2 import RunState
         from openlineage.client.facet_v2 import error_message_run
 
@@ -74,7 +74,7 @@ class Lineage:
             self._send(outcome.day, RunState.FAIL, {"errorMessage": error}, inputs, [])
 
     def _inputs(self, facts: Mapping[str, Mapping[str, Any]]) -> list[InputDataset]:
-        """List all sources; ``facts`` holds the manifest's entry for each."""
+        """Describe all sources. ``facts`` holds their manifest entries."""
         return [_input(name, source, facts.get(name, {})) for name, source in self.config.sources.items()]
 
     def _send(
@@ -104,9 +104,9 @@ class Lineage:
 
 
 def dataset_of(source: Source) -> tuple[str, str]:
-    """Namespace and name of a source's dataset: for files, the part of the path that does not depend on the day.
+    """Return namespace and name of a source's dataset. The name of a file source is the constant part of its path.
 
-    Values from the environment appear as ``${NAME}``.
+    Values from the environment are shown as ``${NAME}``.
     """
     if isinstance(source, DatabaseSource):
         table = masked(source.table or "query")
@@ -130,7 +130,7 @@ def _file_dataset(path: str) -> tuple[str, str]:
 
 
 def _input(name: str, source: Source, facts: Mapping[str, Any]) -> InputDataset:
-    """Describe a source; ``facts`` is its entry in the manifest."""
+    """Describe a source. ``facts`` is its manifest entry."""
     from openlineage.client.event_v2 import InputDataset
     from openlineage.client.facet_v2 import (
         dataset_version_dataset,

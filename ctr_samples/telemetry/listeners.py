@@ -1,4 +1,4 @@
-"""Notify listeners of the days of a command."""
+"""Listeners for the days of a command."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ctr_samples.shards.naming import manifest_path
 
 
 class Listener(Protocol):
-    """Is notified of each day, on the driver; several days may run at once, each in its own thread."""
+    """Observer of the days of a command. Runs on the driver; concurrent days call it from separate threads."""
 
     def begins(self, day: Period) -> None:
         """Handle the start of a day."""
@@ -35,7 +35,7 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Notifies all listeners. A failing listener does not fail the run: ``warn`` gets a sentence."""
+    """Group of listeners. A failing listener does not fail the run, but calls ``warn`` with a sentence."""
 
     all: Sequence[Listener]
     warn: Callable[[str], None]
@@ -60,7 +60,7 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Atomically replaces a file after each day: the last run, and the published samples from ``samples_text``."""
+    """Writes gauges of the last run and of the published samples to a file, replaced atomically after each day."""
 
     config: JobConfig
     file: Path
@@ -70,11 +70,11 @@ class Gauges:
         """Do nothing."""
 
     def ended(self, outcome: DayOutcome) -> None:
-        """Write the file. Raises OSError."""
+        """Write the gauges. Raises OSError if the file cannot be written."""
         if outcome.became == "not tried":
             return
         text = last_run_text(self.config.name, outcome.exit_code, outcome.seconds, time.time())
-        with suppress(CtrSamplesError):  # nothing is published, or it is unreadable: still report the last run
+        with suppress(CtrSamplesError):  # still report the last run if no samples are published or readable
             text += self.samples_text()
         part = self.file.with_name(f".{self.file.name}.{os.getpid()}")  # collectors ignore any other suffix
         part.write_text(text, "utf-8")
@@ -86,7 +86,7 @@ _LEVELS: dict[Became, str] = {"published": "info", "unchanged": "info", "not tri
 
 @dataclass(frozen=True, slots=True)
 class JsonLines:
-    """Passes a line for each finished day to ``write``."""
+    """Passes a JSON line to ``write`` for each finished day."""
 
     config: JobConfig
     write: Callable[[str], None]
@@ -95,12 +95,12 @@ class JsonLines:
         """Do nothing."""
 
     def ended(self, outcome: DayOutcome) -> None:
-        """Write one line, masking values that the configuration takes from the environment."""
+        """Write a line for the day, with values from the environment masked."""
         self.write(json.dumps(masked_tree(facts_of(self.config, outcome)), ensure_ascii=True))
 
 
 def facts_of(config: JobConfig, outcome: DayOutcome) -> dict[str, Any]:
-    """Facts about the outcome of a day, including what readers see if it is published; times are in UTC."""
+    """Return facts about the outcome of a day, with details of the published samples, if any. Times are in UTC."""
     facts = {
         "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
         "level": _LEVELS.get(outcome.became, "error"),

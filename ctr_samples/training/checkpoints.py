@@ -1,4 +1,4 @@
-"""Checkpoints of a training: resume from the newest complete one, and only by the same training."""
+"""Training checkpoints. A training resumes from its newest complete checkpoint, and only with equal settings."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SETTINGS = "training.json"
 
 
 class Checkpoints:
-    """Checkpoints in a directory that all workers see and the chief writes.
+    """Checkpoints in a directory shared by all workers and written by the chief.
 
-    A checkpoint appears when the file ``checkpoint``, replaced atomically, names it. If a process is killed, the next
-    one finds the previous checkpoint.
+    A checkpoint becomes visible when the file ``checkpoint``, replaced atomically, names it. After a crash, the next
+    process finds the previous checkpoint.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Checkpoints:
         )
 
     def restore(self) -> int:
-        """Restore the newest checkpoint, if any; return the number of steps taken so far, or raise DamagedFile."""
+        """Restore the newest checkpoint, if any, and return its number of steps. Raise DamagedFile if unreadable."""
         import tensorflow as tf
 
         newest = tf.train.latest_checkpoint(self._directory)
@@ -54,13 +54,13 @@ class Checkpoints:
         return int(self._steps.numpy())
 
     def save(self, steps: int) -> None:
-        """Write a checkpoint, and remove the oldest beyond three. Does nothing on workers except the chief."""
+        """Write a checkpoint and keep the newest three. Does nothing on workers other than the chief."""
         if self._manager is not None:
             self._steps.assign(steps)
             self._manager.save(checkpoint_number=steps)
 
     def _check(self, settings: Mapping[str, Any]) -> None:
-        """Refuse the checkpoints of a different training: its weights would fit, but mean something else."""
+        """Reject checkpoints of a different training: the shapes of its weights may match, but not their meaning."""
         current = json.loads(json.dumps(settings))
         path = Path(self._directory, SETTINGS)
         try:

@@ -1,4 +1,4 @@
-"""Model with its surroundings: feature preparation before it, and correction of its log-odds after it."""
+"""Click model with its feature preparation and the correction of its log-odds for sampling."""
 
 from __future__ import annotations
 
@@ -16,12 +16,11 @@ from ctr_samples.training.preparation import Preparation, Tensors
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything a model is built from. Equal recipes build models whose variables have equal shapes, in the same
-    order.
+    """Parameters that define a model. Equal recipes build models with the same variables, in the same order.
 
-    ``base_rate`` is the click rate of the training samples, where the model starts. ``kept`` is the share of negatives
-    that samples kept, if the model has to correct for it; 1 if it was trained with weights, which correct for it
-    already.
+    ``base_rate`` is the click rate of the training samples, which the untrained model predicts. ``kept`` is the share
+    of negatives kept by downsampling, if the model corrects for it. It is 1 for models trained with sample weights,
+    which already correct for it.
     """
 
     model: str
@@ -33,7 +32,7 @@ class Recipe:
 
 
 class ClickModel:
-    """Map the features of a contract to probabilities."""
+    """Model that maps the features of a contract to click probabilities."""
 
     def __init__(self, recipe: Recipe) -> None:
         import keras
@@ -44,22 +43,23 @@ class ClickModel:
         self.preparation = Preparation(recipe.contract, recipe.tokens)
         self.network = MODELS[recipe.model].build(recipe.contract, recipe.base_rate)
         self.predict = tf.function(lambda features: self.probability(self.preparation.prepare(features)))
-        """Probabilities from the features of the contract, as load_dataset returns them."""
+        """Predicts probabilities from the features returned by load_dataset."""
 
     @property
     def variables(self) -> list[Any]:
-        """Learned and measured values, as TensorFlow variables."""
+        """TensorFlow variables: learned weights, and mean and deviation of the numbers."""
         return [*_of_tensorflow(self.network.variables), self.preparation.mean, self.preparation.deviation]
 
     def log_odds(self, prepared: Tensors) -> Any:
-        """Log-odds of a click in the samples, ``[batch]``, from prepared, unscaled features; training fits these."""
+        """Log-odds of a click in the samples, ``[batch]``, from prepared, unscaled features. Used for training."""
         return self.network(self.preparation.scale(prepared))[:, 0]
 
     def probability(self, prepared: Tensors) -> Any:
         """Probability of a click on an impression, ``[batch]``.
 
-        With p from samples that kept a share of the negatives, p / (p + (1 - p) / kept) is that of all impressions (He
-        et al. 2014, *Practical lessons from predicting clicks on ads at Facebook*). In log-odds that is an addition.
+        If samples keep a share of the negatives and predict p, the probability over all impressions is p / (p + (1 - p)
+        / kept) (He et al. 2014, *Practical lessons from predicting clicks on ads at Facebook*). In log-odds, this
+        correction is an addition.
         """
         import tensorflow as tf
 
@@ -70,7 +70,7 @@ class ClickModel:
         return [variable.numpy() for variable in self.variables]
 
     def copy(self) -> ClickModel:
-        """Copy the model with variables of its own, which belong to no strategy."""
+        """Copy the model into new variables, outside any distribution strategy."""
         made = ClickModel(self.recipe)
         for variable, value in zip(made.variables, self.values(), strict=True):
             variable.assign(value)

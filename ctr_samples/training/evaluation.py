@@ -1,4 +1,4 @@
-"""Quality of predictions: ranking (AUC), probability (log loss) and calibration, against a constant prediction."""
+"""Prediction metrics: AUC, log loss and calibration, compared with a constant prediction."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Tenth of the samples, by predicted probability: mean prediction, and share of positives."""
+    """Decile of the samples by predicted probability: mean prediction and share of positives."""
 
     samples: int
     predicted: float
@@ -39,14 +39,14 @@ class Evaluation:
 
     @property
     def beats_constant(self) -> bool:
-        """True if the model has a lower loss than always predicting the base rate."""
+        """Whether the model has a lower log loss than always predicting the base rate."""
         return self.log_loss < self.constant_log_loss
 
 
 def evaluate(labels: Floats, predicted: Floats, base_rate: float, weights: Floats | None = None) -> Evaluation:
-    """Score ``predicted`` probabilities, shape ``[n]``, against 0/1 ``labels``, beside always predicting ``base_rate``.
+    """Score ``predicted`` probabilities, shape ``[n]``, against 0/1 ``labels`` and the constant ``base_rate``.
 
-    ``weights`` are the impressions each sample stands for; they affect every score and no count.
+    ``weights`` are the numbers of impressions that the samples represent. They affect all scores, but no counts.
     """
     labels, predicted = np.asarray(labels, np.float64), np.asarray(predicted, np.float64)
     constant = np.full(len(labels), base_rate)
@@ -77,16 +77,16 @@ def evaluate_slices(
 
 
 def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:
-    """Mean negative log likelihood, in nats; probabilities are clipped to 1e-7 from 0 and 1."""
+    """Mean negative log likelihood, in nats. Probabilities are clipped to [1e-7, 1 - 1e-7]."""
     p = np.clip(np.asarray(predicted, np.float64), 1e-7, 1 - 1e-7)
     return float(-np.average(labels * np.log(p) + (1 - labels) * np.log(1 - p), weights=weights))
 
 
 def auc(labels: Floats, scores: Floats, weights: Floats | None = None) -> float | None:
-    """Area under the ROC curve: probability that a positive scores above a negative, ties counting half (Mann-Whitney
-    U).
+    """Area under the ROC curve: probability that a positive scores above a negative, where ties count half
+    (Mann-Whitney U).
 
-    With weights, a pair counts as the product of its weights. None unless both classes occur.
+    With weights, each pair is weighted by the product of its sample weights. Returns None unless both classes occur.
     """
     counts = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
     _, group = np.unique(scores, return_inverse=True)
@@ -100,7 +100,7 @@ def auc(labels: Floats, scores: Floats, weights: Floats | None = None) -> float 
 
 
 def bins_of(labels: Floats, predicted: Floats, counts: Floats) -> list[Bin]:
-    """Ten bins of equal size, by ascending prediction; fewer if there are fewer samples."""
+    """Split samples into ten equal bins by ascending prediction, or fewer bins if there are fewer samples."""
     order = np.argsort(predicted, kind="stable")
     parts = [part for part in np.array_split(order, BINS) if len(part)]
     return [

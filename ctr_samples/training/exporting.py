@@ -1,4 +1,4 @@
-"""Export a trained model as a SavedModel for servers: it takes serialized examples, or features."""
+"""Export of a trained model as a SavedModel for servers, with serialized examples or features as input."""
 
 from __future__ import annotations
 
@@ -30,12 +30,13 @@ ABOUT = "assets.extra/training.json"
 
 
 def export(model: ClickModel, directory: str | Path, about: Mapping[str, Any]) -> str:
-    """Write the next version of a model, ``<directory>/1`` and so on, where servers look for it; return its path.
+    """Write the next version of a model, such as ``<directory>/1``, for a model server. Return its path.
 
-    The version appears atomically. The signature ``serving_default`` takes ``examples``, a vector of serialized
-    records; ``features`` takes the features that the model uses, as :func:`load_dataset` returns them, except that
-    lists of any length are split into ``<name>.values`` and ``<name>.row_splits``. Both return ``probability``, a
-    vector. ``about`` is written to ``assets.extra/training.json``. Raise UsageError if the directory cannot be written.
+    The version appears atomically. The signature ``serving_default`` accepts ``examples``, a vector of serialized
+    records. The signature ``features`` accepts the features of the model as returned by :func:`load_dataset`, except
+    that variable-length lists are split into ``<name>.values`` and ``<name>.row_splits``. Both return a vector
+    ``probability``. Writes ``about`` to ``assets.extra/training.json``. Raises UsageError if the directory is not
+    writable.
     """
     import tensorflow as tf
 
@@ -109,10 +110,10 @@ def _is_ragged(spec: FeatureSpec) -> bool:
 def evaluate_export(
     path: str | Path, samples: str | Path, *, date: Period | str, split: str, batch_size: int = 4096
 ) -> Evaluation:
-    """Score an exported model as a server would run it, on the serialized records of a split of a day.
+    """Evaluate an exported model as a server would run it, on the serialized records of one split of a day.
 
-    ``path`` is a version, such as ``export/1``. This package only looks up the names of the shards: TensorFlow reads
-    and decodes the records, so it must be able to open them.
+    ``path`` is a version, such as ``export/1``. This package only finds the shards. TensorFlow reads and decodes the
+    records, so it needs access to the shard paths.
     """
     path, samples = path_text("path", path), path_text("samples", samples)
     period, reading = period_of(date), Reading(batch_size)

@@ -1,4 +1,4 @@
-"""Options of a training, as for `ctr-samples train`, validated."""
+"""Validated options of `ctr-samples train`."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ from ctr_samples.training.models import MODELS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitOptions:
-    """What to train, on what, and how. All workers of a training get the same options.
+    """Training options. All workers of a training need the same options.
 
     ``batch_size`` is the total over all workers. ``calibrate`` trains without sample weights and corrects the
-    probabilities instead. ``epochs`` and ``learning_rate`` default to those of the model. ``threads`` limits the
-    reading threads; None means one per processor. Paths may also be
-    given as ``pathlib.Path``, and days as ``datetime.date``; the options keep their text. Raise UsageError for what cannot
-    be used.
+    probabilities instead. ``epochs`` and ``learning_rate`` default to the values of the model. ``threads`` limits the
+    number of reader threads; None means one per processor. Paths may be ``pathlib.Path`` and days ``datetime.date``;
+    both are stored as text. Raises UsageError for invalid values.
     """
 
     samples: str
@@ -65,7 +64,7 @@ class FitOptions:
             raise UsageError(f"`learning_rate` is {rate!r}; expected a number above 0.")
 
     def _keep(self, name: str, value: object) -> None:
-        """Keep an argument in the form that all others use."""
+        """Replace an argument with its normalized form."""
         object.__setattr__(self, name, value)
 
     @property
@@ -75,5 +74,5 @@ class FitOptions:
 
 
 def days_between(first: Period | str, last: Period | str) -> tuple[str, ...]:
-    """All days, or all hours, from first to last; in UTC, since the samples determine which hours exist."""
+    """List all days, or all hours, from first to last. Uses UTC, since the samples determine the existing hours."""
     return tuple(map(str, periods_between(period_of(first), period_of(last), "UTC")))

@@ -1,4 +1,4 @@
-"""Outcome of a training, for people: tables, and warnings if the numbers mean little or nothing."""
+"""Human-readable training report: tables, and warnings about unreliable numbers."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ctr_samples.training.evaluation import Evaluation
 _FEW_POSITIVES = 100
 _MOST_SLICES = 20
 _STILL = 0.998
-"""A loss that falls by more than 0.2 % in an epoch has not converged."""
+"""Loss ratio of two epochs below which training has not converged."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
-    """Scores of a fit, by split and by slice. ``losses`` are the mean losses of the last epochs, in order.
+    """Evaluation results by split and by slice. ``losses`` are the mean losses of the last epochs, in order.
 
-    ``names`` maps the values of slices to readable names, where these differ.
+    ``names`` maps slice values to readable names, if different.
     """
 
     title: str
@@ -42,7 +42,7 @@ class FitReport:
     losses: tuple[float, ...] = ()
 
     def render(self) -> RenderableType:
-        """Return tables, notes and warnings."""
+        """Format the report as tables, notes and warnings."""
         when = f"{self.days[0]} to {self.days[-1]}" if len(self.days) > 1 else self.days[0]
         when = "the whole log" if when == str(WHOLE) else when
         headline = Text.assemble(
@@ -79,7 +79,7 @@ class FitReport:
             )
 
     def warnings(self) -> Iterator[str]:
-        """Yield a sentence for each split on which the model does not beat a constant."""
+        """Yield a sentence for each split on which the model does not beat a constant prediction."""
         for name, scores in self.splits.items():
             if not scores.beats_constant:
                 yield (
@@ -99,7 +99,7 @@ class FitReport:
 
 
 def _tenths(name: str, scores: Evaluation) -> RenderableType:
-    """Table of tenths of the samples by predicted probability, with the observed rates."""
+    """Table of predicted and observed rates by decile of predicted probability."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in (f"tenths of {name}", "samples", "predicted", "observed"):
         table.add_column(heading, justify="left" if heading.startswith("tenths") else "right")

@@ -1,4 +1,4 @@
-"""Train a click model on published days and score it: `ctr-samples train`, from options to report."""
+"""Train a click model on published days and evaluate it: `ctr-samples train`, from options to report."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from ctr_samples.training.training_set import TrainingSet, open_training_set
 
 
 def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda done, of: None) -> FitReport | None:
-    """Train; the chief also scores and exports, other workers return None.
+    """Train a model. The chief also evaluates and exports it; other workers return None.
 
-    Resumes from the newest checkpoint, if any: with one thread the result is identical to an uninterrupted run. Raises
-    InputError, ContractError, UsageError and DamagedFile as :func:`load_dataset`.
+    Resumes from the newest checkpoint, if any. With one thread, the result is identical to an uninterrupted run. Raises
+    InputError, ContractError, UsageError and DamagedFile like :func:`load_dataset`.
     """
     check_kind("options", options, FitOptions, "of the training")
     started = time.monotonic()
@@ -50,7 +50,7 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
 def _report(
     options: FitOptions, training_set: TrainingSet, model: ClickModel, parts: Sequence[Part], steps: int, started: float
 ) -> FitReport:
-    """Score the model on each part, the last one also by slice, and export it."""
+    """Evaluate the model on each part, the last part also by slice, and export it."""
     splits: dict[str, Evaluation] = {}
     slices: Mapping[Any, Evaluation] = {}
     for part in parts:
@@ -123,7 +123,7 @@ def _train(
 
 
 def settings_of(options: FitOptions, training_set: TrainingSet) -> dict[str, Any]:
-    """Settings that must be equal to resume a training; the number of epochs may grow."""
+    """Settings that must not change between resumed runs. The number of epochs may increase."""
     return {
         "samples": options.samples,
         "runs": {manifest.run_date: manifest.made_by for manifest in training_set.manifests},
@@ -138,7 +138,7 @@ def settings_of(options: FitOptions, training_set: TrainingSet) -> dict[str, Any
 
 @contextmanager
 def damage_in_words() -> Any:
-    """Unwrap DamagedFile from TensorFlow's error: the reader's error about a damaged record arrives wrapped."""
+    """Raise DamagedFile in place of the TensorFlow error that wraps it when the reader finds a damaged record."""
     import tensorflow as tf
 
     try:

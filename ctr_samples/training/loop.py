@@ -1,4 +1,4 @@
-"""Training loop: gradient steps on one device, several devices, or several machines."""
+"""Training loop on one device, several devices, or several machines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ctr_samples.training.click_model import ClickModel
 
 
 def use_threads(threads: int | None) -> None:
-    """Set the number of TensorFlow threads, before anything else uses TensorFlow. None keeps the default."""
+    """Set the number of TensorFlow threads. None keeps the default. Must run before any other use of TensorFlow."""
     import tensorflow as tf
 
     if threads is not None:
@@ -21,10 +21,10 @@ def use_threads(threads: int | None) -> None:
 
 
 def strategy_here() -> Any:
-    """Choose the strategy for this process: the workers that TF_CONFIG names, all its GPUs, or one device.
+    """Choose the distribution strategy of this process: the workers in TF_CONFIG, all local GPUs, or one device.
 
-    With several workers, call it before anything else uses TensorFlow; it waits for them. Raises UsageError for a
-    malformed TF_CONFIG.
+    With several workers, it must run before any other use of TensorFlow, and waits for all workers. Raises UsageError
+    for a malformed TF_CONFIG.
     """
     import tensorflow as tf
 
@@ -37,7 +37,7 @@ def strategy_here() -> Any:
 
 
 def is_chief(strategy: Any) -> bool:
-    """Return whether this process writes checkpoints and the export: the only worker, or the first of several."""
+    """Whether this process writes checkpoints and the export. True for the only worker or the chief of several."""
     resolver = strategy.cluster_resolver
     if resolver is None or resolver.task_type is None:
         return True
@@ -57,7 +57,7 @@ def _workers_named() -> int:
 
 
 class Loop:
-    """Model in training, under a strategy. Each worker runs the same program with the same arguments."""
+    """A model being trained under a distribution strategy. Every worker runs the same program and arguments."""
 
     def __init__(self, strategy: Any, make_model: Callable[[], ClickModel], make_optimizer: Callable[[], Any]) -> None:
         import tensorflow as tf
@@ -72,14 +72,14 @@ class Loop:
 
     @property
     def variables(self) -> list[Any]:
-        """Complete state of training: what a checkpoint keeps besides the number of steps."""
+        """Complete training state: everything a checkpoint saves in addition to the step count."""
         return [*self.model.variables, *(variable.value for variable in self.optimizer.variables)]
 
     def run(self, batches: Callable[[int, int, int], Any], steps: int, on_step: Callable[[], None]) -> None:
-        """Take ``steps`` steps, and call ``on_step`` after each.
+        """Run ``steps`` training steps, and call ``on_step`` after each step.
 
-        ``batches(worker, workers, replicas)`` returns an endless dataset of prepared batches; each step takes one batch
-        per replica of this worker.
+        ``batches(worker, workers, replicas)`` returns an endless dataset of prepared batches. Each step consumes one
+        batch per replica of this worker.
         """
         if steps <= 0:
             return
@@ -94,7 +94,7 @@ class Loop:
             on_step()
 
     def take_loss(self) -> float | None:
-        """Sum of the losses since the last call; None if several replicas share the steps."""
+        """Return the sum of the losses since the last call, and reset it. None with several replicas."""
         if self._lost is None:
             return None
         lost = float(self._lost.numpy())
@@ -102,7 +102,7 @@ class Loop:
         return lost
 
     def wait_for_all(self) -> None:
-        """Wait until every worker has called this, so that none leaves while needed."""
+        """Wait until every worker has called this method, so that no worker exits early."""
         import tensorflow as tf
 
         if self.strategy.num_replicas_in_sync > 1:

@@ -1,4 +1,4 @@
-"""Preprocessing left to the model by a contract, in TensorFlow operations: clip, log, scale, buckets, vocabulary."""
+"""Preprocessing steps assigned to the model, in TensorFlow: clip, log, scale, buckets, vocabulary."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ Tensors = dict[str, Any]
 
 
 def model_steps(contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> Callable[[Tensors], Tensors]:
-    """Return a function that applies the steps of each feature with ``computed: model`` and leaves other features
-    alone.
+    """Return a function that applies the steps of all features with ``computed: model``. Other features stay unchanged.
 
-    ``tokens`` holds the lines of ``vocabularies/<name>.txt`` for each vocabulary that a model looks up. Dense features
-    keep their shape and become float32, or int64 ids if they have boundaries; a RaggedTensor of tokens becomes one of
-    int64 ids. The result equals what the job writes with ``computed: sample``, except for float32 rounding and for
-    missing numbers without boundaries: the record holds their default, which goes through the steps like any number.
-    Raises InputError for missing tokens.
+    ``tokens`` holds the lines of ``vocabularies/<name>.txt`` for each vocabulary that a model uses. Dense features keep
+    their shape and become float32, or int64 ids if they have boundaries. A RaggedTensor of tokens becomes a
+    RaggedTensor of int64 ids. The result equals the job's output with ``computed: sample``, except for float32 rounding
+    and for missing numbers without boundaries: records hold their default, which is transformed like any number. Raises
+    InputError for missing tokens.
     """
     check_kind("contract", contract, ExampleContract, "of the samples")
     steps = {spec.name: _step(spec, tokens) for spec in contract.features if spec.model is not None}
@@ -53,7 +52,7 @@ def _on_values(value: Any, change: Callable[[Any], Any]) -> Any:
 def _number(value: Any, steps: ModelSteps) -> Any:
     import tensorflow as tf
 
-    # Like the job: in double precision, rounded once at the end.
+    # Compute in double precision and round once at the end, like the job.
     value = tf.cast(value, tf.float64)
     if steps.clip is not None:
         low, high = steps.clip
@@ -64,7 +63,7 @@ def _number(value: Any, steps: ModelSteps) -> Any:
         value = (value - tf.constant(steps.shift, tf.float64)) / tf.constant(steps.scale, tf.float64)
     if not steps.boundaries:
         return tf.cast(value, tf.float32)
-    # The record holds float32, so round the boundaries too: a number may be equal to one.
+    # Records hold float32, so round the boundaries too: a number may equal a boundary.
     boundaries = tf.constant(steps.boundaries, tf.float32)
     above = tf.reduce_sum(tf.cast(tf.cast(value, tf.float32)[..., None] >= boundaries, tf.int64), -1)
     return tf.where(tf.math.is_nan(value), tf.zeros_like(above), above + 1)

@@ -1,4 +1,4 @@
-"""Prepare the tensors of a contract for a model: steps left to the model, padding, scaling."""
+"""Preparation of features for a model: preprocessing steps of the contract, padding, scaling."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ctr_samples.training.models.fields import NUMBERS, fields_of, used_by
 Tensors = dict[str, Any]
 
 ENOUGH_RECORDS = 262_144
-"""Samples that the scale of numbers is computed from: they are shuffled, so they represent all."""
+"""Number of samples used to scale numbers. Samples are shuffled, so these represent all samples."""
 
 
 class Preparation:
-    """Feature preprocessing, the same in training, evaluation and serving.
+    """Feature preprocessing shared by training, evaluation and serving.
 
-    :meth:`prepare` may run in tf.data. :meth:`scale` runs where the model runs; it reads the variables ``mean`` and
-    ``deviation``, which :meth:`fit` sets and a checkpoint keeps. Non-finite numbers count as average ones.
+    :meth:`prepare` may run in tf.data. :meth:`scale` runs on the device of the model and uses the variables ``mean``
+    and ``deviation``, which :meth:`fit` sets and checkpoints save. Non-finite numbers are replaced by the mean.
     """
 
     def __init__(self, contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> None:
@@ -38,7 +38,7 @@ class Preparation:
         self.deviation = tf.Variable(np.ones(self.fields.width, np.float32), trainable=False, name="deviation")
 
     def prepare(self, features: Tensors) -> Tensors:
-        """Return ids as int64 ``[batch, length]`` by name, and all numbers as float32 ``[batch, width]``."""
+        """Convert features to int64 ids ``[batch, length]`` by name, and all numbers as float32 ``[batch, width]``."""
         import tensorflow as tf
 
         stepped = self._steps({name: features[name] for name in self.contract.names()})
@@ -49,7 +49,7 @@ class Preparation:
         return made
 
     def scale(self, prepared: Tensors) -> Tensors:
-        """Scale numbers to mean 0 and deviation 1 over the samples of :meth:`fit`."""
+        """Standardize numbers with the mean and deviation from :meth:`fit`."""
         import tensorflow as tf
 
         if NUMBERS not in prepared:
@@ -58,7 +58,7 @@ class Preparation:
         return {**prepared, NUMBERS: tf.where(tf.math.is_finite(scaled), scaled, tf.zeros_like(scaled))}
 
     def fit(self, dataset: Any) -> None:
-        """Compute the scale from a dataset of prepared features."""
+        """Compute mean and deviation from a dataset of prepared features."""
         if self.fields.numbers:
             mean, deviation = moments(batch[NUMBERS] for batch in dataset.as_numpy_iterator())
             self.mean.assign(mean)
@@ -66,8 +66,9 @@ class Preparation:
 
 
 def moments(batches: Any) -> tuple[Any, Any]:
-    """Mean and standard deviation of the finite values of each column; 0 and 1 without any, deviation 1 if all are
-    equal.
+    """Mean and standard deviation of the finite values of each column.
+
+    The mean is 0 without finite values. The deviation is 1 without finite values or if all are equal.
     """
     count: Any = 0.0
     mean: Any = 0.0
@@ -87,17 +88,13 @@ def moments(batches: Any) -> tuple[Any, Any]:
 
 
 def tokens_of(storage: Storage, manifests: Sequence[Manifest], contract: ExampleContract) -> dict[str, list[str]]:
-    """Return the tokens of each vocabulary that the model looks up, from the newest of the days: vocabularies only
-    grow.
-    """
+    """Load the tokens of each vocabulary that the model uses, from the newest day, since vocabularies only grow."""
     wanted = {spec.model.vocabulary for spec in contract.features if spec.model is not None and spec.model.vocabulary}
     return {name: stored_tokens(storage, manifests, name) for name in sorted(wanted)}
 
 
 def stored_tokens(storage: Storage, manifests: Sequence[Manifest], name: str) -> list[str]:
-    """Return the tokens of a vocabulary by id, stored beside the samples of the newest day; raise DamagedFile if
-    missing.
-    """
+    """Load the tokens of a vocabulary by id, from the newest day. Raise DamagedFile if the file is missing."""
     manifest = max(manifests, key=lambda m: ((m.contract.get("state") or {}).get("version", 0), m.run_date))
     path = f"{run_directory(manifest.day, manifest.made_by)}/{VOCABULARIES}/{name}.txt"
     try:
@@ -118,7 +115,7 @@ def _rows_of_ids(ids: Any, length: int | None) -> Any:
 
 
 def _tables_in(function: Callable[..., Any], kind: Any) -> Iterator[Any]:
-    """Yield the look-up tables in a function's closure: saving the function requires naming them."""
+    """Yield the lookup tables in a function's closure, since a SavedModel needs references to them."""
     for cell in function.__closure__ or ():
         held = cell.cell_contents
         for value in held.values() if isinstance(held, dict) else [held]:

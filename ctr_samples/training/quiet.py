@@ -1,4 +1,4 @@
-"""Import TensorFlow without its start-up messages, for commands whose stderr people read."""
+"""Import of TensorFlow without its startup messages, for interactive commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 def import_tensorflow() -> Any:
     """Import TensorFlow with stderr redirected to the null device.
 
-    TF_CPP_MIN_LOG_LEVEL does not silence what TensorFlow's libraries log while they load.
+    TF_CPP_MIN_LOG_LEVEL does not suppress messages logged while TensorFlow's libraries load.
     """
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     sys.stderr.flush()

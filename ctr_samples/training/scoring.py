@@ -1,4 +1,4 @@
-"""Score a model on published splits, as a whole and by slice."""
+"""Evaluation of a model on published splits, overall and by slice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BATCH = 4096
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Samples that are scored together: some splits of some days."""
+    """Samples that are evaluated together: one or more splits of one or more days."""
 
     title: str
     days: tuple[str, ...]
@@ -33,16 +33,16 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of a part as a whole, and of each value of a feature."""
+    """Evaluation of a part, overall and by feature value."""
 
     evaluation: Evaluation
     slices: Mapping[Any, Evaluation]
 
 
 def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[Part]:
-    """Return train, each other split of its days, and a whole later day: ``eval_date``, or the next day if published.
+    """Return the parts to evaluate: each split of the training days, and ``eval_date`` or the next published day.
 
-    Raises UsageError if ``eval_date`` is a training day, ContractError if its contract differs.
+    Raises UsageError if ``eval_date`` is a training day, and ContractError if its contract differs.
     """
     days = tuple(manifest.run_date for manifest in training_set.manifests)
     splits = sorted(
@@ -75,7 +75,7 @@ def _fingerprint(training_set: TrainingSet) -> Any:
 
 
 def checked_slice(contract: ExampleContract, by: str | None) -> None:
-    """Raise InputError if ``by`` is not a feature with a single id or text."""
+    """Raise InputError unless ``by`` is a feature with a single id or text, or None."""
     if by is None:
         return
     fit = [f.name for f in contract.features if f.role == "feature" and f.dtype in ("int64", "bytes") and f.shape == ()]
@@ -89,7 +89,7 @@ def checked_slice(contract: ExampleContract, by: str | None) -> None:
 def score(
     model: ClickModel, training_set: TrainingSet, part: Part, *, by: str | None = None, threads: int | None = None
 ) -> Scores:
-    """Predict and evaluate every sample of a part; samples with a weight stand for as many impressions."""
+    """Evaluate the model on every sample of a part, using the sample weights if present."""
     columns = []
     for split in part.splits:
         dataset = load_dataset(training_set.path, dates=part.days, split=split, batch_size=_BATCH, threads=threads)
@@ -116,7 +116,7 @@ def score(
 
 
 def names_of_ids(training_set: TrainingSet, part: Part, by: str, ids: Iterable[Any]) -> dict[Any, str]:
-    """Map ids of a feature to readable names: the token with that id, else ``id 17``. Empty for numbers and texts."""
+    """Map ids of a feature to tokens, or to names such as ``id 17``. Empty for numbers and texts."""
     spec = next(feature for feature in training_set.contract.features if feature.name == by)
     if spec.buckets is None or spec.model is not None:
         return {}
@@ -127,7 +127,7 @@ def names_of_ids(training_set: TrainingSet, part: Part, by: str, ids: Iterable[A
 
 
 def _tokens(storage: Storage, manifests: Sequence[Manifest], spec: FeatureSpec) -> tuple[int, Sequence[str]]:
-    """Return the first id with a token, and the tokens; none if the ids are hashed or the tokens are not stored."""
+    """Return the first token id and the tokens. Without a stored vocabulary, there are no tokens."""
     config = manifests[0].config
     name = ((config.get("features") or {}).get(spec.name) or {}).get("vocabulary")
     capacity = ((config.get("vocabularies") or {}).get(name) or {}).get("capacity")

@@ -1,4 +1,4 @@
-"""Batches of a training, by step and worker."""
+"""Training batches by step and worker."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class TrainBatches:
     model: ClickModel
 
     def steps(self, replicas: int) -> int:
-        """Number of steps of the whole training; raise UsageError if a batch exceeds the split.
+        """Total number of training steps. Raise UsageError if a batch exceeds the split.
 
-        Several replicas take only full batches, equally many in each epoch.
+        Several replicas use only full batches, with the same number in each epoch.
         """
         records, size = self.training_set.records, self.options.batch_size
         of_epoch = math.ceil(records / size) if replicas == 1 else records // size
@@ -34,7 +34,7 @@ class TrainBatches:
         return of_epoch * self.options.passes
 
     def of(self, done: int, worker: int, workers: int, replicas: int) -> Any:
-        """Endless dataset for a worker from step ``done`` on; each of its replicas takes a batch per step."""
+        """Return an endless dataset for a worker, starting after step ``done``, with one batch per replica and step."""
         alone = replicas == 1
         dataset = load_dataset(
             self.options.samples,
@@ -52,7 +52,7 @@ class TrainBatches:
         return dataset.map(self._prepared)
 
     def for_scale(self) -> Any:
-        """Prepared features of enough samples to compute the scale of numbers; the same on every worker."""
+        """Return prepared features of the samples used to scale numbers, identical on every worker."""
         size = self.options.batch_size
         dataset = load_dataset(
             self.options.samples,

@@ -1,4 +1,4 @@
-"""Data of a training: days with one contract, a label, and its positive rate."""
+"""Training data: days with one contract, a label, and its positive rate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ctr_samples.shards import Manifest, Storage
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """Train split of some days, as listed in their newest manifests."""
+    """Train split of several days, as listed in their newest manifests."""
 
     path: str
     samples: SampleSet
@@ -22,7 +22,7 @@ class TrainingSet:
 
     @property
     def storage(self) -> Storage:
-        """Storage of the samples."""
+        """Storage that holds the samples."""
         return self.samples.storage
 
     @property
@@ -32,27 +32,27 @@ class TrainingSet:
 
     @property
     def contract(self) -> ExampleContract:
-        """Contract of all days."""
+        """Contract shared by all days."""
         return self.samples.contract
 
     @property
     def records(self) -> int:
-        """Number of samples in train."""
+        """Number of train samples."""
         return self.samples.records
 
     @property
     def positives(self) -> float:
-        """Sum of the label over train."""
+        """Sum of the label over the train samples."""
         return sum(manifest.label_sum(self.label, "train") for manifest in self.manifests)
 
     @property
     def share_in_samples(self) -> float:
-        """Share of positives among the samples of train."""
+        """Share of positives among the train samples."""
         return self.positives / self.records
 
     @property
     def base_rate(self) -> float:
-        """Share of positives among the impressions of train, with the negatives that sampling dropped."""
+        """Share of positives among the train impressions, including negatives dropped by sampling."""
         negatives = 0.0
         for manifest in self.manifests:
             samples = sum(shard.records for shard in manifest.of_split("train"))
@@ -60,7 +60,7 @@ class TrainingSet:
         return self.positives / (self.positives + negatives)
 
     def kept(self) -> float:
-        """Share of negatives kept by sampling; raise UsageError if a single number cannot correct for it."""
+        """Share of negatives kept by sampling. Raise UsageError if a single factor cannot correct for the sampling."""
         rates = sorted({_rate(manifest) for manifest in self.manifests})
         labels = self.contract.names("label")
         if len(rates) > 1:
@@ -76,12 +76,12 @@ class TrainingSet:
         return rates[0]
 
     def target(self, labels: Any) -> Any:
-        """Pick the label from what :func:`load_dataset` returns."""
+        """Select the label from the labels returned by :func:`load_dataset`."""
         return labels[self.label] if isinstance(labels, dict) else labels
 
 
 def open_training_set(path: str, days: Sequence[str], label: str | None) -> TrainingSet:
-    """Open the samples of the days and check that they exist; raises as :func:`open_samples`.
+    """Open the samples of the days. Raises the errors of :func:`open_samples` if they do not exist.
 
     Also raises InputError if the label is missing, never positive or always positive.
     """

@@ -1,11 +1,11 @@
-"""Daily quality checks. Each yields scores, higher is worse; :func:`findings` compares them with their limits.
+"""Daily quality checks. Each check yields scores, where higher is worse; :func:`findings` applies the limits.
 
-All checks are functions of the measures. Checks that compare counts or distributions allow for chance: they subtract
-three standard deviations before the limit applies, so that a small day is not refused for its noise.
+All checks are functions of the measures. Checks of counts or distributions subtract three standard deviations before
+the limit applies, so that noise alone does not refuse a small day.
 
 ::
 
-    score.py      days that a check compares, scores that it yields, differences that chance alone explains
+    score.py      input and output of a check, and allowance for chance
     day.py        samples, hours, users, drop reasons, duplicates, the contract
     labels.py     means, classes, actions without an impression
     features.py   missing values, constants, drift, leaks; match rates of views, and the age of matched rows
@@ -75,9 +75,9 @@ CHECKS: Mapping[str, Check] = {
 
 
 def findings(days: Days, quality: Quality, accepted: Collection[str] = ()) -> list[Finding]:
-    """Run all checks against their limits: most severe findings first, each level in the order of :data:`CHECKS`.
+    """Run all checks against their limits. Findings are sorted by severity, then in the order of :data:`CHECKS`.
 
-    That order goes from the whole day to its details. An ``accepted`` check blocks nothing.
+    :data:`CHECKS` starts with the whole day and ends with details. An ``accepted`` check blocks nothing.
     """
     results = []
     for name, check in CHECKS.items():
@@ -89,7 +89,7 @@ def findings(days: Days, quality: Quality, accepted: Collection[str] = ()) -> li
 
 
 def _softened(score: Score, days: Days) -> Score:
-    """Let a score only warn if its feature changes because the window is filling up."""
+    """Downgrade a score to a warning if the window of its feature is still filling up."""
     if score.subject not in days.filling:
         return score
     words = f"{score.words}; the log does not yet go as far back as its window"

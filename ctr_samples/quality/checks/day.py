@@ -29,7 +29,7 @@ def too_few(days: Days) -> Iterator[Score]:
 
 
 def silent_hours(days: Days) -> Iterator[Score]:
-    """Hours without clicks or impressions, although the rest of the day or a reference day makes many likely."""
+    """Hours without clicks or impressions, although the rest of the day or a reference day predicts many."""
     hours = _hours(days.now)
     if not hours:
         return
@@ -44,7 +44,7 @@ def silent_hours(days: Days) -> Iterator[Score]:
 
 
 def _emptied(hours: Sequence[Hour], before: Sequence[Hour]) -> list[int]:
-    """Hours without impressions that should have had many, judging by ``before``."""
+    """Hours without impressions, although ``before`` predicts many."""
     samples, total = (sum(hour.samples for hour in day) for day in (hours, before))
     return [
         old.hour
@@ -77,7 +77,7 @@ def _named(hours_: Sequence[int]) -> str:
 
 
 def heavy_user(days: Days) -> Iterator[Score]:
-    """User with too many samples: a bot, or a default in place of an id."""
+    """Share of the user with the most samples, which may be a bot or a default id."""
     users = days.now.users
     if users and users.looked_at >= FEWEST_ROWS:
         first = users.heaviest[0]
@@ -85,7 +85,7 @@ def heavy_user(days: Days) -> Iterator[Score]:
 
 
 def dropped(days: Days) -> Iterator[Score]:
-    """Rise in dropped impressions, by reason; intended drops count too."""
+    """Rise in dropped impressions, by reason, including intended drops."""
     if days.before is None:
         return
     now, before = (day.accounting["impressions"] for day in (days.now, days.before))
@@ -122,7 +122,7 @@ def same_ids(days: Days) -> Iterator[Score]:
 
 
 def contract(days: Days) -> Iterator[Score]:
-    """Check that the contract is that of the day before, so that both days can be read together."""
+    """Check that the contract is unchanged since the day before, so that both days can be read together."""
     if days.before is not None:
         changed = days.now.contract != days.before.contract
         yield Score("contract", float(changed), f"the contract differs from that of {days.before.run_date}")

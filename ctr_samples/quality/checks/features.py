@@ -1,4 +1,4 @@
-"""Checks of features and views: missing values, drift, leaks of the label, match rates."""
+"""Checks of features and views: missing values, drift, label leaks, match rates."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _NEARLY_ALL = 0.9
 
 
 def missing(days: Days) -> Iterator[Score]:
-    """Rise in rows without a value, or with the default in its place."""
+    """Rise in rows without a value or with the default value."""
     for name, now, before, day in _pairs(days):
         yield _missing(name, "no value for", (now.nulls, now.rows), (before.nulls, before.rows), day)
-        # A different contract may have a different default, or count one where there was none.
+        # A different contract may add or change a default.
         if day.contract == days.now.contract:
             yield _missing(name, "the default value of", (now.defaults, now.rows), (before.defaults, before.rows), day)
 
 
 def _missing(name: str, what: str, now: tuple[int, int], before: tuple[int, int], day: Measured) -> Score:
-    """Rise since ``day`` of a share of rows, given as count and total."""
+    """Rise in a share of rows since ``day``. Shares are pairs of count and total."""
     new, old = (count / max(1, rows) for count, rows in (now, before))
     words = f"{new:.1%} of the rows have {what} {name} ({was(f'{old:.1%}', day)})"
     return Score(name, rise(new, old, now[1], before[1]), words)
@@ -72,7 +72,7 @@ def distribution(days: Days) -> Iterator[Score]:
 
 
 def _what_moved(now: Facts, before: Facts, day: Measured) -> str:
-    """Describe the change of the median, or of the first other quantile that differs; empty if none does."""
+    """Describe the change of the median, or of the first quantile that differs. Empty if all quantiles are equal."""
     for share, name in _QUANTILES.items():
         values = [facts.quantiles.get(share) for facts in (now, before) if facts.quantiles]
         texts = [f"{value:.4g}" for value in values if value is not None]
@@ -82,9 +82,9 @@ def _what_moved(now: Facts, before: Facts, day: Measured) -> str:
 
 
 def scale(days: Days) -> Iterator[Score]:
-    """Numeric features: factor by which all non-zero values grew or shrank.
+    """Factor by which all non-zero values of a numeric feature grew or shrank.
 
-    If most values are 0, a change of unit hardly moves the distribution.
+    Detects a change of unit, which hardly affects the distribution if most values are 0.
     """
     for name, now, before, day in _pairs(days):
         if now.cdf is not None and before.cdf is not None:
@@ -97,12 +97,12 @@ def scale(days: Days) -> Iterator[Score]:
 
 
 def _count_of(facts: Facts) -> float:
-    """Estimated number of non-zero values among the sampled ones."""
+    """Estimated number of non-zero values in the sketched rows."""
     return facts.values_looked_at * (1 - facts.zeros / max(1, facts.values))
 
 
 def values(days: Days) -> Iterator[Score]:
-    """Id features: value whose share changed most."""
+    """Largest change in the share of a value, for id features."""
     for name, now, before, day in _ids(days):
         p, q = drift.by_value(now.top or (), before.top or ())
         most = int(abs(p - q).argmax())
@@ -129,7 +129,7 @@ def stability(days: Days) -> Iterator[Score]:
 
 
 def leak(days: Days) -> Iterator[Score]:
-    """Features that leak the label."""
+    """AUC of each feature alone. A high AUC suggests a label leak."""
     rate = days.now.click_rate
     if rate is None:
         return
@@ -144,7 +144,7 @@ def leak(days: Days) -> Iterator[Score]:
 
 
 def _features(days: Days) -> Iterator[tuple[str, Facts, Facts | None]]:
-    """Yield the features of the day with their facts for both days; None if the day before lacks the feature."""
+    """Yield the features of the day with the facts of both days, None if the day before lacks the feature."""
     for name in days.now.features:
         now, before = drift.compared(days.now, days.before, name)
         if now is not None:
@@ -152,26 +152,26 @@ def _features(days: Days) -> Iterator[tuple[str, Facts, Facts | None]]:
 
 
 def _pairs(days: Days) -> Iterator[tuple[str, Facts, Facts, Measured]]:
-    """Yield the features that both days have, and the day before."""
+    """Yield the features that exist on both days, with the facts of both days and the day before."""
     for name, now, before in _features(days):
         if before is not None and days.before is not None:
             yield name, now, before, days.before
 
 
 def _ids(days: Days) -> Iterator[tuple[str, Facts, Facts, Measured]]:
-    """Yield the pairs that are id features."""
+    """Yield the entries of :func:`_pairs` for id features."""
     for name, now, before, day in _pairs(days):
         if now.top and before.top and (now.cdf is None or _are_codes(before)):
             yield name, now, before, day
 
 
 def _are_codes(facts: Facts) -> bool:
-    """Return whether integers take few enough values to be codes."""
+    """Whether an integer feature has few enough distinct values to hold codes."""
     return math.fsum(top.share for top in facts.top or ()) > _NEARLY_ALL
 
 
 def _others(facts: Facts) -> float:
-    """Share of rows without the most frequent value, as far as known."""
+    """Estimated share of rows that do not have the most frequent value."""
     if facts.top:
         return 1 - facts.top[0].share
     if facts.cdf is None:
@@ -203,7 +203,7 @@ _HALF = 0.5
 
 
 def matched(days: Days) -> Iterator[Score]:
-    """Fall of the match rate of a view. Without a day to compare with, a rate below one half warns."""
+    """Drop in the match rate of a view. Without a reference day, a rate below one half warns."""
     for name, now in days.now.views.items():
         new, before = now["match_rate"], days.before and days.before.views.get(name)
         if days.before and before:
@@ -216,9 +216,9 @@ def matched(days: Days) -> Iterator[Score]:
 
 
 def age(days: Days) -> Iterator[Score]:
-    """Age of the view rows that samples match, compared with the closer of the two references.
+    """Age of matched view rows, compared with the closer of the two references.
 
-    Views without a ttl have no `age_s_p10`: their rows cannot be too old.
+    Views without a ttl have no `age_s_p10` and are not checked, since their rows cannot be too old.
     """
     for name, view in days.now.views.items():
         parts = ("age_s_p10", "age_s_median") if "age_s_p10" in view else ()

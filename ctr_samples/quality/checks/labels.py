@@ -14,8 +14,8 @@ from ctr_samples.quality.metrics import Measured
 def rate(days: Days) -> Iterator[Score]:
     """Mean of each label over all splits, compared with the closer of the two references.
 
-    Open labels are compared with open labels, and final labels with final ones. If no reference matches, actions still
-    to come explain a lower mean of open labels, and a higher mean only warns.
+    Open labels are compared with open labels, final labels with final labels. If no reference has the same state, a
+    lower mean of open labels is expected, because actions are still to come, and a higher mean only warns.
     """
     mature = days.now.label_mature
     for name in days.now.labels:
@@ -46,15 +46,15 @@ def _label(day: Measured, name: str) -> _Mean | None:
     count, total = sum(s.count for s in splits), sum(s.sum for s in splits)
     if not count:
         return None
-    # Means stay comparable if both days drop negatives of train alike.
+    # Means stay comparable if both days downsample train negatives at the same rate.
     spread = max(((s.std or 0.0) for s in splits), default=0.0)
     return _Mean(total / count, count, spread, label.binary)
 
 
 def _apart(now: _Mean, old: _Mean) -> float:
-    """Ratio of the two means, at least 1, less what chance explains."""
+    """Ratio of the two means, at least 1, reduced by the difference expected by chance."""
     if now.binary:
-        # Add half a positive to both sides: days without positives compare too, and few positives count for little.
+        # Half a positive on both sides handles days without positives and damps the effect of few positives.
         positives = now.mean * now.count + 0.5, old.mean * old.count + 0.5
         return times(positives[0] / now.count, positives[1] / old.count, sum(1 / some for some in positives))
     errors = [one.std / math.sqrt(one.count) for one in (now, old)]
@@ -70,7 +70,7 @@ _ONLY_POSITIVES = (
 
 
 def one_class(days: Days) -> Iterator[Score]:
-    """Labels with a single class, from which nothing can be learned."""
+    """Labels with a single class, from which a model cannot learn."""
     for name, label in days.now.labels.items():
         split = drift.main_split({split: one.count for split, one in label.splits.items()})
         here = label.splits.get(split)
@@ -78,7 +78,7 @@ def one_class(days: Days) -> Iterator[Score]:
             alone = here.sum in (0, here.count)
             why = _ONLY_POSITIVES if here.sum == here.count else ""
             words = f"all {here.count:,} {split} samples have {name} = {here.sum / here.count:g}{why}"
-            # A small day may lack positives by chance, but hardly negatives.
+            # A small day may lack positives by chance, but rarely negatives.
             known = here.count >= (ENOUGH if here.sum else FEWEST_ROWS)
             yield Score(name, float(alone), words, known=known)
 

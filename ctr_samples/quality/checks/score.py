@@ -1,4 +1,4 @@
-"""Days that checks compare, scores that they yield, and how much of a difference chance explains."""
+"""Input and output of the checks, and the differences expected by chance."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from ctr_samples.quality.metrics import Measured
 
 FEWEST_ROWS = 1000
-"""With fewer samples, the share of one user or one value means nothing."""
+"""Minimum number of samples for a meaningful share of one user or value."""
 ENOUGH = 50
-"""Rows needed to call a feature constant; events needed to compute a share."""
+"""Minimum number of rows to call a feature constant, and of events to compute a share."""
 SURELY_SOME = 15.0
-"""Expected events per hour at which chance leaves one hour in three million without any."""
+"""Expected events per hour. By chance, one such hour in three million has no events."""
 
 
 @dataclass(frozen=True, slots=True)
 class Days:
-    """A day, and the published days it is compared with: the previous one and the last of the same weekday.
+    """A day and its reference days: the previous published day, and the last published day of the same weekday.
 
-    ``filling`` lists features whose windows or histories reach further back than the log, today or on the day before.
+    ``filling`` lists features whose windows or histories exceed the log, on this day or the day before.
     """
 
     now: Measured
@@ -30,21 +30,21 @@ class Days:
 
     @property
     def references(self) -> list[Measured]:
-        """Reference days that exist."""
+        """Available reference days."""
         return [day for day in (self.before, self.same_weekday) if day is not None]
 
     @property
     def weekday_known(self) -> bool:
-        """True if a day of the same weekday exists; without it, checks that depend on the weekday only warn."""
+        """Whether a reference of the same weekday exists. Without it, weekday-dependent checks only warn."""
         return self.same_weekday is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Result of a check: how bad it is, and in words.
+    """Result of a check: a severity and its description.
 
-    A ``sure`` score fails regardless of the limits. A score not ``known`` to be new only warns: there is no day to
-    compare with, or the feature was constant on that day.
+    A ``sure`` score fails regardless of the limits. A score that is not ``known`` only warns: there is no reference
+    day, or the feature was constant on that day.
     """
 
     subject: str
@@ -66,19 +66,19 @@ SIGMAS = 3.0
 
 
 def times(now: float, before: float, error: float = 0.0) -> float:
-    """Factor between two figures, at least 1, less what chance explains; ``error`` is the variance of the log ratio."""
+    """Ratio of two figures, at least 1, reduced by the effect of chance. ``error`` is the variance of the log ratio."""
     if now <= 0 or before <= 0:
         return 1.0 if now == before else 1e9
     return math.exp(max(0.0, abs(math.log(now / before)) - SIGMAS * math.sqrt(error)))
 
 
 def rise(new: float, old: float, rows: int, rows_before: int) -> float:
-    """Rise of a share, at least 0, beyond what chance explains for these row counts."""
+    """Rise of a share, at least 0, beyond the difference expected by chance for these row counts."""
     return max(0.0, new - old - by_chance(new, old, rows, rows_before))
 
 
 def by_chance(new: float, old: float, rows: int, rows_before: int) -> float:
-    """Difference between two shares that chance explains for these row counts."""
+    """Difference between two shares expected by chance for these row counts."""
     return SIGMAS * math.sqrt(_variance(new, rows) + _variance(old, rows_before))
 
 

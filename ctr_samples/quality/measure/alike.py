@@ -1,7 +1,7 @@
 """Duplicate rows: share of rows with a twin, and of rows with a twin of a different label.
 
-Each row gets a digest. The rows with the smallest digests of all tasks are a sample that never separates twins, since
-both have the same digest (bottom-k sampling). Runs on executors and on the driver.
+Each row gets a digest. The rows with the smallest digests over all tasks form a sample (bottom-k sampling), which never
+separates twins because they share a digest. Runs on executors and on the driver.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from ctr_samples.quality.measure.distinct import Bits, scrambled
 from ctr_samples.quality.measure.numbers import Flat
 
 KEPT = 1024
-"""Number of smallest digests kept; digests of more than a hundredth of the rows are kept too."""
+"""Number of smallest digests kept. Digests of more than 1 % of the rows are kept too."""
 HEAVY = 0.01
 VALUES = 1 << 17
-"""Values that a task digests: the wider the rows, the fewer of them."""
+"""Maximum number of values that a task digests. Wider rows mean fewer rows."""
 
 Counts = dict[int, list[int]]
-"""Digest -> number of its rows, and number of its rows with a positive label."""
+"""Number of rows and number of positive rows, by digest."""
 
 
 def digests(columns: Sequence[pa.Array]) -> Bits:
-    """Return 64 bits per row, equal for rows that are equal in all columns."""
+    """Return a 64-bit digest per row. Rows that agree in all columns have equal digests."""
     total = np.zeros(len(columns[0]), np.uint64)
     for seed, column in enumerate(columns):
         flat = Flat.of(column)
@@ -62,7 +62,7 @@ def _digest(text: bytes) -> int:
 
 
 def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, Counts]:
-    """Count digests of the first rows: return the number of rows, and the counts of the smallest and heavy digests."""
+    """Count the digests of the first rows. Return the number of rows, and counts of the smallest and heavy digests."""
     values = sum(len(Flat.of(column).values) for column in columns)
     rows = max(1, len(label) * VALUES // max(1, values))
     label = label[:rows]
@@ -76,14 +76,14 @@ def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, 
 
 
 def _heavy(looked_at: int) -> float:
-    """Rows from which a digest counts on its own: chance would decide too much if it had to be among the smallest."""
+    """Row count from which a digest is always counted: sampling such digests would add too much noise."""
     return max(8.0, looked_at * HEAVY)
 
 
 def merged(parts: Sequence[Mapping[int, Sequence[int]]]) -> Counts:
-    """Add up the counts of all tasks.
+    """Sum the counts of all tasks.
 
-    A digest among the smallest overall was among the smallest in each task that saw it, so its counts are complete.
+    The counts are complete: a digest among the smallest overall is among the smallest of every task that has it.
     """
     whole: Counts = {}
     for part in parts:
@@ -97,7 +97,7 @@ def merged(parts: Sequence[Mapping[int, Sequence[int]]]) -> Counts:
 def shares(counts: Mapping[int, Sequence[int]], looked_at: int) -> tuple[float, float]:
     """Share of sampled rows with a twin, and share with a twin of a different label.
 
-    Heavy digests count on their own; the smallest light ones stand for all light ones.
+    Heavy digests are counted exactly. The smallest light digests represent all other digests.
     """
     heavy = [both for both in counts.values() if both[0] >= _heavy(looked_at)]
     light = [counts[digest] for digest in sorted(counts) if counts[digest][0] < _heavy(looked_at)][:KEPT]

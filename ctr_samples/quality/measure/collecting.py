@@ -1,4 +1,4 @@
-"""Measure the samples that a task writes, in the same pass, and return the measures with its receipt."""
+"""Measure the samples that a task writes, in the same pass. The task returns the measures with its receipt."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from ctr_samples.quality.metrics import HOURS
 LOOKED_AT = 1 << 12
 """Rows of each split that a task sketches."""
 LOOKED_AT_BYTES = 8 << 20
-"""Size limit of these rows in bytes: the task holds them in memory."""
+"""Maximum size of the sketched rows in bytes, since the task holds them in memory."""
 LOOKING = 32
-"""Number of tasks that sketch. Tasks get samples by hash, so the first rows of the first tasks are a random sample."""
+"""Number of tasks that sketch. Samples are hashed to tasks, so the first rows of the first tasks are random."""
 
 MOST_COLUMNS = 250_000
-"""Limit of columns over all tasks for full precision: Spark refuses results of more than a gigabyte."""
+"""Maximum number of columns over all tasks at full precision: Spark rejects task results above 1 GB."""
 COARSE = 8
 """Precision beyond that limit: a standard error of 6.5 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to measure; pickled for the executors.
+    """Description of the measures to collect. Pickled for the executors.
 
-    ``label`` is the 0/1 label of the rates. ``hour`` and ``user`` are columns outside the contract, the latter holding
-    the key named ``user_key``. ``key`` is the key of the contract: rows arrive sorted by it, so that rows of one key
-    are adjacent. ``defaults`` replace missing numbers and texts, ``missing`` holds the ids of missing single values,
-    ``hashed`` the number of ids that values are hashed to. ``tasks`` is the number of measuring tasks: their results
-    meet in the driver's memory.
+    ``label`` is the 0/1 label of the click rate. ``hour`` and ``user`` are columns outside the contract; ``user`` holds
+    the key named ``user_key``. ``key`` is the key of the contract. Rows are sorted by ``key``, so equal keys are
+    adjacent. ``defaults`` replace missing numbers and texts, ``missing`` holds the ids of missing single values,
+    ``hashed`` the number of hash buckets. ``tasks`` is the number of measuring tasks, whose results are collected in
+    the driver's memory.
     """
 
     contract: ExampleContract
@@ -53,12 +53,12 @@ class Wanted:
 
     @property
     def precision(self) -> int:
-        """Precision of the registers of distinct values: lower if they would exceed about 0.4 GB."""
+        """Precision of the distinct-value registers, reduced if all registers together would exceed about 0.4 GB."""
         return distinct.PRECISION if self.tasks * len(measured(self.contract)) <= MOST_COLUMNS else COARSE
 
 
 class Collector:
-    """Measures the batches of one task. Runs on an executor, in the encoding thread; an error fails the attempt."""
+    """Measures the batches of one task. Runs on an executor, in the encoding thread. Errors fail the task attempt."""
 
     def __init__(self, wanted: Wanted, partition: int) -> None:
         self._wanted = wanted
@@ -68,7 +68,7 @@ class Collector:
         self._same_keys = 0
 
     def observe(self, rows: pa.RecordBatch, split: str) -> None:
-        """Measure rows of a split, in their final order."""
+        """Measure rows of a split, in written order."""
         if split not in self._splits:
             self._splits[split] = _Split(self._wanted, self._looks)
         self._splits[split].observe(rows)
@@ -78,7 +78,7 @@ class Collector:
             self._last_key = keys[-1]
 
     def close(self) -> str:
-        """Return all measures, compressed: those of all tasks meet in the driver's memory."""
+        """Return all measures, compressed because the driver collects the results of all tasks."""
         measures = {
             "same_keys": self._same_keys,
             "splits": {name: split.close() for name, split in self._splits.items()},
@@ -119,7 +119,7 @@ class _Split:
             self._keep(rows)
 
     def _keep(self, rows: pa.RecordBatch) -> None:
-        """Keep rows for sketching, and sketch once there are enough."""
+        """Keep rows for sketching. Sketch once enough rows are kept."""
         fitting = max(1, LOOKED_AT_BYTES * rows.num_rows // max(1, rows.nbytes)) - sum(r.num_rows for r in self._kept)
         kept = rows.slice(0, max(0, min(self._room, fitting)))
         self._kept.append(kept)
@@ -165,7 +165,7 @@ class _Split:
 
 
 def measured(contract: ExampleContract) -> dict[str, FeatureSpec]:
-    """Specs of the measured columns: all but the key, and the parts of a vector that joins features."""
+    """Specs of the measured columns: all except the key. A dense vector is replaced by its parts."""
     specs = {spec.name: spec for spec in contract.features if spec.role != "key"}
     vector = _joined(contract)
     if vector is not None:
@@ -192,17 +192,17 @@ def columns_of(rows: pa.RecordBatch, contract: ExampleContract) -> Sequence[tupl
 
 
 def _joined(contract: ExampleContract) -> FeatureSpec | None:
-    """Vector of a layout that joins features; None for other layouts."""
+    """Vector that joins all features in a dense layout, or None for other layouts."""
     if contract.layout not in ("dense", "legacy_121") or not contract.parts:
         return None
     return next(spec for spec in contract.features if spec.role == "feature")
 
 
 def kinds(spec: FeatureSpec) -> tuple[bool, bool]:
-    """Return whether a column is sketched as numbers, and whether as repeated values; both for single integers without
-    ids.
+    """Return whether a column is sketched as numbers, and whether as repeated values. Single integers that are not ids
+    are sketched as both.
 
-    Integers in lists are ids: their mean says nothing, and new ids every day are no drift.
+    Integers in lists are ids: their mean is meaningless, and new ids every day are not drift.
     """
     if spec.dtype in ("float32", "float64"):
         return True, False

@@ -1,7 +1,7 @@
 """Number of distinct values in a column, by HyperLogLog over whole arrays.
 
-The library behind the quantile sketches counts distinct values too, but takes them one by one from Python: many times
-the cost of encoding a row. This is the same idea, compiled like the codec.
+The library of the quantile sketches counts distinct values too, but accepts only one Python value at a time, which
+costs many times more than encoding a row. This module runs HyperLogLog as machine code, like the codec.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ctr_samples.codec.machine_code import kernels
 
 PRECISION = 10
-"""Number of registers as a power of two: the standard error is 1.04 / sqrt(1024), or 3.3 %."""
+"""Binary logarithm of the number of registers. The standard error is 1.04 / sqrt(1024), or 3.3 %."""
 
 _BITS = 53
 
@@ -23,18 +23,18 @@ Registers = npt.NDArray[np.uint8]
 
 
 def no_values(precision: int = PRECISION) -> Registers:
-    """Return the registers of an empty column, two to the power of ``precision``."""
+    """Return ``2 ** precision`` empty registers."""
     return np.zeros(1 << precision, np.uint8)
 
 
 def observe(registers: Registers, bits: Bits) -> None:
-    """Add values, as 64 bits each, to ``registers``, in place."""
+    """Add 64-bit values to ``registers`` in place."""
     precision = len(registers).bit_length() - 1
     kernels().count_distinct(bits.ctypes.data, len(bits), registers.ctypes.data, precision)
 
 
 def scrambled(bits: Bits) -> Bits:
-    """Mix bits, one to one, so that they look random (the finaliser of SplitMix64)."""
+    """Mix bits with a bijection, the finalizer of SplitMix64, so that they look random."""
     mixed = bits + np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -44,8 +44,8 @@ def scrambled(bits: Bits) -> Bits:
 def estimate(registers: Registers) -> float:
     """Estimate the number of distinct values added.
 
-    O. Ertl, New cardinality estimation algorithms for HyperLogLog sketches (2017), algorithm 6: unbiased from 0 on,
-    without tables.
+    O. Ertl, New cardinality estimation algorithms for HyperLogLog sketches (2017), algorithm 6: unbiased even for small
+    counts, without tables.
     """
     size = len(registers)
     counts = np.bincount(registers, minlength=_BITS + 2).astype(float)

@@ -1,4 +1,4 @@
-"""Merge the measures of all tasks, and derive the figures for reports and checks. Runs on the driver."""
+"""Merge the measures of all tasks and compute the figures for reports and checks. Runs on the driver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ctr_samples.quality.metrics import (
 )
 
 POINTS = 101
-"""Points of a distribution: one per percent."""
+"""Number of points of a distribution, one per percent."""
 RANKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 HEAVIEST = 10
 
@@ -71,10 +71,9 @@ class Measures:
 
     @classmethod
     def of(cls, tasks: Iterable[str]) -> Measures:
-        """Merge the results of the tasks' collectors one by one: unpacked, those of a thousand tasks could fill the
-        memory.
+        """Merge the task results one at a time: a thousand unpacked results might not fit in memory.
 
-        Their order affects only the last bits of moments and sketches.
+        Merge order affects only the last bits of moments and sketches.
         """
         whole = cls()
         for text in tasks:
@@ -85,7 +84,7 @@ class Measures:
         return whole
 
     def columns(self, contract: ExampleContract, *roles: str) -> dict[str, Feature]:
-        """Return the facts, by split, of each column with one of the roles."""
+        """Return the facts of each column with one of the roles, by split."""
         return {
             spec.name: Feature(_kind(spec), spec.dtype, spec.shape, self._facts(spec))
             for spec in measured(contract).values()
@@ -105,7 +104,7 @@ class Measures:
         return {name: Label(column.dtype == "int64", _label_splits(column)) for name, column in columns.items()}
 
     def click_rate(self, label: str | None, *, hours: bool) -> ClickRate | None:
-        """Count samples and positives, by split and by hour of the impression; None without a label."""
+        """Count samples and positives by split and impression hour. Returns None without a label."""
         if label is None:
             return None
         by_hour = sum((split.by_hour for split in self.splits.values()), np.zeros((2, HOURS), np.int64))
@@ -118,7 +117,7 @@ class Measures:
         )
 
     def users(self) -> Users | None:
-        """Users with the most samples among the sampled rows; None if no user was seen."""
+        """Users with the most samples among the sketched rows, or None without users."""
         looked_at = [split for split in self.splits.values() if split.users.seen]
         if not looked_at:
             return None
@@ -132,7 +131,7 @@ class Measures:
         return Users(sum(split.users.seen for split in looked_at), heaviest) if first else None
 
     def duplicates(self) -> Duplicates:
-        """Count rows with the same key exactly, and estimate identical rows from the sampled ones."""
+        """Count rows with equal keys exactly. Estimate the share of identical rows from the sketched rows."""
         shares = [
             (split.rows, alike.shares(alike.merged(split.alike), split.looked_at)) for split in self.splits.values()
         ]
@@ -142,7 +141,7 @@ class Measures:
         return Duplicates(self.same_keys, looked_at, identical, conflicting)
 
     def baseline(self, label: str | None) -> Baseline | None:
-        """Score of predicting the rate of the train split for every sample: what every model has to beat."""
+        """Score a constant prediction, the positive rate of the train split. Every model has to beat this baseline."""
         train = self.splits.get("train")
         if label is None or train is None or not train.rows:
             return None
@@ -207,7 +206,7 @@ def _most_frequent(top: Frequent) -> tuple[TopValue, ...]:
 
 
 def _finite(figure: float | None) -> float | None:
-    """Return the figure, or None if it overflows, as squares of numbers beyond 10^154 do: JSON has no infinity."""
+    """Return the figure, or None if it overflowed, as squares beyond 10^154 do: JSON has no infinity."""
     return figure if figure is not None and np.isfinite(figure) else None
 
 
@@ -216,7 +215,7 @@ def _rank(rank: float) -> str:
 
 
 def cdf(sketch: Any) -> Curve:
-    """Distinct values at each percent, with the shares of values below each, and up to each."""
+    """Return the distinct values at each percent, with the shares of values below and up to each."""
     at = sorted(set(sketch.get_quantiles(np.linspace(0, 1, POINTS).tolist())))
     under, below = (
         tuple(round(share, 5) for share in sketch.get_cdf(at, inclusive=up_to)[:-1]) for up_to in (False, True)
@@ -225,11 +224,11 @@ def cdf(sketch: Any) -> Curve:
 
 
 def auc(column: Column) -> float | None:
-    """AUC of the column alone as a score for positives: 0.5 for nothing, 1 or 0 for a label in disguise.
+    """AUC of the column alone as a score for positives: 0.5 if uninformative, 1 or 0 if it determines the label.
 
-    Numbers are scored by the two sketches; ids by the click rates of frequent values, with the rest pooled so that
-    values seen once or twice do not look good; and all columns by whether there is a value. Returns the area furthest
-    from 0.5.
+    Numbers are scored with the sketches of both classes, ids by the click rates of frequent values. Rare values are
+    pooled, so that values seen once or twice do not inflate the AUC. All columns are also scored by the presence of a
+    value. Returns the AUC furthest from 0.5.
     """
     areas = (_auc_of_numbers(column.quantiles), _auc_of_values(column.frequent), _auc_of_presence(column.filled))
     return max((area for area in areas if area is not None), key=lambda area: abs(area - 0.5), default=None)
@@ -246,7 +245,7 @@ def _auc_of_numbers(quantiles: Quantiles) -> float | None:
 
 
 def _wins(positives: Any, negatives: Any) -> float:
-    """Sum, from the lowest score up, the pairs of a positive and a negative that the positive wins; ties count half."""
+    """Count pairs in which the positive scores above the negative. Ties count half; inputs are in ascending order."""
     below = np.cumsum(negatives) - negatives
     return float(np.dot(positives, below + negatives / 2))
 

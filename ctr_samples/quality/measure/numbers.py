@@ -1,7 +1,7 @@
 """Measures of one column: exact counts and moments of all rows, and sketches of a sample of the rows.
 
-All measures merge: merging two tasks gives what one task would have measured on the rows of both, exactly for counts,
-up to rounding for moments, within their error for sketches. Runs on executors, once per batch, and on the driver.
+All measures are mergeable. Merging two tasks equals measuring all their rows in one task: exactly for counts, up to
+rounding for moments, within the error bounds for sketches. Runs on executors, once per batch, and on the driver.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from ctr_samples.quality.measure import distinct
 Array = npt.NDArray[Any]
 
 CHUNK = 1 << 16
-"""Values measured at a time: few enough for the processor's cache, as there are several passes."""
+"""Number of values measured at a time. A chunk fits in the CPU cache, since it is read several times."""
 KEPT = 64
 """Number of most frequent values kept per column."""
 SKETCHED = 1 << 14
-"""Values that a task sketches per column; for vectors that means fewer rows."""
+"""Maximum number of values that a task sketches per column. Vectors therefore have fewer rows."""
 SKETCH_K = 200
 """Size of the KLL sketches: a rank error of 1.3 % at 99 % confidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Column without its lists: the non-null values, and their number per row."""
+    """Flattened column: the non-null values, and the number of values per row."""
 
     values: pa.Array
     lengths: Array | None
@@ -72,7 +72,7 @@ class Flat:
 
 @dataclass(slots=True)
 class Moments:
-    """Moments of a column: ``values`` counts all numbers, NaN and infinity included; moments cover only finite ones."""
+    """Moments of the finite values of a column. ``values`` also counts NaN and infinity."""
 
     values: int = 0
     finite: int = 0
@@ -94,7 +94,7 @@ class Moments:
     def _of(cls, chunk: Array) -> Moments:
         values, nan, infinite = len(chunk), 0, 0
         measured = _measured(chunk)
-        if not np.isfinite(measured.total):  # detects NaN and infinity without a pass for either
+        if not np.isfinite(measured.total):  # detects NaN and infinity without an extra pass
             nan, infinite = int(np.isnan(chunk).sum()), int(np.isinf(chunk).sum())
             chunk = chunk[np.isfinite(chunk)]
             if not len(chunk):
@@ -106,7 +106,7 @@ class Moments:
         return cls(values, finite, int(zeros), nan, infinite, low, high, origin + total / finite, squares)
 
     def merge(self, other: Moments) -> None:
-        """Merge with ``other`` (Chan, Golub and LeVeque, 1979)."""
+        """Merge ``other`` into this instance (Chan, Golub and LeVeque, 1979)."""
         both = self.finite + other.finite
         if other.finite:
             apart = other.mean - self.mean
@@ -127,9 +127,9 @@ class Moments:
 
 
 class _Measured(NamedTuple):
-    """Origin, sum of distances from it, sum of their squares, number of zeros, minimum and maximum.
+    """Origin, sum of distances from it, sum of squared distances, number of zeros, minimum and maximum.
 
-    The origin is a value of the chunk: if all values are far from 0, distances from it lose fewer digits.
+    The origin is a value of the chunk, which preserves precision if all values are far from 0.
     """
 
     origin: float
@@ -157,12 +157,12 @@ _KERNELS = {np.dtype(kind): f"measure_{kind}" for kind in ("float32", "float64",
 
 @dataclass(slots=True)
 class Quantiles:
-    """KLL sketch of all numbers, or one per value of a 0/1 label, which show how well the numbers separate the two."""
+    """KLL sketch of all numbers. With a 0/1 label, there is one sketch per class, to measure class separation."""
 
     sketches: dict[str, Any] = field(default_factory=dict)
 
     def observe(self, numbers: Array, label: Array | None) -> None:
-        """Add the finite numbers; ``label`` is 0 or 1 for each number."""
+        """Add the finite numbers. ``label`` is 0 or 1 for each number."""
         finite = np.isfinite(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), bool)
         groups = {"all": finite} if label is None else {"0": finite & (label == 0), "1": finite & (label != 0)}
         for name, chosen in groups.items():
@@ -181,7 +181,7 @@ class Quantiles:
 
     @property
     def whole(self) -> Any:
-        """Single sketch of all numbers; None if there are none."""
+        """Single sketch of all numbers, or None if the column has no numbers."""
         from datasketches import kll_doubles_sketch
 
         if not self.sketches:
@@ -205,9 +205,10 @@ class Quantiles:
 
 @dataclass(slots=True)
 class Frequent:
-    """Counts of the most frequent values, and of their positive labels.
+    """Total and positive counts of the most frequent values.
 
-    A value outside the first :data:`KEPT` of a task loses its count there: at most that of the last value kept.
+    Each task keeps :data:`KEPT` values. Any other value loses its count in that task, at most the count of the last
+    kept value.
     """
 
     seen: int = 0
@@ -215,7 +216,7 @@ class Frequent:
     counts: dict[Any, list[int]] = field(default_factory=dict)
 
     def observe(self, values: pa.Array, label: Array | None) -> None:
-        """Add values; ``label`` is 0 or 1 for each value."""
+        """Add values. ``label`` is 0 or 1 for each value."""
         encoded = values.dictionary_encode()
         indices = encoded.indices.to_numpy()
         often = np.bincount(indices, minlength=len(encoded.dictionary))
@@ -238,12 +239,12 @@ class Frequent:
             own[1] += positive
 
     def first(self, most: int = KEPT) -> list[tuple[Any, int, int]]:
-        """Most frequent values with both counts; ties in the order of their texts."""
+        """Most frequent values with both counts. Ties are sorted as text."""
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1][0], str(item[0])))
         return [(name, often, positive) for name, (often, positive) in ranked[:most]]
 
     def to_list(self) -> list[Any]:
-        """Serialize for JSON, where numeric keys would become text."""
+        """Serialize for JSON as lists, since numeric keys would become text."""
         return [self.seen, self.positives, [list(entry) for entry in self.first()]]
 
     @classmethod
@@ -270,14 +271,12 @@ class Column:
     registers: distinct.Registers = field(default_factory=distinct.no_values)
     looked_at: int = 0
     filled: Array = field(default_factory=lambda: np.zeros((2, 2), np.int64))
-    """Sampled rows without a value or with the default, then those with a different value; each by label 0 and 1."""
+    """Number of sketched rows without a non-default value, and with a non-default value, each by label 0 and 1."""
     quantiles: Quantiles = field(default_factory=Quantiles)
     frequent: Frequent = field(default_factory=Frequent)
 
     def observe(self, column: pa.Array, default: float | str | None = None, missing_id: int | None = None) -> None:
-        """Count all rows. ``default`` is the value that replaces missing ones, ``missing_id`` the id of a missing
-        value.
-        """
+        """Count all rows. ``default`` replaces missing values; ``missing_id`` is the id of missing values."""
         flat = Flat.of(column)
         numbers = flat.numbers
         self.rows += len(column)
@@ -309,7 +308,7 @@ class Column:
         as_numbers: bool,
         as_values: bool,
     ) -> None:
-        """Sketch rows, a random sample of all; ``label`` is 0 or 1 for each row."""
+        """Sketch a random sample of the rows. ``label`` is 0 or 1 for each row."""
         most = max(1, SKETCHED * len(column) // max(1, len(Flat.of(column).values)))
         column = column.slice(0, most)
         label = None if label is None else label[:most]
@@ -379,7 +378,7 @@ class Column:
 
 
 def _are_filled(flat: Flat, numbers: Array | None, default: float | str | None) -> Array:
-    """Mask of rows with a value other than the default; a single NaN is no value."""
+    """Mask of rows with a non-default value. A single NaN counts as missing."""
     lengths = np.ones(len(flat.values), np.int64) if flat.lengths is None else flat.lengths
     filled = lengths > 0
     if numbers is not None and numbers.dtype.kind == "f" and lengths.max(initial=0) <= 1:
@@ -390,12 +389,12 @@ def _are_filled(flat: Flat, numbers: Array | None, default: float | str | None) 
 
 
 def _are_default(flat: Flat, numbers: Array | None, default: float | str) -> Array:
-    """Mask of rows with at least one value and only the default."""
+    """Mask of non-empty rows in which every value is the default."""
     if flat.lengths is None:
         return _equal(flat.values, numbers, default)
     lengths, starts = flat.lengths, np.cumsum(flat.lengths) - flat.lengths
     chosen = lengths > 0
-    if numbers is not None:  # few rows begin and end with the default; only those are checked in full
+    if numbers is not None:  # few rows begin and end with the default; only such rows are checked in full
         chosen[chosen] = (numbers[starts[chosen]] == default) & (numbers[(starts + lengths - 1)[chosen]] == default)
     lengths, starts = lengths[chosen], starts[chosen]
     if len(lengths):
@@ -408,7 +407,7 @@ def _are_default(flat: Flat, numbers: Array | None, default: float | str) -> Arr
 
 
 def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Array:
-    """Mask of the numbers, or of the texts if there are none, that equal the default."""
+    """Mask of values equal to the default. Compares ``numbers``, or the texts in ``values`` if ``numbers`` is None."""
     if numbers is not None:
         same: Array = numbers == default
         return same
@@ -418,7 +417,7 @@ def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Arr
 
 
 def packed(content: bytes) -> str:
-    """Compress bytes to text."""
+    """Compress bytes and encode them as text."""
     return base64.b64encode(zlib.compress(content)).decode()
 
 

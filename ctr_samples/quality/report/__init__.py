@@ -1,13 +1,13 @@
-"""Report page of one run: a single file, made only from the metrics document and the manifest.
+"""Report page of one run: a single file, built only from the metrics document and the manifest.
 
 ::
 
-    manifest_view.py  fields of a manifest that the page needs
-    wording.py     figures and tables formatted for people
+    manifest_view.py  manifest fields used by the page
+    wording.py     human-readable figures and tables
     charts.py      small drawings: bars, columns, steps
-    histograms.py  columns from the curve kept of a feature
-    verdict.py, flow.py, clicks.py, features.py, labels.py, shards.py, origin.py   the parts of the page, as values
-    page.py        fills templates/, with a limit on the size
+    histograms.py  histograms from stored distribution curves
+    verdict.py, flow.py, clicks.py, features.py, labels.py, shards.py, origin.py   data for the page sections
+    page.py        renders templates/ within a size limit
     files.py       page about files that no manifest lists
 """
 

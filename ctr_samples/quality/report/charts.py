@@ -1,7 +1,7 @@
-"""Small SVG drawings that stretch to the available width. Text stays outside them, so that it is never distorted.
+"""Small SVG drawings that stretch to the available width. They contain no text, which stretching would distort.
 
-In every drawing the wide pale shape is the day before, the narrow dark one the day itself. A drawing has a text
-alternative, or is hidden from screen readers if its figure stands beside it.
+A wide pale shape shows the day before; a narrow dark shape shows the day itself. A drawing has a text alternative, or
+is hidden from screen readers if the page states its figure.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _HOVER = Markup('<rect class="hover" x="{}" y="0" width="1" height="100"><title>
 
 
 def bar(length: float | None, *, start: float = 0.0, before: float | None = None, tone: str = "day") -> Markup:
-    """Draw a bar from ``start`` with ``length``, both shares of the width; ``before`` lies behind it."""
+    """Draw a bar from ``start`` with ``length``, over a bar of length ``before``. All are shares of the width."""
     parts = Markup()
     if before is not None:
         parts += _rect("before", 0, before, 0, 10)
@@ -50,7 +50,7 @@ def columns(
     hints: Sequence[str] = (),
     grid: bool = False,
 ) -> Markup:
-    """Draw columns of equal width up to ``top``; ``hints`` are shown when the pointer is over a column."""
+    """Draw columns of equal width on an axis up to ``top``. ``hints`` are the tooltips of the columns."""
     hover = Markup().join(_HOVER.format(at, hint) for at, hint in enumerate(hints))
     lines = _GRID.format(len(day)) if grid else ""
     return _COLUMNS.format(max(len(day), 1), label, lines, _steps(before, top), _columns(day, top), hover)
@@ -80,12 +80,12 @@ def _height(value: float | None, top: float) -> float:
 
 
 def _plain(value: float) -> str:
-    """Format with at most two decimals and no trailing zeros: a page has thousands of these."""
+    """Format with at most two decimals and no trailing zeros, to keep pages with thousands of numbers small."""
     return f"{value:.2f}".rstrip("0").rstrip(".") or "0"
 
 
 def round_top(highest: float) -> float:
-    """End of an axis from 0: the next of 1, 1.5, 2, 3, 4, 5, 6, 8 times a power of ten."""
+    """Round up the end of an axis to 1, 1.5, 2, 3, 4, 5, 6 or 8 times a power of ten."""
     if not highest > 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(highest))

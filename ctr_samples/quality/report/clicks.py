@@ -1,4 +1,4 @@
-"""Click rate: of the day, by hour, by split, and the baseline for models."""
+"""Click rate section: overall, by hour, by split, and the baseline for models."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ctr_samples.quality.report.wording import Table, by_split, count, moved, nu
 
 @dataclass(frozen=True, slots=True)
 class Clicks:
-    """Click rate section; ``axis`` holds the labels of the chart's left side, from the top."""
+    """Click rate section. ``axis`` holds the labels of the vertical axis, from the top."""
 
     label: str
     rate: str
@@ -35,7 +35,7 @@ def overall(rate: ClickRate | None) -> document.Clicks:
 
 
 def clicks_of(metrics: Measured, reference: Measured | None) -> Clicks | None:
-    """Return the clicks of a day; None without a 0/1 label or without samples."""
+    """Return the click rate section of a day, or None without a 0/1 label or samples."""
     now, old = metrics.click_rate, reference.click_rate if reference else None
     if now is None or not now.by_split:
         return None

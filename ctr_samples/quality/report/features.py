@@ -1,4 +1,4 @@
-"""Features, by falling drift: the first get a card with a drawing, the rest a table row."""
+"""Feature section, by descending drift. The top features have a card with a chart, all other features a table row."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from ctr_samples.quality.report.wording import Column, Table, by_split, count, n
 
 _TOPS = 6
 _FEW = 12
-"""Up to this many distinct values, a number is shown by its values, not by a histogram."""
+"""Number of distinct values up to which the page lists the values instead of drawing a histogram."""
 
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """Feature with its own drawing."""
+    """Card of a feature with its own chart."""
 
     anchor: str
     name: str
@@ -39,7 +39,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """``moved`` ranks the drift, ``drawn`` holds the first features, ``others`` the rest."""
+    """Feature section. ``moved`` ranks features by drift; features without a card are in ``others``."""
 
     count: int
     moved: Table
@@ -57,11 +57,11 @@ def features_of(
     drawn: int,
     rows: int,
 ) -> Features:
-    """Return all features of a run; the first ``drawn`` of the ranking have a drawing, the next ``rows`` are in the
-    table.
+    """Return the feature section of a run: cards for the first ``drawn`` features by drift, table rows for the next
+    ``rows``.
 
-    ``before`` holds the features of the reference. Without ``positives``, for lack of a 0/1 label, values have no share
-    of them.
+    ``before`` holds the features of the reference. ``positives`` is False without a 0/1 label; the tables then omit the
+    share of positives.
     """
     ranked = sorted(features, key=lambda name: (-drift.get(name, -1.0), name))
     return Features(
@@ -129,7 +129,7 @@ def _kind(feature: Feature) -> str:
 
 
 def _histogram(feature: Feature, facts: Facts, before: Facts | None) -> Histogram | None:
-    """Return the histogram; None if the values show the feature better."""
+    """Return the histogram, or None if a list of values describes the feature better."""
     few = feature.kind != "number" or (facts.distinct is not None and facts.distinct <= _FEW)
     if facts.cdf is None or (few and facts.top):
         return None
@@ -161,9 +161,10 @@ def _note(feature: Feature, histogram: Histogram | None, facts: Facts) -> str:
 
 
 def collisions(ids: int, facts: Facts) -> str:
-    """Describe how many values the ids of a hashed feature stand for, and how many of them share an id.
+    """Describe the estimated number of values of a hashed feature, and the share of values that collide.
 
-    Of n values over m ids, m (1 - (1 - 1/m)^n) ids are in use, and a value is alone with probability (1 - 1/m)^(n - 1).
+    With n values hashed to m ids, m (1 - (1 - 1/m)^n) ids are in use, and a value has its own id with probability
+    (1 - 1/m)^(n - 1).
     """
     used = round((facts.distinct or 0.0) - (facts.nulls > 0))
     if used >= ids:
@@ -176,7 +177,7 @@ def collisions(ids: int, facts: Facts) -> str:
 
 
 def _tops(tops: Sequence[TopValue], before: Sequence[TopValue], *, positives: bool) -> Table:
-    """Most frequent values, each with its share on the day before."""
+    """Table of the most frequent values, with their shares on both days."""
     old = {repr(top.value): top.share for top in before}
     longest = max((top.share for top in tops), default=0.0) or 1.0
     rows = []
@@ -214,7 +215,7 @@ _FIGURES = (
 
 
 def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
-    """Figures of a column as text, without meaningless ones such as the mean of ids."""
+    """Figures of a column as text, without meaningless figures such as the mean of ids."""
     cells = {"nulls": _of(facts.nulls, facts.rows), "zeros": _of(facts.zeros, facts.values)}
     if facts.defaults:
         cells["defaults"] = _of(facts.defaults, facts.rows)
@@ -233,7 +234,7 @@ def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
 
 
 def _of(part: int, whole: int) -> str:
-    """Format a count as a share of the whole, unless that is 0."""
+    """Format a count as a share of the whole, or as a plain count if the whole is 0."""
     return share(part / whole) if whole else count(part)
 
 

@@ -18,20 +18,20 @@ _SENTENCE = 600
 
 
 class File(Shard, Protocol):
-    """File of records that was read completely."""
+    """Checked TFRecord file."""
 
     @property
     def path(self) -> str:
-        """Path below the directory of the page."""
+        """Path relative to the directory of the page."""
 
     @property
     def damage(self) -> str:
-        """Sentence about the damage; empty for a sound file."""
+        """Description of the damage, or empty for an intact file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """Measures of ``looked_at`` records of sound files; ``unknown`` says why there are no features."""
+    """Measures of ``looked_at`` records of intact files. ``unknown`` explains the absence of features."""
 
     looked_at: int = 0
     features: Mapping[str, Feature] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class Contents:
 
 
 def render_files(title: str, files: Sequence[File], contents: Contents) -> str:
-    """Return the page about files as HTML: a single file under 2 MB that loads nothing from the network."""
+    """Render the HTML page about files: a single file under 2 MB that loads nothing from the network."""
     return fitting(lambda room: _page(title, files, contents, room))
 
 

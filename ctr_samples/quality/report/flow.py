@@ -1,4 +1,4 @@
-"""Accounting as a flow: impressions, drops by reason, samples, splits."""
+"""Flow of the accounting: impressions, drops by reason, samples, splits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """``balance`` says whether the counts add up; ``none`` names the reasons without any drops."""
+    """Accounting section. ``balance`` says whether the counts add up; ``none`` lists the reasons without drops."""
 
     steps: Table
     balance: str
@@ -30,7 +30,7 @@ class Flow:
 
 
 def flow_of(metrics: Measured, reference: Measured | None, limit: int) -> Flow:
-    """Return the accounting of a run, beside that of the reference."""
+    """Return the accounting of a run, with the counts of the reference for comparison."""
     impressions = metrics.accounting["impressions"]
     known = _known(reference) if reference else {}
     steps = table(
@@ -53,7 +53,7 @@ def _known(reference: Measured) -> dict[str, int]:
 
 
 def _steps(metrics: Measured) -> Iterator[tuple[str, str, int, str]]:
-    """Yield key, name, count and bar of each step; drops come off the right end of the remainder."""
+    """Yield key, name, count and bar of each step. Drops shorten the remaining bar from the right."""
     impressions, samples = metrics.accounting["impressions"], metrics.accounting["samples"]
     whole = max(impressions, 1)
     yield "impressions", "impressions", impressions, bar(impressions / whole, tone="whole")

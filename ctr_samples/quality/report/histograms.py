@@ -1,4 +1,4 @@
-"""Columns of equal width from a kept distribution: points of its cumulative curve."""
+"""Histograms of equal-width columns, computed from points of a cumulative distribution."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ctr_samples.quality.feature_facts import Curve
 
 BINS = 24
 _MOST_COUNTS = 40
-"""Whole numbers over a smaller range get a column each."""
+"""Range of integers below which each integer has its own column."""
 _MANY_TIMES = 5
-"""A column this many times higher than the next is cut."""
+"""Ratio to the next highest column above which a column is cut off."""
 _SKEWED = 40
-"""Ratio of 99th percentile to median above which the axis is logarithmic."""
+"""Ratio of the 99th percentile to the median above which the axis is logarithmic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Histogram:
 
     @property
     def top(self) -> float:
-        """Height of the drawing: if one column dominates, such as zeros, not far above the next."""
+        """Height of the drawing. A dominant column, such as zeros, is cut off not far above the next."""
         highest = sorted(map(max, zip(self.day, self.before or self.day, strict=True)), reverse=True)
         if len(highest) > 1 and 0 < _MANY_TIMES * highest[1] < highest[0]:
             return 1.5 * highest[1]
@@ -39,12 +39,12 @@ class Histogram:
 
     @property
     def cut(self) -> bool:
-        """True if the highest column of the day exceeds the drawing."""
+        """Whether the highest column of the day is cut off."""
         return max(self.day) > self.top
 
 
 def histogram_of(day: Curve, before: Curve | None, bins: int = BINS) -> Histogram:
-    """Columns from the 1st to the 99th percentile of either curve, so that an outlier hides nothing."""
+    """Build columns from the 1st to the 99th percentile of both curves, so that outliers do not stretch the axis."""
     curves = [day] if before is None else [day, before]
     low = min(curve.low_end(0.01) for curve in curves)
     high = max(curve.high_end(0.99) for curve in curves)
@@ -66,7 +66,7 @@ def histogram_of(day: Curve, before: Curve | None, bins: int = BINS) -> Histogra
 
 
 def _of_counts(day: Curve, before: Curve | None, low: int, high: int) -> Histogram:
-    """One column per whole number; at least three, since a single full column says nothing."""
+    """Build one column per integer, at least three: a single full column would be uninformative."""
     if high - low < 2:
         high = low + 2
     counts = range(low, high + 1)
@@ -82,7 +82,7 @@ def _around(value: float) -> tuple[float, float]:
 
 
 def _shares(curve: Curve, edges: list[float]) -> tuple[float, ...]:
-    """Shares between the edges: values outside are left out, values on the lower end are not."""
+    """Shares between the edges. Includes values on the lowest edge, but no values outside."""
     below = [curve.share_to(edge) for edge in edges]
     below[0] = curve.share_to(math.nextafter(edges[0], -math.inf))
     return tuple(max(right - left, 0.0) for left, right in pairwise(below))
@@ -92,7 +92,7 @@ Scale = Callable[[float], float]
 
 
 def _scale(day: Curve, low: float, high: float) -> tuple[Scale, Scale]:
-    """Logarithmic axis if counts or ages reach far beyond their median, else a linear one."""
+    """Choose a logarithmic axis for non-negative values far above their median, else a linear axis."""
     unit = day.high_end(0.5)
     if low >= 0 and unit > 0 and high > _SKEWED * unit:
         return (lambda x: math.log1p(x / unit)), (lambda y: unit * math.expm1(y))

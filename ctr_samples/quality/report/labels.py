@@ -1,4 +1,4 @@
-"""Labels, heaviest users, duplicates, and the views that features were joined from."""
+"""Sections about labels, heaviest users, duplicates and joined views."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AGES = ("age_s_min", "age_s_p10", "age_s_p90", "age_s_max")
 
 
 def labels_of(labels: Mapping[str, Label], limit: int) -> Table:
-    """Table of each label in each split."""
+    """Table of label statistics by split."""
     return table("Labels by split", "<label | <split | with a value | sum | mean", _label_rows(labels), limit)
 
 
@@ -27,7 +27,7 @@ def _label_rows(labels: Mapping[str, Label]) -> Iterator[tuple[str, ...]]:
 
 
 def actions_of(run: Run, limit: int) -> Table:
-    """Table of the actions behind the labels: orphans, delays, flips."""
+    """Table of label actions: orphans, delays, flips."""
     titles = "<label | actions | without an impression | ~by delay | <flipped since the previous generation"
     rows = (
         (shown(name), count(label.get("actions")), count(label.get("orphans")), _delays(label), _flips(label))
@@ -66,12 +66,12 @@ def users_of(users: Users | None, limit: int) -> Table:
 
 
 def users_in_words(users: Users | None) -> str:
-    """Say how many samples the heaviest users are based on; empty without users."""
+    """State the number of samples behind the table of users. Empty without users."""
     return f"Based on {plural(users.looked_at, 'sample')}." if users else ""
 
 
 def repeats_of(metrics: Measured) -> Table:
-    """Table of duplicate samples, and of samples that contradict each other."""
+    """Table of duplicate and conflicting samples."""
     duplicates = metrics.duplicates
     rows = (
         ("samples that share their impression id with another", count(duplicates.ids)),
@@ -83,7 +83,7 @@ def repeats_of(metrics: Measured) -> Table:
 
 
 def views_of(metrics: Measured, reference: Measured | None, limit: int) -> Table:
-    """Table of the match rate of each view, and of the age of matched rows."""
+    """Table of match rates and ages of matched rows, by view."""
     titles = "<view | matched | match rate | =share of samples | before"
     ages = "median age | ~youngest, 10%, 90%, oldest | median before | ~also counted"
     before = reference.views if reference else {}
@@ -112,7 +112,7 @@ def _before(rate: float, was: float) -> str:
 
 
 def maturity(metrics: Measured) -> str:
-    """Return a caution if labels are not final."""
+    """Return a caution if labels are not final, else an empty string."""
     if metrics.label_mature:
         return ""
     return "The labels are not final: a label window was still open, or it reaches into a day without data."

@@ -1,5 +1,5 @@
-"""Fields of a manifest that the page needs. Manifests of :mod:`ctr_samples.shards` have them all; this package imports
-none.
+"""Protocols for the manifest fields used by the page. Manifests of :mod:`ctr_samples.shards` satisfy them without an
+import.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Shard(Protocol):
-    """File of samples."""
+    """Sample file."""
 
     @property
     def split(self) -> str:
@@ -25,52 +25,52 @@ class Shard(Protocol):
 
 
 class FeaturesFrom(Protocol):
-    """The earlier generation whose features were taken, or could not be."""
+    """Decision to reuse the features of an earlier generation, or not."""
 
     @property
     def described(self) -> str:
-        """Where the features come from, in words."""
+        """Origin of the features, in words."""
 
 
 class Run(Protocol):
-    """How the samples of a day were made."""
+    """Provenance of the samples of a day."""
 
     @property
     def parent(self) -> str | None:
-        """Run of the previous generation."""
+        """Id of the run that wrote the previous generation."""
 
     @property
     def fingerprint(self) -> str:
-        """Equal for runs that must produce the same samples; empty if that is unknown."""
+        """Fingerprint, equal for runs that must produce the same samples. Empty if unknown."""
 
     @property
     def compression(self) -> str:
-        """Compression of each shard as a whole."""
+        """Compression codec of the shard files."""
 
     @property
     def config(self) -> Mapping[str, Any]:
-        """Configuration as it was run."""
+        """Configuration of the run."""
 
     @property
     def inputs(self) -> Mapping[str, Mapping[str, Any]]:
-        """For each source: ``files``, ``bytes``, ``lines`` and ``malformed`` where counted, and ``missing_days``."""
+        """Input counts by source: ``files``, ``bytes``, ``missing_days``; ``lines`` and ``malformed`` if counted."""
 
     @property
     def shards(self) -> Sequence[Shard]:
-        """All files."""
+        """All sample files."""
 
     @property
     def labels(self) -> Mapping[str, Mapping[str, Any]]:
-        """For each label: ``actions``, ``orphans``, ``delays`` and ``flips``."""
+        """Counts by label: ``actions``, ``orphans``, ``delays`` and ``flips``."""
 
     @property
     def versions(self) -> Mapping[str, str]:
-        """Releases of the software that ran."""
+        """Software versions of the run."""
 
     @property
     def features_from(self) -> FeaturesFrom | None:
-        """None where no earlier generation came into question."""
+        """Earlier generation considered for feature reuse, or None."""
 
     @property
     def plan(self) -> Sequence[str]:
-        """How the views were joined."""
+        """Join plan of the views, in words."""

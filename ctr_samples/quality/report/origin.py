@@ -1,4 +1,4 @@
-"""Origin of the samples, and how to make them again: plan, inputs, configuration, releases, names."""
+"""Origin of the samples, and how to rebuild them: plan, inputs, configuration, versions, names."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CONFIG = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Last part of the page."""
+    """Last section of the page."""
 
     plan: tuple[str, ...]
     inputs: Table
@@ -46,7 +46,7 @@ def origin_of(metrics: Measured, run: Run, limit: int) -> Origin:
 
 
 def as_yaml(config: Mapping[str, Any]) -> str:
-    """Configuration as a file that can be run again; empty if there is none."""
+    """Format a configuration as a YAML file for a rerun. Empty without a configuration."""
     if not config:
         return ""
     writer = YAML()

@@ -1,4 +1,4 @@
-"""Fill the templates with the parts of the page, within a size limit."""
+"""Render the report page within a size limit."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ctr_samples.quality.report.manifest_view import Run
 from ctr_samples.quality.report.wording import change, count, moved, plural, share, shown, size, span
 
 LARGEST = 2_000_000
-"""Size limit of a page in bytes: it opens at once and can be sent by mail."""
+"""Page size limit in bytes, so that a page opens quickly and can be emailed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """Limits for each part; the page counts what is left out."""
+    """Limits on charts and table rows. The page states the number of omitted entries."""
 
     drawn: int
     rows: int
 
 
 _ROOMS = (Room(100, 500), Room(40, 200), Room(10, 50), Room(0, 10))
-"""Limits, tried in turn until the page is small enough."""
+"""Limits, tried in order until the page is small enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +39,17 @@ class Fact:
 
 
 def render(metrics: Metrics, run: Run, reference: Measured | None = None, *, title: str | None = None) -> str:
-    """Return the page about a run as HTML: a single file that loads nothing from the network. Runs on the driver or a
+    """Render the HTML page about a run: a single file that loads nothing from the network. Runs on the driver or a
     laptop, without Spark.
 
-    ``metrics`` is the document of the run, ``run`` its manifest, ``reference`` the day to compare with. With hundreds
-    of features, only those with the largest drift have a drawing, so that the page stays under 2 MB.
+    ``metrics`` is the document of the run, ``run`` its manifest, ``reference`` the day to compare with. If there are
+    hundreds of features, only the features with the largest drift have a chart, so that the page stays under 2 MB.
     """
     return fitting(lambda room: _page(metrics, run, reference, title, room))
 
 
 def fitting(page_in: Callable[[Room], str]) -> str:
-    """Return the largest page within the size limit, or the smallest one."""
+    """Return the largest page within the size limit, or the smallest page if all exceed it."""
     page = ""
     for room in _ROOMS:
         page = page_in(room)

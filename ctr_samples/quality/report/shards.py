@@ -1,4 +1,4 @@
-"""Shards: number, size and balance."""
+"""Shard section: number, size and balance."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _COLUMNS = 120
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """``chart`` shows the sizes in ascending order; ``note`` says how many shards a column stands for."""
+    """Shard section. ``chart`` shows sizes in ascending order; ``note`` states the number of shards per column."""
 
     sizes: Table
     splits: Table
@@ -26,7 +26,7 @@ class Shards:
 
 
 def shards_of(spread: document.Shards, shards: Sequence[Shard], limit: int, one: str = "shard") -> Shards:
-    """Combine the shard metrics with the manifest's shards. ``one`` is the word for a shard."""
+    """Combine shard metrics and manifest shards. ``one`` is the noun for a shard on the page."""
     sizes = sorted(shard.bytes for shard in shards)
     return Shards(
         table(

@@ -1,4 +1,4 @@
-"""Verdict: each finding that did not pass, in words, and a table of those that did."""
+"""Verdict section: failed checks and warnings in words, and a table of passed checks."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _COUNTED: dict[Standing, tuple[str, str]] = {
     "passed": ("check passed", "checks passed"),
 }
 _NAMED = 5
-"""Limit of checks named in a command."""
+"""Maximum number of checks named in a suggested command."""
 _SENTENCE = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Finding that did not pass, in words."""
+    """Failed check or warning, in words."""
 
     standing: Standing
     tag: str
@@ -41,7 +41,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``tone`` is a key of HEADINGS; ``standings`` maps each subject to its most severe standing."""
+    """Verdict section. ``tone`` is a key of HEADINGS; ``standings`` maps subjects to their most severe standing."""
 
     tone: str
     heading: str

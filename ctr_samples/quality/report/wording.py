@@ -1,4 +1,4 @@
-"""Figures and names formatted for people."""
+"""Human-readable formats of figures and names."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def count(value: float | None) -> str:
 
 
 def number(value: float | None) -> str:
-    """Format four significant digits, whole numbers in full: ``0.12345`` -> ``0.1235``, ``12345.6`` -> ``12,346``."""
+    """Format with four significant digits, or as an integer: ``0.12345`` -> ``0.1235``, ``12345.6`` -> ``12,346``."""
     if value is None:
         return MISSING
     size = abs(value)
@@ -39,7 +39,7 @@ def number(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """Format ``0.0342`` as ``3.42%``; only exactly 0 or 1 read as 0% or 100%."""
+    """Format ``0.0342`` as ``3.42%``. Only exactly 0 and 1 become 0% and 100%."""
     if value is None:
         return MISSING
     percent = value * 100
@@ -72,21 +72,21 @@ def span(seconds: float | None) -> str:
 
 
 def change(now: float | None, before: float | None) -> str:
-    """Relative change of a count: ``+3.1%``; empty for no change, or nothing to compare with."""
+    """Format the relative change of a count, such as ``+3.1%``. Empty without a change or a previous value."""
     if now is None or not before:
         return ""
     return _signed((now - before) / abs(before) * 100, 1, "%")
 
 
 def moved(now: float | None, before: float | None) -> str:
-    """Change of a share, in percentage points."""
+    """Format the change of a share in percentage points. Empty without a change or a previous value."""
     if now is None or before is None:
         return ""
     return _signed((now - before) * 100, 2, " points")
 
 
 def shown(value: Any, longest: int = _LONGEST) -> str:
-    """Format a name or value from the data on one line: invisible characters are escaped, long text is cut."""
+    """Format a name or value from the data on one line. Escapes invisible characters and truncates long text."""
     if value is None:
         return MISSING
     if isinstance(value, float) and math.isfinite(value):
@@ -99,7 +99,7 @@ def shown(value: Any, longest: int = _LONGEST) -> str:
 
 
 def clipped(text: str, longest: int) -> str:
-    """Cut a long text."""
+    """Truncate a text to ``longest`` characters."""
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
@@ -109,7 +109,7 @@ def plural(number: int, one: str, many: str = "") -> str:
 
 
 def _signed(value: float, digits: int, unit: str) -> str:
-    """Format with a sign; empty if it rounds to 0."""
+    """Format with a sign. Empty if the value rounds to 0."""
     return f"{value:+.{digits}f}{unit}".replace("-", "−") if round(value, digits) else ""
 
 
@@ -118,7 +118,7 @@ Kind = Literal["text", "long", "number", "bar"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Column head; the title of a column of bars is for screen readers."""
+    """Column header. Only screen readers see the title of a bar column."""
 
     title: str
     kind: Kind = "number"
@@ -126,7 +126,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """``rows`` hold cells of text or drawings; the first cell is the row head. ``hidden`` rows were left out."""
+    """Table of text and drawings. The first cell of a row is its header; ``hidden`` counts the omitted rows."""
 
     caption: str
     columns: tuple[Column, ...]
@@ -138,9 +138,9 @@ class Table:
 
 
 def table(caption: str, titles: str, rows: Iterable[Sequence[str]], limit: int = 200) -> Table:
-    """Build a table from titles such as ``<view | matched | =share``: ``<`` marks text, ``~`` sentences, ``=`` bars.
+    """Build a table from titles such as ``<view | matched | =share``: ``<`` means text, ``~`` sentences, ``=`` bars.
 
-    At most ``limit`` rows are kept.
+    Keeps at most ``limit`` rows.
     """
     kinds: dict[str, Kind] = {"<": "text", "~": "long", "=": "bar"}
     columns = [

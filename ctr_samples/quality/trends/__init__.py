@@ -1,10 +1,10 @@
-"""Page about many days of a sample set: a single file, made only from their metrics documents and manifests.
+"""Multi-day report page of a sample set: a single file, built only from metrics documents and manifests.
 
 ::
 
     days.py    figures of one day
-    parts.py   parts of the page, as values, with a step chart of each figure
-    page.py    fills templates/, with a limit on the size
+    parts.py   data for the page sections, with a step chart for each figure
+    page.py    renders templates/ within a size limit
 """
 
 from ctr_samples.quality.trends.days import DayPoint, Standing, figures_of

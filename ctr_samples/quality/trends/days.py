@@ -1,4 +1,4 @@
-"""Figures of one day that the page follows over time. Value classes only."""
+"""Figures of one day on the multi-day page. Value classes only."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from ctr_samples.quality.report.manifest_view import Run
 Standing = Literal["passed", "warned", "refused", "missing", "damaged"]
 Group = Literal["volume", "dropped", "rate", "orphans", "flips", "matched", "age", "missing", "drift", "run"]
 Figures = Mapping[Group, Mapping[str, float]]
-"""By group and name: shares from 0 to 1, except ``volume`` (counts), ``age`` (seconds), ``run`` (see
-:func:`figures_of`) and the ``rate`` of labels that are not 0/1."""
+"""Figures by group and name: shares from 0 to 1, except ``volume`` (counts), ``age`` (seconds), ``run`` (see
+:func:`figures_of`) and the ``rate`` of non-binary labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayPoint:
     """A day, an hour or a whole log on the page.
 
-    ``page`` is the address of its report, relative to this page; ``standing`` is the verdict that readers see, or why
-    they see none. ``note`` is the status in words.
+    ``page`` is the relative URL of the day's report. ``standing`` is the published verdict, or the reason for its
+    absence. ``note`` is the status in words.
     """
 
     day: str
@@ -33,7 +33,7 @@ class DayPoint:
     figures: Figures = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
     flags: frozenset[str] = frozenset()
-    """0/1 labels."""
+    """Names of the 0/1 labels."""
 
     def figure(self, group: Group, name: str) -> float | None:
         """Return a figure, or None if the day lacks it."""
@@ -43,8 +43,8 @@ class DayPoint:
 def figures_of(metrics: Metrics, run: Run) -> Figures:
     """Return the figures of a published day.
 
-    ``run`` holds the ``run time`` in seconds, the bytes ``written`` and ``read``, counts of ``shards`` and ``lines``,
-    the ``generation`` and the share of ``malformed lines``; figures that were not counted are left out.
+    The group ``run`` holds the ``run time`` in seconds, the bytes ``written`` and ``read``, the number of ``shards``
+    and ``lines``, the ``generation`` and the share of ``malformed lines``. Uncounted figures are omitted.
     """
     whole = metrics.accounting["impressions"]
     labels = {name: list(label.splits.values()) for name, label in metrics.labels.items()}
@@ -67,7 +67,7 @@ def figures_of(metrics: Metrics, run: Run) -> Figures:
 
 
 def _flips(metrics: Metrics, run: Run) -> Iterator[tuple[str, float]]:
-    """Share of samples whose label changed since the previous generation."""
+    """Yield the share of samples whose label changed since the previous generation, by label."""
     for name, label in run.labels.items():
         flips = label.get("flips", {})
         if flips and metrics.rows and "not_compared" not in flips:
@@ -76,7 +76,7 @@ def _flips(metrics: Metrics, run: Run) -> Iterator[tuple[str, float]]:
 
 
 def _missing(metrics: Metrics) -> Iterator[tuple[str, float]]:
-    """Share of rows without a value, or with the default in its place."""
+    """Yield the share of rows without a value or with the default value, by feature."""
     for name in metrics.features:
         facts, _ = compared(metrics, None, name)
         if facts is not None and facts.rows:

@@ -1,4 +1,4 @@
-"""Fill the template with the parts of the page, within a size limit."""
+"""Render the multi-day page within a size limit."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from ctr_samples.quality.trends.parts import (
 )
 
 LARGEST = 3_000_000
-"""Size limit of a page in bytes: 400 days of 300 features fit."""
+"""Page size limit in bytes, enough for 400 days of 300 features."""
 
 _DRAWN = (1000, 300, 150, 50, 10, 0)
-"""Numbers of drawn features, tried in turn until the page is small enough."""
+"""Limits on feature charts, tried in order until the page is small enough."""
 
 
 def render(name: str, days: Sequence[DayPoint]) -> str:
-    """Return the page about the days of a sample set as HTML: a single file that loads nothing from the network. No
-    Spark.
+    """Render the HTML page about the days of a sample set: a single file that loads nothing from the network. Does not
+    use Spark.
 
-    ``days`` are in order, missing ones included. With more features than fit into 3 MB, those with the largest drift
-    are drawn and the rest only counted.
+    ``days`` are in order and include missing days. If not all features fit into 3 MB, only the features with the
+    largest drift get charts. The page states the number of omitted features.
     """
     page = ""
     for drawn in _DRAWN:

@@ -1,4 +1,4 @@
-"""Parts of the page about many days, as values."""
+"""Data for the sections of the multi-day report page."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _LINK = Markup('<a href="{}">{}</a>')
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Verdicts of all days in one row."""
+    """Strip with a mark for the verdict of each day."""
 
     drawing: Markup
     counts: tuple[tuple[str, str], ...]
-    """Standings that occur, with the number of their days in words."""
+    """Standings that occur, each with a text such as ``3 days refused``."""
 
 
 def strip_of(days: Sequence[DayPoint]) -> Strip:
-    """Draw a mark for each day, in the color of its standing."""
+    """Draw one mark per day, colored by standing."""
     counts = {standing: sum(day.standing == standing for day in days) for standing in STANDINGS}
     words = tuple((standing, f"{plural(n, 'day')} {standing}") for standing, n in counts.items() if n)
     wide = 0.9 if len(days) <= 120 else 1
@@ -54,12 +54,12 @@ def findings_of(days: Sequence[DayPoint], limit: int) -> Table:
 
 
 def names_of(days: Sequence[DayPoint], group: Group) -> list[str]:
-    """Names in a group, newest days first."""
+    """Figure names of a group, by most recent day."""
     return list(dict.fromkeys(name for day in reversed(days) for name in day.figures.get(group, {})))
 
 
 def charts_of(days: Sequence[DayPoint], group: Group, unit: str, names: Iterable[str] | None = None) -> list[Chart]:
-    """Charts for the names of a group that were ever above 0."""
+    """Charts of the figures of a group that exceed 0 on any day."""
     drawn = (
         chart(shown(name), [day.figure(group, name) for day in days], unit)
         for name in (names_of(days, group) if names is None else names)
@@ -68,7 +68,7 @@ def charts_of(days: Sequence[DayPoint], group: Group, unit: str, names: Iterable
 
 
 def rates_of(days: Sequence[DayPoint]) -> Iterator[Chart]:
-    """Charts of the mean of each label; for 0/1 labels, of the share of positives."""
+    """Charts of the mean of each label, or of the share of positives for 0/1 labels."""
     flags = _flags(days)
     for name in names_of(days, "rate"):
         values = [day.figure("rate", name) for day in days]
@@ -81,7 +81,7 @@ def _flags(days: Sequence[DayPoint]) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class FeatureCard:
-    """Feature with its day-to-day drift, and its share of rows without a value."""
+    """Charts of a feature: day-to-day drift, and share of rows without a value."""
 
     name: str
     drift: Chart | None
@@ -91,7 +91,7 @@ class FeatureCard:
 
 
 def features_of(days: Sequence[DayPoint], drawn: int) -> tuple[list[FeatureCard], int]:
-    """Return the features by highest drift, then by missing share, and the number left undrawn."""
+    """Return the features ranked by highest drift, then missing share, and the number of features left out."""
     names = list(dict.fromkeys([*names_of(days, "drift"), *names_of(days, "missing")]))
     cards = sorted((_card(days, name) for name in names), key=_rank, reverse=True)
     return cards[:drawn], max(0, len(cards) - drawn)
@@ -143,7 +143,7 @@ def _linked(day: DayPoint) -> str:
 
 
 HEIGHT = 500
-"""Steps of the vertical axis: enough for the script to read values back with three digits."""
+"""Resolution of the vertical axis: the page script recovers values to three digits."""
 
 UNITS: dict[str, Callable[[float | None], str]] = {
     "count": count,
@@ -161,18 +161,18 @@ _LINE = Markup(
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Drawing with its words: the ``top`` of its axis from 0, and the newest value."""
+    """Drawing with its captions: the ``top`` of the axis, which starts at 0, and the newest value."""
 
     name: str
     drawing: Markup
     top: str
     newest: str
     highest: float
-    """Sort key of the chart; 0 without values."""
+    """Highest value, used for ranking. 0 without values."""
 
 
 def chart(name: str, values: Sequence[float | None], unit: str) -> Chart:
-    """Draw one value per day, None for days without one. ``unit`` is a key of :data:`UNITS`."""
+    """Draw one value per day, with gaps for None. ``unit`` is a key of :data:`UNITS`."""
     shown = UNITS[unit]
     known = [value for value in values if value is not None]
     highest, top, newest, words = 0.0, 1.0, MISSING, "no values"
@@ -185,7 +185,7 @@ def chart(name: str, values: Sequence[float | None], unit: str) -> Chart:
 
 
 def steps(values: Sequence[float | None], top: float) -> str:
-    """Path of a line that is level over each day and broken where there is no value."""
+    """SVG path of a step line, level within each day and with gaps for missing values."""
     parts: list[str] = []
     at, pen = 0, -1  # height at which the line ended, or -1 after a gap
     for height, days in groupby(_height(value, top) for value in values):

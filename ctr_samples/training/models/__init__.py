@@ -1,8 +1,8 @@
 """Small, readable click models in Keras, built from a contract.
 
 logistic.py, fm.py, wide_deep.py, deepfm.py     models
-terms.py    shared terms
-fields.py   fields of a contract that a model uses
+terms.py    shared building blocks
+fields.py   contract fields used by a model
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["MODELS", "ModelKind", "deepfm", "factorization_machine", "logistic_r
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """Model: title, build function, and how to train it."""
+    """Kind of model: title, build function, and training defaults."""
 
     title: str
     build: Callable[..., keras.Model]
@@ -34,7 +34,7 @@ class ModelKind:
     epochs: int
 
     def make_optimizer(self, learning_rate: float | None = None) -> Any:
-        """Create the optimizer of this model, by default with its own learning rate."""
+        """Create the optimizer of this model, with its default learning rate unless specified."""
         import keras
 
         return getattr(keras.optimizers, self.optimizer)(learning_rate or self.learning_rate)

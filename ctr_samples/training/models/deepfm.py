@@ -1,4 +1,4 @@
-"""DeepFM: a factorization machine and dense layers over the same vectors."""
+"""DeepFM: a factorization machine and dense layers over shared embeddings."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def deepfm(
 ) -> keras.Model:
     """Map the fields of a contract to the log-odds of a click, ``[batch, 1]``.
 
-    Guo et al. (2017), *DeepFM: a factorization-machine based neural network for CTR prediction*. Pairs and layers share
-    the vectors of the ids; numbers have vectors for the pairs, and enter the layers unchanged.
+    Guo et al. (2017), *DeepFM: a factorization-machine based neural network for CTR prediction*. The pairwise term and
+    the dense layers share the id embeddings. Numbers have vectors in the pairwise term and enter the layers unchanged.
     """
     fields = fields_of(contract)
     inputs = inputs_of(fields)

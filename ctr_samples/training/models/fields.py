@@ -1,4 +1,4 @@
-"""Fields of a contract that a model can use: ids, which get an embedding, and numbers. Value classes only."""
+"""Contract fields that a model can use: ids, which have embeddings, and numbers. Value classes only."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from ctr_samples.errors import InputError
 NUMBERS = "numbers"
 """Name of the model input that holds all numbers."""
 MOST_IDS = 100_000_000
-"""Limit of rows in an embedding table, for it to fit on a machine."""
+"""Maximum number of rows in an embedding table, so that it fits in the memory of one machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class IdField:
-    """Feature of ids 0 to ``buckets - 1``: one per row, or a list padded with 0, of any length for ``length`` None."""
+    """Categorical feature with ids 0 to ``buckets - 1``: one per row, or a list padded with 0.
+
+    ``length`` is None for variable-length lists.
+    """
 
     name: str
     buckets: int
@@ -26,7 +29,7 @@ class IdField:
 
 @dataclass(frozen=True, slots=True)
 class NumberField:
-    """Feature of ``size`` numbers."""
+    """Numeric feature with ``size`` values per row."""
 
     name: str
     size: int
@@ -34,7 +37,7 @@ class NumberField:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Fields that a model sees, in declared order, and the names of the features it does not see."""
+    """Input fields of a model in declared order, and the names of unused features."""
 
     ids: tuple[IdField, ...]
     numbers: tuple[NumberField, ...]
@@ -42,16 +45,16 @@ class Fields:
 
     @property
     def width(self) -> int:
-        """Total number of numbers."""
+        """Number of numeric values per row."""
         return sum(field.size for field in self.numbers)
 
 
 def fields_of(contract: ExampleContract) -> Fields:
-    """Return the fields of a contract; raise InputError if a model would see nothing, or needs a table too large for
-    memory.
+    """Return the fields of a contract. Raise InputError without usable features, or if an embedding table is too
+    large.
 
-    Features with ``buckets`` are ids, numbers of a fixed shape are numbers. Text, numbers of any length, lists of lists
-    and the layout ``sparse`` are left out.
+    Features with ``buckets`` are ids; numeric features of fixed shape are numbers. Text, variable-length numbers,
+    lists of lists and the layout ``sparse`` are not used.
     """
     check_kind("contract", contract, ExampleContract, "of the samples")
     ids: list[IdField] = []
@@ -76,7 +79,7 @@ def fields_of(contract: ExampleContract) -> Fields:
 
 
 def used_by(fields: Fields, contract: ExampleContract) -> ExampleContract:
-    """Reduce the contract to the features that a model sees: what it needs online."""
+    """Reduce the contract to the features that the model uses, and thus needs at serving time."""
     names = {*(field.name for field in fields.ids), *(field.name for field in fields.numbers)}
     return replace(contract, features=tuple(f for f in contract.features if f.name in names))
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def factorization_machine(contract: ExampleContract, base_rate: float, size: int = 8) -> keras.Model:
     """Map the fields of a contract to the log-odds of a click, ``[batch, 1]``.
 
-    Rendle (2010), *Factorization machines*. Each id and each number has a vector of ``size``; a list of ids has the
-    mean of theirs. Before training, the model predicts about ``base_rate``.
+    Rendle (2010), *Factorization machines*. Each id and each number has a vector of length ``size``; lists use the mean
+    vector of their ids. Before training, the model predicts about ``base_rate``.
     """
     fields = fields_of(contract)
     inputs = inputs_of(fields)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def logistic_regression(contract: ExampleContract, base_rate: float) -> keras.Model:
     """Map the fields of a contract to the log-odds of a click, ``[batch, 1]``.
 
-    The bias starts from the click rate ``base_rate``, so that training only learns deviations from it. The model sees
-    no feature combinations except those that the samples have as a ``cross``.
+    The bias corresponds to the click rate ``base_rate``, so training only learns deviations from it. The model uses no
+    feature combinations except a ``cross`` in the samples.
     """
     fields = fields_of(contract)
     inputs = inputs_of(fields)

@@ -1,4 +1,4 @@
-"""Building blocks of the models: inputs, linear term, a vector per field, pairs of fields, dense layers."""
+"""Building blocks of the models: inputs, linear term, field embeddings, pairwise term, dense layers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ if TYPE_CHECKING:
 Tensors = dict[str, Any]
 
 _SPREAD = 0.01
-"""Standard deviation of initial embeddings: small, so that a model starts from its linear term."""
+"""Standard deviation of initial embeddings, small so that an untrained model equals its linear term."""
 
 
 def inputs_of(fields: Fields) -> Tensors:
-    """Return a symbolic input per id field, int64 ``[batch, length]``, and one for all numbers, float32 ``[batch,
-    width]``.
-    """
+    """Create symbolic inputs: int64 ``[batch, length]`` per id field, float32 ``[batch, width]`` for all numbers."""
     import keras
 
     inputs = {f.name: keras.Input((f.length,), name=f.name, dtype="int64") for f in fields.ids}
@@ -27,9 +25,9 @@ def inputs_of(fields: Fields) -> Tensors:
 
 
 def linear(inputs: Tensors, fields: Fields, base_rate: float) -> Any:
-    """Log-odds of ``base_rate`` plus a weight per id and per number, 0 before training: ``[batch, 1]``.
+    """Linear term, ``[batch, 1]``: log-odds of ``base_rate``, plus a weight per id and per number. Weights start at 0.
 
-    The log-odds are a constant: FTRL pulls everything it trains towards 0, and would forget a bias.
+    The log-odds are a constant because FTRL pulls all trained variables towards 0, including a bias.
     """
     import keras
 
@@ -40,7 +38,7 @@ def linear(inputs: Tensors, fields: Fields, base_rate: float) -> Any:
 
 
 def id_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
-    """Vector per id field, ``[batch, fields, size]``; lists have the mean of their ids. None without id fields."""
+    """Embedding of each id field, ``[batch, fields, size]``. Lists use mean embeddings. None without id fields."""
     import keras
 
     if not fields.ids:
@@ -50,7 +48,7 @@ def id_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
 
 
 def number_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
-    """Vector per number, times the number, ``[batch, width, size]``. None without numbers."""
+    """Vector of each numeric input, scaled by its value, ``[batch, width, size]``. None without numbers."""
     import keras
 
     if not fields.width:
@@ -65,7 +63,7 @@ def number_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
 def pairs(*vectors: Any) -> Any:
     """Sum of the dot products of all pairs of vectors ``[batch, n, size]``, each pair once: ``[batch, 1]``.
 
-    Rendle (2010), *Factorization machines*: half of the squared sum minus the sum of squares.
+    Rendle (2010), *Factorization machines*: half the difference between squared sum and sum of squares.
     """
     from keras import ops
 
@@ -76,7 +74,7 @@ def pairs(*vectors: Any) -> Any:
 
 
 def deep(inputs: Tensors, vectors: Any, layers: tuple[int, ...]) -> Any:
-    """Dense layers over the id vectors and the plain numbers, ``[batch, 1]``."""
+    """Dense layers over the id embeddings and the unchanged numbers, ``[batch, 1]``."""
     import keras
 
     parts = [] if vectors is None else [keras.layers.Flatten()(vectors)]
@@ -88,7 +86,7 @@ def deep(inputs: Tensors, vectors: Any, layers: tuple[int, ...]) -> Any:
 
 
 def _pooled(ids: Any, field: IdField, size: int, start: Any, what: str) -> Any:
-    """Vector of an id, or mean vector of a list of ids, ``[batch, size]``."""
+    """Embedding of an id, or mean embedding of a list of ids, ``[batch, size]``."""
     import keras
 
     name = f"{field.name}_{what}"
@@ -100,7 +98,7 @@ def _pooled(ids: Any, field: IdField, size: int, start: Any, what: str) -> Any:
 
 
 def model_of(inputs: Tensors, terms: list[Any], name: str) -> keras.Model:
-    """Return the model whose output is the sum of the terms: log-odds ``[batch, 1]``."""
+    """Build a model that outputs the sum of the terms as log-odds, ``[batch, 1]``."""
     import keras
 
     return keras.Model(inputs, sum(terms[1:], terms[0]), name=name)

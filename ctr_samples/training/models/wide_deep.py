@@ -1,4 +1,4 @@
-"""Wide & Deep: a linear term that memorises, and dense layers that generalise."""
+"""Wide & Deep: a linear term that memorizes, and dense layers that generalize."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def wide_and_deep(
 ) -> keras.Model:
     """Map the fields of a contract to the log-odds of a click, ``[batch, 1]``.
 
-    Cheng et al. (2016), *Wide & deep learning for recommender systems*. The wide part sees every field, including a
-    ``cross`` of the samples; the deep part sees a vector of ``size`` per id field, and the numbers.
+    Cheng et al. (2016), *Wide & deep learning for recommender systems*. The wide part uses every field, including a
+    ``cross`` in the samples. The deep part uses an embedding of length ``size`` per id field, and the numbers.
     """
     fields = fields_of(contract)
     inputs = inputs_of(fields)
