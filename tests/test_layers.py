@@ -162,7 +162,7 @@ def loaded_by(statement: str) -> set[str]:
         ("import ctr_samples.samples.sink", {"tensorflow", "pydantic_settings"}),
         ("import ctr_samples.converters.images, ctr_samples.converters.images.tasks", {"tensorflow", "PIL"}),
         (
-            "import ctr_samples.tfrecord.micro_batches, ctr_samples.tfrecord.data_source",
+            "import ctr_samples.tfrecord.data_source",
             {"tensorflow", "numba", "pydantic"},
         ),
         ("import ctr_samples.readers, ctr_samples.serving", {"pyspark", "tensorflow"}),

@@ -14,7 +14,7 @@ from obstore.exceptions import GenericError
 
 from ctr_samples.errors import StorageError
 from ctr_samples.shards import NameTaken, Storage, open_storage
-from ctr_samples.shards.storage import processes
+from ctr_samples.shards.storage import interface
 
 MIB = 2**20
 
@@ -193,7 +193,7 @@ def test_an_object_is_read_in_few_large_requests(bucket: Storage, caplog: pytest
 def test_a_process_that_was_forked_from_one_that_used_the_store_is_told_so(
     s3: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(processes, "_first_used", {"obstore": os.getpid() + 1})
+    monkeypatch.setattr(interface, "_first_used", {"obstore": os.getpid() + 1})
     with pytest.raises(
         StorageError, match="s3://lake/x cannot be reached: this process was forked from one that had used obstore"
     ):

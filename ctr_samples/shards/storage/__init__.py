@@ -1,10 +1,9 @@
 """The only package that accesses stores: local and NFS directories, HDFS, and S3, GCS and Azure.
 
-interface.py    interface of every storage, and conversion of errors
+interface.py    interface of every storage, conversion of errors, and no use of a connection after a fork
 opening.py      opens the storage of a path or URL
 local.py, hdfs.py, objects.py       the three kinds of storage
 first_contact.py    first request to a bucket: timeouts and missing credentials
-processes.py    prevents use of a connection after a fork
 
 Paths are relative to the root of the storage and use ``/``. A store must guarantee two things: a file appears
 completely or not at all, and a create-only put fails if the name exists.

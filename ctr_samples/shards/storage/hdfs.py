@@ -19,12 +19,12 @@ from ctr_samples.shards.storage.interface import (
     NameTaken,
     Sink,
     StoredFile,
+    check_process,
     checked,
     plain,
     reading,
     writing,
 )
-from ctr_samples.shards.storage.processes import check_process
 
 _PATIENCE = {"dfs.client.failover.max.attempts": "8"}
 """Retry limit for an unresponsive name node: about a minute, long enough for a standby to take over."""

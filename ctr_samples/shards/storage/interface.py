@@ -145,3 +145,16 @@ def _cause(error: Exception) -> str:
     message = re.search(r"<Message>(.*?)</Message>", text)
     line = text.partition("\n")[0].partition(": <?xml")[0].rstrip(". ")
     return f"{line} ({message[1].rstrip('.')})" if message else line
+
+
+_first_used: dict[str, int] = {}
+
+
+def check_process(library: str, location: str) -> None:
+    """Raise StorageError in a process forked from a user of the library. Called before each connection."""
+    first = _first_used.setdefault(library, os.getpid())
+    if first != os.getpid():
+        raise StorageError(
+            f"{location} cannot be reached: this process was forked from one that had used {library}, which does not work "
+            "there. Start processes with `spawn`, or fork them before the store is first used."
+        )

@@ -10,8 +10,16 @@ from typing import Any, BinaryIO
 
 from ctr_samples.errors import StorageError
 from ctr_samples.shards.storage.first_contact import check_is_store, connected
-from ctr_samples.shards.storage.interface import NameTaken, Sink, StoredFile, checked, plain, reading, writing
-from ctr_samples.shards.storage.processes import check_process
+from ctr_samples.shards.storage.interface import (
+    NameTaken,
+    Sink,
+    StoredFile,
+    check_process,
+    checked,
+    plain,
+    reading,
+    writing,
+)
 
 _UPLOADS = 4
 """Number of 10 MB parts that an open object may hold in memory during upload."""

@@ -1,6 +1,6 @@
 """Small, readable click models in Keras, built from a contract.
 
-logistic.py, fm.py, wide_deep.py, deepfm.py     models
+click_models.py     logistic regression, factorization machine, Wide & Deep, DeepFM
 terms.py    shared building blocks
 fields.py   contract fields used by a model
 """
@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from ctr_samples.training.models.deepfm import deepfm
-from ctr_samples.training.models.fm import factorization_machine
-from ctr_samples.training.models.logistic import logistic_regression
-from ctr_samples.training.models.wide_deep import wide_and_deep
+from ctr_samples.training.models.click_models import deepfm, factorization_machine, logistic_regression, wide_and_deep
 
 if TYPE_CHECKING:
     import keras
