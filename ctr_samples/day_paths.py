@@ -115,7 +115,10 @@ class DayPath:
         return f"{pattern}(/|$)", [groups[field] for field in ("%Y", "%m", "%d")]
 
     def day_of(self, found: str) -> date | None:
-        """Parse the day from a path that matches this path. None if the date does not exist."""
+        """Parse the day from a path that matches this template.
+
+        Returns None if there is no match or the date is invalid.
+        """
         pattern, groups = self.day_pattern()
         match = re.match(pattern, "/".join(found.rstrip("/").split("/")[-self.from_end :]))
         try:

@@ -111,7 +111,7 @@ def judge(
 def describe_anew(
     storage: Storage, manifest: Manifest, tasks: Iterable[str], wanted: Wanted, names: Pseudonyms | None
 ) -> None:
-    """Write the metrics and the page of published samples after some samples were removed. Never refuses."""
+    """Rewrite the metrics and the report page after samples were removed from a published day. Never refuses."""
     measured = measured_of(manifest, Measures.of(tasks), wanted)
     measured = measured if names is None else names.applied(measured)
     days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
@@ -235,7 +235,10 @@ def _write(storage: Storage, directory: str, metrics: Metrics, page: str) -> Non
 
 
 def _refuse(page: str, checks: Sequence[Finding], kept_for: timedelta) -> None:
-    """Raise GateRefused if a finding blocks publishing: its sentence, the report, and how to publish anyway."""
+    """Raise GateRefused if a finding blocks publishing.
+
+    The message names the finding and the report, and explains how to publish anyway.
+    """
     blocking = [finding for finding in checks if finding.standing == "blocks"]
     if not blocking:
         return

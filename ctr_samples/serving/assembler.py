@@ -104,7 +104,10 @@ def load_assembler(path: str | Path, *, date: Period | str, lists: Collection[st
 
 
 def _missing_ids(contract: ExampleContract) -> dict[str, int | None]:
-    """Id of a missing hashed value, by feature; None in contracts of releases that hashed it too."""
+    """Id of a missing hashed value, by feature.
+
+    None for contracts from older releases, which hashed missing values too.
+    """
     features: Sequence[FeatureSpec | Part] = contract.parts or contract.features
     return {one.name: one.missing for one in features}
 

@@ -42,5 +42,5 @@ def wall_texts(wall: Ints, day: str) -> pa.Array:
 
 
 def instants(wall: Ints) -> pa.Array:
-    """Convert wall seconds to UTC timestamps in microseconds."""
+    """Convert wall-clock seconds to UTC timestamps in microseconds."""
     return pa.array((wall - UTC_OFFSET) * 1_000_000).view(INSTANT)

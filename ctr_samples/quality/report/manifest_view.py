@@ -33,7 +33,7 @@ class FeaturesFrom(Protocol):
 
 
 class Run(Protocol):
-    """Provenance of the samples of a day."""
+    """Provenance of a day's samples."""
 
     @property
     def parent(self) -> str | None:

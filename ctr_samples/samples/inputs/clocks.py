@@ -187,7 +187,7 @@ def _event_time(frame: DataFrame, view: View, where: str) -> Column:
 
 
 def _ended(frame: DataFrame, text: str, where: str) -> Column:
-    """End time of a row. Null in the far future, which some tables use for rows that have not ended."""
+    """End time of a row. Far-future dates, which some tables use for open-ended rows, become null."""
     end = time_column(frame, text, where)
     return F.when(~is_late(end), end)
 

@@ -43,6 +43,6 @@ def current_version(spark: SparkSession, table: str) -> TableVersion | None:
 
 
 def rows_of_version(spark: SparkSession, table: str, version: TableVersion) -> DataFrame:
-    """Return the rows of a table in a given version."""
+    """Return the rows of a table at a given version."""
     # Spark has parsed the name, and the version is a number.
     return spark.sql(f"SELECT * FROM {table} VERSION AS OF {int(version.version)}")  # noqa: S608

@@ -163,7 +163,7 @@ def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[
 
 
 def _until_next(plans: Sequence[LabelPlan], together: Sequence[str], order: Sequence[str]) -> Column:
-    """Microseconds to the next impression of the key. Computed only if a label tolerates a skew."""
+    """Microseconds to the next impression of the key. Computed only if a label tolerates clock skew."""
     if not any(plan.label.skew for plan in plans):
         return F.lit(None).cast("bigint")
     # `lead` scans the partition once. A window frame to its end would be read again for each row.

@@ -143,7 +143,10 @@ class Partials:
 
     @classmethod
     def there(cls, inputs: Inputs, run_date: Period) -> Self:
-        """Find the partials of a run that joins no view. They still show which days impressions and labels can skip."""
+        """Find the existing partials for a run without view joins.
+
+        They still show which days of the logs need not be read for impressions and labels.
+        """
         config = inputs.config
         assert config.partials is not None
         storage, kept = open_storage(config.partials.path), []
@@ -166,7 +169,7 @@ class Partials:
             yield f"{one.what.name} is {one.what.done} from partial results of {len(one.partials)} day(s){made}"
 
     def clean(self, now: datetime, warn: Callable[[str], None]) -> None:
-        """Remove partials that no run needs. Calls ``warn`` with the message if the storage does not permit it."""
+        """Remove partials that no run needs. If the storage refuses, call ``warn`` with a message."""
         own = calendar_day(self.run_date)
         if self.storage is None or self.config.partials is None or own is None:
             return

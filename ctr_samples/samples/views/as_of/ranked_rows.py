@@ -117,8 +117,9 @@ def placed(join: Join, key: Column) -> DataFrame:
 
 
 def rank_of(features: DataFrame) -> Column:
-    """Return the rank that selects among simultaneously visible rows of a key. Among cut rows, the last has the
-    highest rank.
+    """Return the rank that breaks ties between rows of a key that are visible at the same time.
+
+    For rows already split into validity intervals, the latest ranks highest.
     """
     if UNTIL in features.columns:
         seen_from = F.col(AVAILABLE_TIME)

@@ -1,4 +1,4 @@
-"""Join of tables without times."""
+"""Join for tables without timestamps."""
 
 from __future__ import annotations
 
