@@ -1,7 +1,7 @@
 """Kinds of features and the rules that follow from their keys.
 
-The job reads the keys from the configuration, serving from the manifest; both share these rules. ``KINDS`` is the table
-of kinds: what the configuration, the contract, the plan in words, the gate and serving need to know of one.
+The job reads the keys from the configuration, and serving reads them from the manifest; both share these rules.
+``KINDS`` lists for each kind the facts that the configuration, contract, plan description, gate and serving need.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class FeatureRules:
 
     @property
     def bucketises(self) -> bool:
-        """Whether numbers become ids."""
+        """Whether numbers are mapped to bucket ids."""
         return self.kind.takes == "numbers"
 
     @property
@@ -107,18 +107,20 @@ class FeatureRules:
 
     @property
     def is_id(self: Any) -> bool:
-        """Whether the record holds ids, or what the model makes ids from; the layout ``sparse`` gives each an index."""
+        """Whether the record holds ids, or values that the model maps to ids. The layout ``sparse`` gives each id an
+        index.
+        """
         numbers = self.multi_hot or (self.dtype == "float32" and self.computed == "sample")
         return (self.makes_ids or self.date_part is not None) and not numbers
 
     @property
     def missing_id(self: Any) -> int | None:
-        """Id that only a missing value has; None if the record does not hold a single id."""
+        """Id reserved for a missing value, or None if the record does not hold a single id."""
         return self.kind.missing if self.computed == "sample" and not (self.is_list or self.multi_hot) else None
 
     @property
     def is_fitted(self) -> bool:
-        """Whether it needs something fitted on training days."""
+        """Whether the feature needs a state fitted on training days."""
         return any(getattr(self, key) for key in FITTED_KEYS)
 
     @property

@@ -65,7 +65,7 @@ def _actions_without_time(name: str, label: Mapping[str, Any]) -> Iterator[Findi
 
 
 def _all_late(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
-    """Warn if nearly all actions are late. The manifest has delays by end of range; the last range ends with the
+    """Warn if nearly all actions are late. The manifest counts actions by delay range. The last range ends with the
     window.
     """
     delays: Mapping[str, int] = label.get("delays", {})

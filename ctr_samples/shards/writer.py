@@ -81,8 +81,8 @@ class ShardWriter:
         self._receipt: Receipt | None = None
 
     def write(self, rows: pa.RecordBatch, split: str = "") -> None:
-        """Append rows to the shard of a split, which is a subdirectory of the writer's directory, or the directory for
-        "".
+        """Append rows to the shard of a split. ``split`` names a subdirectory; if empty, the shard is in the directory
+        itself.
         """
         for piece in _pieces(rows, min(_PIECE_BYTES, self._shard_size // _PIECES_OF_A_SHARD)):
             while len(self._pending) >= _AHEAD:
