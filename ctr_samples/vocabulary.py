@@ -143,7 +143,7 @@ class FittedState:
 
 
 NOTHING_FITTED = FittedState("", "", 0, "", "", (), {}, {})
-"""State of a configuration whose features need none."""
+"""State of a configuration whose features need no fitted state."""
 
 
 @dataclass(frozen=True, slots=True)

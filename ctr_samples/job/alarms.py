@@ -14,13 +14,13 @@ MOST_SKIPPED = 0.01
 """Share of malformed lines of a source above which a warning is raised even if the configuration tolerates it."""
 MOST_UNMATCHED = 0.5
 FEWEST_ACTIONS = 20
-"""With fewer actions, a share is meaningless."""
+"""Minimum number of actions for a meaningful share."""
 LEAST_SOON, SOON = 0.02, timedelta(hours=1)
 """Minimum share of matched actions in the first hour. Most users act soon or never, so a lower share means wrong
 times.
 """
 FEWEST_MATCHED = 50
-"""With fewer matched actions, their delays are meaningless."""
+"""Minimum number of matched actions for meaningful delays."""
 
 
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
