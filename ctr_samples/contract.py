@@ -45,7 +45,7 @@ class ModelSteps:
     ``(x - shift) / scale``, where ``shift`` and ``scale`` have one number, or one per vector element. ``boundaries``
     map the value to an id: 0 for NaN, else 1 plus the number of boundaries that are not above x, both as float32.
     ``vocabulary`` names the token file next to the contract, ``vocabularies/<name>.txt``, with one token per line. Its
-    ids: 0 is padding, 1 an empty text, 2 an unknown token, 3 the first line, and so on.
+    ids: 0 is padding, 1 an empty string, 2 an unknown token, 3 the first line, and so on.
     """
 
     clip: tuple[float, float] | None = None
@@ -80,9 +80,9 @@ class FeatureSpec:
     ``encoding`` but ``list`` packs the values, of type ``dtype``, into one bytes value: a TensorProto or raw
     little-endian. ``sequence`` makes the feature a FeatureList of a SequenceExample; ``shape`` is then the shape of one
     step. ``buckets`` is the number of ids of an id feature, 0 to ``buckets - 1``, which is the size of its embedding
-    table. ``missing`` is the id of a missing hashed scalar, or None in contracts of earlier releases, which hashed
-    missing values like any other value. ``model`` holds the steps left to the model. float64 requires an ``encoding``
-    other than ``list``: tf.train.Feature has no list of doubles.
+    table. ``missing`` is the id of a missing value of a hashed scalar. It is None in contracts of earlier releases,
+    which hashed missing values too. ``model`` holds the steps left to the model. float64 requires an ``encoding`` other
+    than ``list``: tf.train.Feature has no list of doubles.
     """
 
     name: str
@@ -134,8 +134,8 @@ class FeatureSpec:
 class ExampleContract:
     """Features of a record in declared order (the wire format sorts them by name).
 
-    ``layout`` sets the arrangement of a sample set's features in records. If it joins features, ``parts`` has the
-    position of each feature. ``state`` identifies the version of the fitted state behind the ids.
+    ``layout`` sets the arrangement of a sample set's features in records. If the layout joins features, ``parts`` has
+    the position of each feature. ``state`` identifies the version of the fitted state behind the ids.
     """
 
     features: tuple[FeatureSpec, ...]

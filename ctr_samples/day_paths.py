@@ -128,7 +128,7 @@ class DayPath:
 
 
 def pattern_of(template: str) -> str | None:
-    """Return a regular expression that matches a filled-in date or hour template; None for any other template."""
+    """Return a regular expression that matches a filled-in date or hour template, or None for any other template."""
     if _NAMED.fullmatch(template) is None:
         return None
     return "".join(re.escape(text) + (_ANY[field][0] if field else "") for text, field in _pieces(template))

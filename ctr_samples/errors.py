@@ -1,4 +1,4 @@
-"""All deliberate errors of ctr-samples, with their exit codes.
+"""Exceptions of ctr-samples, with their exit codes.
 
 ::
 

@@ -1,7 +1,7 @@
 """Kinds of features and the rules that follow from their keys.
 
-The job reads the keys from the configuration, serving from the manifest; both share these rules. ``KINDS`` is the table
-of kinds: what the configuration, the contract, the plan in words, the gate and serving need to know of one.
+The job reads the keys from the configuration, and serving reads them from the manifest; both share these rules.
+``KINDS`` lists for each kind the facts that the configuration, contract, plan description, gate and serving need.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ class FeatureKind:
     """One kind of feature. Each function takes a feature of the kind."""
 
     keys: tuple[str, ...]
-    """Keys that tell the kind; a feature has one of them."""
+    """Keys that identify the kind. A feature has one of them."""
     ids: Callable[[Any, Mapping[str, Any]], int]
-    """Number of ids, from 0, by the vocabularies; 0 if it is not an id, or its vocabulary does not exist."""
+    """Number of ids, given the vocabularies. It is 0 if the feature is not an id or its vocabulary does not exist."""
     words: Callable[[Any], str] = lambda _: ""
     """Description of the ids for the plan."""
     takes: Literal["numbers", "values", "features"] | None = None
-    """What ids are made from: numbers, any values, or other features; None if the kind makes no ids of its own."""
+    """Input of the ids: numbers, any values or other features, or None if the kind makes no ids of its own."""
     missing: int | None = None
-    """Id that only a single missing value has."""
+    """Id reserved for a single missing value."""
     in_model: str | None = None
-    """Type of the record if the model makes the ids; None if a model cannot."""
+    """Type of the value in the record if the model makes the ids, or None if a model cannot make them."""
     fitted: tuple[str, ...] = ()
     """Keys that need fitted state."""
     multi_hot: bool = False
@@ -73,10 +73,10 @@ PART_OF_A_TIME = FeatureKind(("date_part",), lambda f, _: PARTS[f.date_part] if 
 PLAIN = FeatureKind((), lambda *_: 0, fitted=("scale",))
 
 KINDS = (CROSSED, HASHED, TOKEN, BUCKETED, PART_OF_A_TIME, PLAIN)
-"""All kinds. The first whose key a feature has is its kind: the hash of an hour is hashed."""
+"""All kinds, by priority. A feature has the first kind whose key it contains, so the hash of an hour is hashed."""
 
 ID_KEYS = tuple(key for kind in KINDS if kind.takes in ("numbers", "values") for key in kind.keys)
-"""Keys that make ids, of which a feature has one at most."""
+"""Keys that make ids. A feature has at most one of them."""
 FITTED_KEYS = tuple(key for kind in KINDS for key in kind.fitted)
 
 
@@ -97,7 +97,7 @@ class FeatureRules:
 
     @property
     def bucketises(self) -> bool:
-        """Whether numbers become ids."""
+        """Whether numbers are mapped to bucket ids."""
         return self.kind.takes == "numbers"
 
     @property
@@ -107,18 +107,20 @@ class FeatureRules:
 
     @property
     def is_id(self: Any) -> bool:
-        """Whether the record holds ids, or what the model makes ids from; the layout ``sparse`` gives each an index."""
+        """Whether the record holds ids, or values that the model maps to ids. The layout ``sparse`` gives each id an
+        index.
+        """
         numbers = self.multi_hot or (self.dtype == "float32" and self.computed == "sample")
         return (self.makes_ids or self.date_part is not None) and not numbers
 
     @property
     def missing_id(self: Any) -> int | None:
-        """Id that only a missing value has; None if the record does not hold a single id."""
+        """Id reserved for a missing value, or None if the record does not hold a single id."""
         return self.kind.missing if self.computed == "sample" and not (self.is_list or self.multi_hot) else None
 
     @property
     def is_fitted(self) -> bool:
-        """Whether it needs something fitted on training days."""
+        """Whether the feature needs a state fitted on training days."""
         return any(getattr(self, key) for key in FITTED_KEYS)
 
     @property

@@ -111,7 +111,7 @@ def _add_python(tar: tarfile.TarFile) -> None:
 
 
 def _add(tar: tarfile.TarFile, source: Path, name: str, left_out: Collection[str] = ()) -> None:
-    """Add a file or directory, except names in ``left_out``, owned by root and readable by everyone."""
+    """Add a file or directory, owned by root and readable by everyone. Skips names in ``left_out``."""
 
     def kept(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
         if entry.name.removeprefix(f"{name}/") in left_out:

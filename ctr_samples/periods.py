@@ -156,14 +156,14 @@ def periods_between(first: Period, last: Period, timezone: str) -> list[Period]:
 
 
 def days_before(period: Period, days: int) -> Period | None:
-    """Shift a period back by a number of days, keeping its hour in local time. None for the whole log."""
+    """Shift a period back by a number of days, keeping its hour in local time. Return None for the whole log."""
     if isinstance(period, Hour):
         return Hour(period.day - days * _DAY, period.hour)
     return period - days * _DAY if isinstance(period, date) else None
 
 
 def next_of(period: Period) -> Period | None:
-    """Return the next day, or the next hour of local time; None for the whole log."""
+    """Return the next day or the next hour of local time, or None for the whole log."""
     if isinstance(period, Hour):
         return Hour(period.day, period.hour + 1) if period.hour < 23 else Hour(period.day + _DAY, 0)
     return period + _DAY if isinstance(period, date) else None
@@ -181,9 +181,9 @@ def newest_complete(grain: Grain, timezone: str, now: datetime) -> Period:
 
 
 def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None:
-    """Return start and end in UTC: local midnight to midnight, or the span of the hour. None for the whole log.
+    """Return the start and end of a day or hour of local time, in UTC, or None for the whole log.
 
-    Raises UsageError for an hour that the clocks skip.
+    A day lasts from local midnight to midnight. Raises UsageError for an hour that the clocks skip.
     """
     if isinstance(period, Whole):
         return None
@@ -216,7 +216,7 @@ def hours_of(day: date, timezone: str) -> dict[Hour, tuple[datetime, datetime]]:
 
 
 def moment_of(name: str) -> datetime | None:
-    """Return the start of a period, parsed from its name as if in UTC; None for the whole log."""
+    """Return the start of a period, parsed from its name as if in UTC, or None for the whole log."""
     match = _NAME.fullmatch(name)
     return datetime.fromisoformat(f"{match[1]}T{match[2] or '00'}").replace(tzinfo=UTC) if match else None
 

@@ -27,11 +27,12 @@ def user_cache() -> Path:
 
 
 class NotPrivate(Exception):
-    """Other users may have written to the directory, for the reason in the message."""
+    """Raised if other users may have written to the directory. The message has the reason."""
 
 
 class PrivateDirectory:
-    """Open private directory. Reads only regular files directly in the directory, and follows no links."""
+    """Handle to an open private directory. Reads only regular files directly in the directory, and follows no links.
+    """
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -107,7 +108,7 @@ def private_directory(path: Path, *, create: bool) -> Iterator[PrivateDirectory]
 
 
 def exposure(status: os.stat_result) -> str | None:
-    """Explain how another user could write there; None if only its owner can, who is this user or root."""
+    """Return how another user could write there, or None if only the owner can and the owner is this user or root."""
     if status.st_uid not in (os.geteuid(), 0):
         return f"it belongs to user {status.st_uid}"
     return "others can write to it" if status.st_mode & 0o022 else None

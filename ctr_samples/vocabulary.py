@@ -54,7 +54,7 @@ class Vocabulary:
 
     @property
     def fingerprint(self) -> str:
-        """Sixteen hex digits, a hash of the tokens, their order, ``oov_buckets`` and ``capacity``."""
+        """Hash of the tokens, their order, ``oov_buckets`` and ``capacity``, as sixteen hex digits."""
         digest = hashlib.sha256(f"{self.oov_buckets} {self.capacity}\n".encode())
         for token in self.tokens:
             encoded = token.encode()
@@ -143,7 +143,7 @@ class FittedState:
 
 
 NOTHING_FITTED = FittedState("", "", 0, "", "", (), {}, {})
-"""State of a configuration whose features need none."""
+"""State of a configuration whose features need no fitted state."""
 
 
 @dataclass(frozen=True, slots=True)

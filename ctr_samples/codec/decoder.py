@@ -110,7 +110,7 @@ class ExampleDecoder:
         )
 
     def read(self, messages: Messages) -> WireArrays:
-        """Decode messages to features in wire form. Absent features are zero. Raises like :meth:`decode`."""
+        """Decode messages to features in wire form. Absent features are zero. Raises the errors of :meth:`decode`."""
         try:
             return self._read(messages)
         except MemoryError as error:

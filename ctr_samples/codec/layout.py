@@ -1,4 +1,4 @@
-"""Conventions shared by encoder, decoder and kernels: frames, column matrices and the reasons for which kernels stop.
+"""Conventions shared by encoder, decoder and kernels: frames, column matrices and the reasons why kernels stop.
 
 Kernels take int64 only: numbers, and addresses of arrays that the caller keeps alive. A column is one row of an int64
 matrix; the classes below name its fields.

@@ -1,7 +1,7 @@
 """Convert column values to one of the wire types: int64, float32, bytes (float64 inside tensors).
 
-Nulls pass through. Raises for a value that cannot be written faithfully. Arrow and NumPy cast whole columns at a time,
-at no cost if a column already has the wire type.
+Nulls pass through. Raises UnwritableError for a value that cannot be written faithfully. Arrow and NumPy cast whole
+columns at a time, at no cost if a column already has the wire type.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _values_of(spec: FeatureSpec) -> int | None:
 
 
 class WireArray:
-    """Growing arrays of one feature, and the feature's row in the kernel's column matrix."""
+    """Resizable arrays of one feature, and the feature's row in the kernel's column matrix."""
 
     def __init__(
         self,

@@ -80,7 +80,7 @@ def _taken_apart(text: DataFrame, base: int) -> DataFrame:
 
 
 def _problem(base: int) -> Column:
-    """Return an expression that describes the fault of a line; null for a valid line."""
+    """Return an expression that describes the fault of a line, or is null for a valid line."""
     indices, count = F.col("indices"), F.size("indices")
     malformed = F.filter("pairs", lambda pair: ~pair.rlike(_PAIR))
     steps = F.zip_with(

@@ -2,11 +2,11 @@
 
 run.py              the run itself, in the order of docs/architecture.md
 planning.py         inputs and contract of a run, before it reads rows; changes since a day was published
-accounting.py       every impression is a sample or was dropped for a reason; counts that can stop a publication
+accounting.py       checks that every impression became a sample or was dropped for a reason; stops a run on bad counts
 gate.py             the quality verdict from the measures; alarms.py has the warnings from a manifest's counts
 maturing.py         reuse of the previous generation's features if only labels can have changed
 manifest_facts.py   facts in a manifest besides its shards
-checking.py         all problems of a configuration with its inputs, at once
+checking.py         finds all problems of a configuration and its inputs in one pass
 preview.py          a few samples as a table, without writing
 looking_back.py     runs as of an earlier time, and from the inputs of an earlier generation
 forget.py           the next generation of a day without the samples of some users; forget_values.py reads their ids

@@ -14,13 +14,13 @@ MOST_SKIPPED = 0.01
 """Share of malformed lines of a source above which a warning is raised even if the configuration tolerates it."""
 MOST_UNMATCHED = 0.5
 FEWEST_ACTIONS = 20
-"""With fewer actions, a share is meaningless."""
+"""Minimum number of actions for a meaningful share."""
 LEAST_SOON, SOON = 0.02, timedelta(hours=1)
 """Minimum share of matched actions in the first hour. Most users act soon or never, so a lower share means wrong
 times.
 """
 FEWEST_MATCHED = 50
-"""With fewer matched actions, their delays are meaningless."""
+"""Minimum number of matched actions for meaningful delays."""
 
 
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
@@ -65,7 +65,7 @@ def _actions_without_time(name: str, label: Mapping[str, Any]) -> Iterator[Findi
 
 
 def _all_late(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
-    """Warn if nearly all actions are late. The manifest has delays by end of range; the last range ends with the
+    """Warn if nearly all actions are late. The manifest counts actions by delay range. The last range ends with the
     window.
     """
     delays: Mapping[str, int] = label.get("delays", {})

@@ -1,4 +1,4 @@
-"""All problems of a configuration with its inputs at once, based on the schemas alone.
+"""Find all problems of a configuration and its inputs in one pass, based on the schemas alone.
 
 Planning a run stops at the first error. So this module replaces the faulty part with a valid part and repeats planning
 until it succeeds. It needs no second set of rules for validity.
@@ -75,7 +75,7 @@ def _placed(loaded: LoadedConfig, error: str) -> str:
 
 
 def _empty(spark: SparkSession, name: str, source: Source, run_date: Period | None) -> SourceFrame:
-    """Source with its columns but no rows."""
+    """Return a source with its columns but no rows."""
     period = run_date or WHOLE
     if isinstance(source, CatalogSource | DatabaseSource):
         read = read_source(spark, name, source.model_copy(update={"date_column": None}), period)

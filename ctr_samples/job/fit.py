@@ -38,7 +38,7 @@ def fit(
     """Fit the state of the configured features on the training rows of some days, and publish the next version.
 
     Runs on the driver. Existing fitted values do not change: vocabularies grow, moments and quantiles stay. ``afresh``
-    starts a new lineage instead, whose samples do not mix with older samples. Raises the errors of
+    starts a new lineage instead, whose samples cannot be mixed with older samples. Raises the errors of
     :mod:`ctr_samples.errors`; then nothing was published (but see PublishUnknown).
     """
     config = loaded.config

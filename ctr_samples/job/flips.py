@@ -113,7 +113,7 @@ def _compared(
 
 
 def _columns(storage: Storage, shards: Sequence[Shard], contract: ExampleContract) -> Iterator[Columns]:
-    """Ids and labels of each shard, reading several shards at once, with 0/1 labels and masks as bytes."""
+    """Yield the ids and labels of each shard, with 0/1 labels and masks as bytes. Reads several shards at once."""
     with ThreadPoolExecutor(_THREADS) as threads:
         yield from threads.map(partial(_columns_of, storage, contract), shards)
 

@@ -189,7 +189,7 @@ def _type(spec: FeatureSpec) -> pa.DataType:
 
 
 def _ids(spec: FeatureSpec, values: Sequence[str]) -> list[int] | list[bytes]:
-    """Values in the type of the column. Raises UsageError for a value that it cannot contain."""
+    """Convert values to the type of the column. Raises UsageError for a value that the column cannot contain."""
     if spec.dtype != "int64":
         return [value.encode() for value in values]
     for value in values:
@@ -202,7 +202,7 @@ def _ids(spec: FeatureSpec, values: Sequence[str]) -> list[int] | list[bytes]:
 
 
 def _partitions(shards: Sequence[Shard]) -> list[list[Shard]]:
-    """Shards of each partition, in order."""
+    """Group the shards by partition, in order."""
     found: dict[int, list[Shard]] = defaultdict(list)
     for shard in shards:
         found[shard.partition].append(shard)
@@ -216,8 +216,8 @@ def _wanted(contract: ExampleContract, manifest: Manifest) -> Wanted:
 
 
 def _texts_beside(storage: Storage, manifest: Manifest, without: Callable[[str, str], str]) -> dict[str, str]:
-    """Contract, schema and vocabularies, by name. ``without`` maps a vocabulary's name and lines to the remaining
-    lines.
+    """Return the contract, schema and vocabularies as text, by file name. ``without`` maps a vocabulary's name and
+    lines to the remaining lines.
     """
     directory = f"{run_directory(manifest.day, manifest.made_by)}/"
     names = [file.path.removeprefix(directory) for file in storage.files(directory.rstrip("/"))]
@@ -234,7 +234,7 @@ def _stem(name: str) -> str:
 
 
 def _pseudonyms(manifest: Manifest, contract: ExampleContract) -> Pseudonyms | None:
-    """Pseudonyms according to the run's configuration, or of all features if it is unreadable without its environment.
+    """Return the pseudonyms of the run's configuration, or of all features if it is unreadable without its environment.
 
     The salt may be lost.
     """
@@ -249,7 +249,7 @@ def _pseudonyms(manifest: Manifest, contract: ExampleContract) -> Pseudonyms | N
 
 
 def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
-    """Manifest with fewer samples, and without orphan samples, whose actions may belong to any user.
+    """Return a manifest with fewer samples, and without examples of orphans, whose actions may belong to any user.
 
     The number of removed view matches is unknown; there are at most as many matches as samples.
     """
@@ -271,8 +271,8 @@ def without_tokens(config: Mapping[str, Any], key: str, values: Sequence[str]) -
     """Return a function that removes the values of the column ``key`` from a vocabulary, given its name and lines.
 
     It changes a vocabulary if one of its features uses the same input as the column. In other vocabularies, an equal
-    token has a different meaning. A line that no text can equal replaces each value, so that all other tokens keep
-    their ids.
+    token has a different meaning. Each value is replaced with a line that no token can equal, so that all other tokens
+    keep their ids.
     """
     gone, theirs = set(values), _vocabularies_of(config, key)
 
@@ -286,7 +286,7 @@ def without_tokens(config: Mapping[str, Any], key: str, values: Sequence[str]) -
 
 
 def remaining(config: Mapping[str, Any]) -> Iterator[str]:
-    """Yield a sentence for each other location that may still contain the values, and how to remove them from it."""
+    """Yield a sentence for each other location that may still contain the values, with instructions to remove them."""
     if config.get("fitted") and config.get("vocabularies"):
         yield (
             f"The fitted state in {_path(config, 'fitted')} may have them as tokens: once the logs lack them, run "
@@ -312,7 +312,7 @@ def _vocabularies_of(config: Mapping[str, Any], key: str) -> set[str]:
 
 
 def _source(config: Mapping[str, Any], feature: Mapping[str, Any]) -> str:
-    """Input of a feature. References to impression columns are replaced by the log's column names."""
+    """Return the input of a feature. References to impression columns are replaced by the log's column names."""
     impressions = config.get("impressions") or {}
     columns = {**impressions, **(impressions.get("keys") or {}), **(impressions.get("columns") or {})}
     text = str(feature.get("from") or feature.get("expr") or "")

@@ -19,7 +19,7 @@ _LONGEST = 60
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Values of a file, each with the number of its first line."""
+    """Values read from a file, each with the number of its first line."""
 
     file: str
     lines: dict[str, int]
@@ -54,8 +54,8 @@ class Values:
         """Describe the values that no sample has, if any. ``found`` is the subset of :attr:`looked_for` found in
         samples.
 
-        Raises UsageError for a quoted line, and for a line of which samples contain a part. Such a line would not mean
-        the intended users.
+        Raises UsageError for a quoted line, and for a line if samples contain only part of it. Such a line would not
+        mean the intended users.
         """
         missing = {line: number for line, number in self.lines.items() if line not in found}
         for line, number in missing.items():
@@ -83,7 +83,7 @@ def _is_quoted(line: str) -> bool:
 
 
 def _parts(line: str) -> Iterator[str]:
-    """Possible meanings of a line that is not a plain value."""
+    """Yield the values that a line may mean if it is not a plain value."""
     for part in (line, *re.split(r"[,;|\s]", line)):
         before, bare = "", part
         while bare != before:

@@ -192,7 +192,7 @@ def filling_features(manifests: Iterable[Manifest]) -> set[str]:
 
 
 def _manifest_of(storage: Storage, metrics: Metrics | None) -> list[Manifest]:
-    """Manifest of the generation with these metrics. Empty without metrics or if the manifest is gone."""
+    """Return the manifest of the generation with these metrics, in a list that is empty without metrics or manifest."""
     if metrics is None:
         return []
     manifest = latest_manifest(storage, parse_period(metrics.run_date))
@@ -209,7 +209,7 @@ def _judged(days: Days, quality: Quality, accepted: Collection[str], more: Itera
 
 
 def _in_manifest(metrics: Metrics) -> dict[str, Any]:
-    """Verdict as stored in the manifest: failed checks, and findings accepted nevertheless."""
+    """Return the verdict for the manifest: failed checks, and findings accepted nevertheless."""
     not_passed = [
         {
             "check": finding.check,
@@ -282,7 +282,7 @@ def _sound(storage: Storage, days: Iterable[Period | None]) -> Metrics | None:
 def _of_day(storage: Storage, day: Period) -> Metrics | None:
     """Metrics of a day, or None if it is not published or its files cannot be read.
 
-    Damage to an earlier day, which `verify` and `report` report, must not stop this day.
+    The commands `verify` and `report` report damage to an earlier day. It must not stop this day.
     """
     try:
         manifest = latest_manifest(storage, day)

@@ -74,7 +74,7 @@ class LookBack:
 
 
 NOW = LookBack()
-"""For a run with the current inputs."""
+"""Settings of a run with the current inputs."""
 
 
 def _why(recorded: Mapping[str, Any]) -> str:

@@ -90,7 +90,7 @@ def label_facts(
 
 
 def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dict[str, Any]:
-    """Number of actions without a readable time, with an example, and the shift with which most orphans would match.
+    """Count actions without a readable time, with an example, and find the time shift that would match most orphans.
 
     Computes the shift only if most actions match no impression.
     """

@@ -1,6 +1,6 @@
 """Feature reuse by runs that only make a day's labels final, if a full run would compute the same features.
 
-It requires that configuration, release, fitted state and inputs are those of the first run, and that new input data
+Reuse requires that configuration, release, fitted state and inputs are those of the first run, and that new input data
 holds no row visible to an impression of the day. The shards of that run hold the features, so nothing else is kept.
 """
 
@@ -141,7 +141,9 @@ def _added(inputs: Inputs, current: Manifest) -> Iterator[tuple[str, Collection[
 
 
 def _days_added(source: SourceFrame, recorded: Mapping[str, Any]) -> Collection[date] | None:
-    """Days of a source that had no files then, or None if anything else changed or changes cannot be detected."""
+    """Return the days of a source that had no files then. Return None if anything else changed or if changes cannot be
+    detected.
+    """
     if source.by_day is None:
         return None
     missing, files = set(recorded["missing_days"]), source.by_day.files
@@ -150,8 +152,8 @@ def _days_added(source: SourceFrame, recorded: Mapping[str, Any]) -> Collection[
 
 
 def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay:
-    """Count the clocks over days of a source. Raises UnusableFeatures if an impression of the run could see a counted
-    row.
+    """Count the timestamps of each clock on some days of a source. Raises UnusableFeatures if an impression of the run
+    could see a counted row.
     """
     config, day = inputs.config, inputs.span
     rows = with_parsed_times(inputs.plain(name, days), texts_of_times(config, name))

@@ -57,7 +57,7 @@ def for_prometheus(storage: Storage) -> str:
 
 
 def _name_of_refused(storage: Storage, day: Period) -> str:
-    """Sample set of the newest refused run, or an empty string if its metrics cannot be read."""
+    """Return the sample set of the newest refused run, or an empty string if its metrics cannot be read."""
     try:
         return metrics_of_run(storage, day, refused_run(storage, day, "") or "").name
     except (FileNotFoundError, DamagedFile):
@@ -65,7 +65,8 @@ def _name_of_refused(storage: Storage, day: Period) -> str:
 
 
 def compared(a: Metrics, storage: Storage, manifest: Manifest) -> str:
-    """Page about a manifest, compared with ``a``. The run itself may have used a different day for comparison."""
+    """Render the page that compares a manifest with ``a``. The run itself may have used a different day for comparison.
+    """
     b = metrics_of(storage, manifest)
     same_day = a.run_date == b.run_date
     names = [f"generation {day.generation}" if same_day else day.run_date for day in (a, b)]

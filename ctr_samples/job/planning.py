@@ -52,7 +52,7 @@ def planning(spark: SparkSession, loaded: LoadedConfig) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Run before it reads any row: its inputs, its fitted state, and its contract."""
+    """State of a run before it reads any row: inputs, fitted state and contract."""
 
     loaded: LoadedConfig
     inputs: Inputs
@@ -78,7 +78,7 @@ class Prepared:
 
     @property
     def wanted(self) -> Wanted:
-        """Measures to collect of the samples."""
+        """Measures to collect from the samples."""
         return wanted_of(self.loaded.config, self.contract, HOUR, USER)
 
 
@@ -91,7 +91,7 @@ def read_inputs(
     watched: bool = True,
     back: LookBack = NOW,
 ) -> Inputs:
-    """Read the inputs of a day, in a separate session. Warns of links and of each absent optional source."""
+    """Read the inputs of a day, in a separate session. Warns about links and about each absent optional source."""
     check_period(run_date, config.grain, config.timezone)
     session = run_session(spark, config.timezone)
     inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
@@ -137,7 +137,7 @@ def retention_of(config: JobConfig) -> Retention:
 
 
 def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
-    """Whether all label windows of the run had closed, and the days within their reach existed.
+    """Whether all label windows of the run had closed, and all log days that they cover existed.
 
     Only reading those days shows whether they are complete: see :class:`CoverageWatch`. The whole log counts as
     complete.
@@ -160,7 +160,7 @@ def run_fingerprint(
     """Return a hash that is equal for runs that must give the same samples, or an empty string if an input lacks a
     fingerprint.
 
-    Some tables lack one. ``files`` replaces the fingerprints of the current inputs, by source.
+    Some tables lack a fingerprint. ``files`` replaces the fingerprints of the current inputs, by source.
     """
     if files is None:
         files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
@@ -194,7 +194,7 @@ def why_stale(spark: SparkSession, loaded: LoadedConfig, manifest: Manifest) -> 
 
 
 def _changes(now: Prepared, manifest: Manifest) -> Iterator[str]:
-    """Detectable changes. Manifests do not contain values from the environment."""
+    """Yield the detectable changes. Manifests do not contain values from the environment."""
     for name, source in now.inputs.sources.items():
         if source.snapshot["fingerprint"] != manifest.inputs.get(name, {}).get("fingerprint"):
             yield f"the input {name} changed"

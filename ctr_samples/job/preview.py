@@ -28,9 +28,10 @@ def preview(
 ) -> DataFrame:
     """Return at most ``limit`` samples of a day, chosen by hash, equal to those of a run.
 
-    The columns are the id, ``split``, labels and features. With ``origin``, the last column, ``origin``, is a struct.
-    It holds the time and the keys of the ``impression``. For each of the ``views``, if any, it tells whether a row
-    ``matched`` and its ``age_s`` at the impression in seconds, null for a table without times.
+    The columns are the id, ``split``, labels and features. With ``origin``, the last column is a struct ``origin``. Its
+    field ``impression`` has the time and the keys of the impression. Its field ``views``, if any, has for each view
+    ``matched`` (whether a row matched) and ``age_s`` (age of the row at the impression in seconds, null without an
+    event time).
 
     Runs on the driver, with a few small Spark jobs that read the logs, and writes nothing. The result is lazy.
     ``loaded`` is the path of a configuration, or the result of :func:`ctr_samples.config.load_config`; ``run_date`` is

@@ -62,7 +62,7 @@ def run(
     A day that is already published from the same inputs, configuration and code remains unchanged, unless ``force``.
     ``accept`` names checks of the quality gate that may fail this time. With ``known_by``, the samples are those of a
     run at that time. ``as_of_generation`` reads the inputs of that generation of the day. ``before_verdict`` is called
-    after everything is written, right before the day is compared with earlier days; concurrent days wait in it for
+    after everything is written, right before the day is compared with earlier days; concurrent days wait there for
     their turn. Raises the errors of :mod:`ctr_samples.errors`; when it raises, nothing was published (but see
     PublishUnknown).
     """

@@ -153,7 +153,7 @@ def _crowded(manifest: Manifest) -> Iterator[Text]:
 
 
 def _flips(flips: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
-    """Changes of a label since the previous generation."""
+    """Yield the label changes since the previous generation."""
     if flips is None:
         return
     since = f"since generation {flips['against']}"
@@ -186,7 +186,7 @@ def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:
 
 
 def _line(text: str) -> Text:
-    """Line to copy, never wrapped."""
+    """Return a line that the user can copy, never wrapped."""
     return Text(text, no_wrap=True, overflow="ignore")
 
 
@@ -199,7 +199,7 @@ def _program() -> str:
 
 
 def _short(address: str) -> str:
-    """Address as a relative path if it is below the working directory, else unchanged."""
+    """Shorten an address below the working directory to a relative path. Other addresses stay unchanged."""
     path = Path(address)
     return str(path.relative_to(Path.cwd())) if path.is_absolute() and path.is_relative_to(Path.cwd()) else address
 
@@ -230,8 +230,8 @@ class DayLine:
 
 
 def days_table(lines: Sequence[DayLine]) -> Table:
-    """Return a table with a row per day, and the rate of each 0/1 label, or the total of the first label without 0/1
-    labels.
+    """Return a table with a row per day, and the rate of each 0/1 label or, if there is none, the total of the first
+    label.
     """
     manifests = [line.manifest for line in lines if line.manifest is not None]
     labels = _labels(manifests)

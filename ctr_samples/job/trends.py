@@ -1,4 +1,4 @@
-"""Page about many days of a sample set, from files that their runs left beside the samples. Needs no Spark."""
+"""Page about many days of a sample set, from files that their runs wrote beside the samples. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def write_page(storage: Storage, page: str, name: str = TRENDS) -> str:
 
 
 def _point(storage: Storage, root: str, day: DayStatus) -> tuple[str, DayPoint]:
-    """Name of the sample set according to the day, and the day's point on the page."""
+    """Return the name of the sample set as recorded by the day, and the day's point on the page."""
     if day.manifest is not None:
         return _published(storage, root, day, day.manifest)
     if day.refused:

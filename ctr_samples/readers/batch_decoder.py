@@ -34,7 +34,7 @@ def scalars_of(contract: ExampleContract) -> list[list[FeatureSpec]]:
 class BatchDecoder:
     """Decodes all or some features of a contract's records. Stateless; several threads may share it.
 
-    A feature missing from a record is 0, an empty text or list, or its declared default.
+    A feature missing from a record decodes to its declared default, or else to 0, an empty string or an empty list.
     """
 
     def __init__(self, contract: ExampleContract, names: Sequence[str] | None = None) -> None:
@@ -45,7 +45,7 @@ class BatchDecoder:
         self._decoder = ExampleDecoder(self.contract)
 
     def decode(self, messages: Messages) -> Columns:
-        """Decode all messages. Raises like ExampleDecoder."""
+        """Decode all messages. Raises the same errors as ExampleDecoder."""
         if self.contract.record == "byte_array":
             limits, content = byte_arrays(messages)
             return Columns((), {self.contract.features[0].name: _texts(limits, content)})

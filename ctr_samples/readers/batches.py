@@ -112,9 +112,9 @@ def iter_batches(
     """Iterate over batches of one split of one or several days, from any storage.
 
     A feature with a shape is an array ``[batch, *shape]``, a feature without a shape is a :class:`Ragged`, and the
-    layout ``sparse`` gives a single :class:`Sparse` named ``features``. Texts are bytes objects. ``columns`` selects
+    layout ``sparse`` gives a single :class:`Sparse` named ``features``. Strings are bytes objects. ``columns`` selects
     features; all other features are skipped without decoding. ``as_="torch"`` returns tensors over the same memory
-    instead of arrays, except for texts.
+    instead of arrays, except for strings.
 
     ``shuffle`` draws an order of the shards for each epoch and permutes that many records at a time (True: about 16
     MiB). The order depends only on ``seed``. Worker ``index`` of ``shard=(index, count)`` reads its own part; all
@@ -123,7 +123,7 @@ def iter_batches(
     last batch of an epoch if it is smaller, or if another worker has no more. ``threads`` is the number of threads that
     decode ahead, with bounded memory; it does not affect the batches.
 
-    Raises like :func:`load_dataset`; while iterating, DamagedFile for a record with a wrong checksum.
+    Raises the errors of :func:`load_dataset` and, during iteration, DamagedFile for a record with a wrong checksum.
     """
     reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, threads)
     if as_ not in ("numpy", "torch"):
@@ -203,8 +203,8 @@ def import_torch() -> Any:
 
 
 def as_torch(column: Any) -> Any:
-    """Convert arrays to tensors, including arrays in lists and sparse rows. Texts stay arrays, since torch has no text
-    type.
+    """Convert arrays to tensors, including arrays in lists and sparse rows. Strings stay arrays, since torch has no
+    string type.
     """
     if isinstance(column, Ragged):
         return Ragged(as_torch(column.values), import_torch().from_numpy(column.row_splits))

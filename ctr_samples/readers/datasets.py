@@ -55,8 +55,8 @@ def load_dataset(
     several times slower, from stores that TensorFlow can open.
 
     Raises InputError for a missing day or split, ContractError for days with different contracts, DamagedFile for a
-    shard that is missing or has the wrong size, UsageError for invalid arguments. A damaged record is detected when it
-    is read: TensorFlow then raises its own error with the message of DamagedFile.
+    shard that is missing or has the wrong size, and UsageError for invalid arguments. A damaged record is detected when
+    it is read: TensorFlow then raises its own error with the message of DamagedFile.
     """
     if engine not in ("native", "tensorflow"):
         raise UsageError(f"`engine` is {engine!r}; expected 'native' or 'tensorflow'.")
@@ -74,7 +74,9 @@ def steps_per_epoch(
     shard: tuple[int, int] = (0, 1),
     drop_remainder: bool = False,
 ) -> int:
-    """Return the number of batches per epoch, from the counts in the manifests. Raises like :func:`load_dataset`."""
+    """Return the number of batches per epoch, from the counts in the manifests. Raises the errors of
+    :func:`load_dataset`.
+    """
     reading = Reading(batch_size, shard=shard, drop_remainder=drop_remainder)
     return reading.steps_of(open_samples(path, date=date, dates=dates, split=split))
 

@@ -52,7 +52,7 @@ class Epoch:
 @dataclass(frozen=True, slots=True)
 class Order:
     """Order of all epochs. ``counts`` has the number of records per shard, ``window`` is the number of records per
-    block, and ``most`` is the maximum per epoch if the remainder is dropped.
+    block, and ``most`` is the maximum number of records per epoch if the remainder is dropped.
     """
 
     counts: tuple[int, ...]

@@ -61,7 +61,7 @@ def open_samples(
 
     A day built hour by hour consists of its published hours. ``date`` may also be an hour, or ``all``: the whole log,
     or all published days. Raises InputError for a missing day or split, ContractError for days that cannot be read
-    together, DamagedFile for a shard that is missing or differs in size from its manifest.
+    together, and DamagedFile for a shard that is missing or differs in size from its manifest.
     """
     days = _days(date, dates)
     storage = open_storage(path)

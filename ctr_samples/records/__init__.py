@@ -1,4 +1,4 @@
-"""Connects shards and the codec: writes Arrow batches to shards, and reads records from shards.
+"""Connect shards and the codec: write Arrow batches to shards, and read records from shards.
 
 write.py        a shard writer for Arrow batches
 read.py         reads the first examples; finds damage down to the record

@@ -65,7 +65,7 @@ class ForeignRecords:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """One sentence per damaged file; empty before :meth:`verified`."""
+        """One sentence per damaged file. Empty before :meth:`verified` is called."""
         return tuple(file.damage for file in self.shards if file.damage)
 
     def sound(self) -> ForeignRecords:

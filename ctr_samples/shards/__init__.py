@@ -1,13 +1,13 @@
 """Shards, receipts and manifests, and code to publish them. No Spark, no TensorFlow, no codec.
 
 day_output.py   output of one day, from opening to publishing
-table.py        a table that grows by appends, as written by the `tfrecord` format
+table.py        table of shards, as written by the `tfrecord` format
 states.py       versions of the fitted state
 partials.py     partial results of finished days, named by their inputs
 writer.py       writes shards from Arrow batches; verifies a shard byte for byte
 manifest.py     shards, receipts and the manifest of a day
-sealed.py       documents with their own checksum; agreement.py checks their consistency
-generations.py  numbered manifests, written with create-only puts; marks of generations that forgot users
+sealed.py       JSON documents that contain their own checksum; agreement.py checks their consistency
+generations.py  numbered manifests, written with create-only puts; markers for generations that removed users
 publish.py      publishes a manifest, and finds the current manifest; published.py finds a day, a table or a refused run
 generation_history.py     lists all generations; rolls back to an earlier generation
 clean.py        finds files to remove, using the store's clock (store_clock.py)

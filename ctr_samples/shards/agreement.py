@@ -11,7 +11,7 @@ from ctr_samples.shards.naming import compression_of, is_shard_name, partition_o
 
 
 def disagreement(manifest: Manifest) -> str | None:
-    """Describe a contradiction between a day's accounting, shards and contract; None if they are consistent.
+    """Describe a contradiction between a day's accounting, shards and contract, or return None.
 
     Raises ContractError if the contract is invalid.
     """
@@ -29,7 +29,7 @@ def disagreement(manifest: Manifest) -> str | None:
 
 
 def disagreement_of_shards(shards: Sequence[Shard], directory: str, compression: str | None = None) -> str | None:
-    """Describe the first shard that is listed twice, or whose path contradicts its split and partition; else None."""
+    """Describe the first shard that is listed twice or has a path that contradicts its split and partition, if any."""
     for path, times in Counter(shard.path for shard in shards).items():
         if times > 1:
             return f"it lists {path} {times} times"
@@ -68,7 +68,7 @@ def _of_labels(manifest: Manifest, labels: set[str]) -> str | None:
 
 
 def _of_sizes(manifest: Manifest, contract: ExampleContract) -> str | None:
-    """Check sizes: each required value takes at least a byte, and deflate compresses at most 1032 to 1."""
+    """Check sizes: each required value takes at least a byte, and deflate compresses by a factor of at most 1032."""
     most = 1 if manifest.compression == "none" else 1032
     for spec in contract.features:
         if spec.size is None or spec.nulls == "omit" or spec.sequence:

@@ -55,7 +55,7 @@ class Cleanup:
 def plan_day(
     day: Period, needed: Sequence[Manifest], files: Sequence[StoredFile], retention: Retention, now: datetime
 ) -> Cleanup:
-    """Plan the cleanup of a day: ``needed`` are the generations to keep, ``files`` all files below the day.
+    """Plan the cleanup of a day: ``needed`` lists the generations to keep, and ``files`` lists all files of the day.
 
     A run directory is removed if its newest file is older than ``longest_run`` and no generation to keep lists any of
     its files. Only the store's own timestamps count, since the clocks of drivers differ.
@@ -103,10 +103,11 @@ def plan_table(
 
 
 def cleanups_of(storage: Storage, day: Period | None, retention: Retention) -> Iterator[Cleanup]:
-    """Plan the cleanup of a day, of all days, or of a table. Raises InputError if the directory has neither.
+    """Plan the cleanup of a day, of all days, or of a table. Raises InputError if the directory contains neither days
+    nor a table.
 
-    For a named ``day``, damage raises as in :func:`cleanup_of_day`. For all days, damage sets ``damage`` in the day's
-    plan.
+    For a named ``day``, damage raises DamagedFile as in :func:`cleanup_of_day`. For all days, the plan of a damaged day
+    describes the damage in ``damage``.
     """
     if day is None and generations.latest(storage, MANIFESTS_OF_TABLE):
         yield cleanup_of_table(storage, retention)

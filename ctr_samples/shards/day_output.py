@@ -65,7 +65,7 @@ class DayOutput:
     def published(self, fingerprint: str) -> Manifest | None:
         """Return the current manifest if its run had this fingerprint and its shards still exist; else None.
 
-        An empty fingerprint never matches. Writes ``_SUCCESS``, in case the publishing run could not.
+        An empty fingerprint never matches. Writes ``_SUCCESS``, in case the publishing run failed to write it.
         """
         current = self.current
         if current is None or not fingerprint or current.fingerprint != fingerprint or not self._is_intact(current):
@@ -74,7 +74,7 @@ class DayOutput:
         return current
 
     def begin(self, now: datetime, token: str) -> DayRun:
-        """Begin a run. ``token`` is eight unique hex digits. Rejects a store whose create-only put overwrites."""
+        """Begin a run. ``token`` is eight unique hex digits. Rejects a store whose create-only put overwrites files."""
         this_run = run_id(now, token)
         return DayRun(self, this_run, check_store(self.storage, run_directory(self.day, this_run)))
 
@@ -88,7 +88,9 @@ class DayOutput:
 
 @dataclass(frozen=True, slots=True)
 class DayRun:
-    """One run of a day, which writes to its own directory and publishes last. ``began`` is by the store's clock."""
+    """One run of a day, which writes to its own directory and publishes last. ``began`` is the start time by the
+    store's clock.
+    """
 
     output: DayOutput
     run_id: str
@@ -120,7 +122,7 @@ class DayRun:
                 file.write(text.encode())
 
     def manifest(self, **facts: Any) -> Manifest:
-        """Build the manifest: adds names, generation and parent to ``facts``, the remaining fields of Manifest."""
+        """Build the manifest from the names, generation and parent. ``facts`` holds its remaining fields."""
         current = self.output.current
         return Manifest(
             name=self.output.name,
@@ -132,7 +134,7 @@ class DayRun:
         )
 
     def publish(self, manifest: Manifest) -> None:
-        """Publish the run (:func:`ctr_samples.shards.publish.publish`). Raises ConfigError if it took too long."""
+        """Publish the run (:func:`ctr_samples.shards.publish.publish`). Raises ConfigError if the run took too long."""
         check_age(self.storage, self.directory, self.began, self.output.retention.longest_run)
         publish(self.storage, manifest)
 

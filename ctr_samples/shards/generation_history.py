@@ -103,9 +103,8 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
     """Publish the samples of generation ``to`` as the next generation and return its manifest. Runs on the driver.
 
     ``token`` is a unique string of eight hex digits. The new manifest has no parent if the newest manifest is
-    unreadable. Raises InputError if the generation does not exist, UsageError if it is current or predates the
-    forgetting of users, DamagedFile if its shards are missing, and otherwise like
-    :func:`ctr_samples.shards.publish.publish`.
+    unreadable. Raises InputError if the generation does not exist, UsageError if it is current or predates a removal of
+    users, DamagedFile if its shards are missing, and the errors of :func:`ctr_samples.shards.publish.publish`.
     """
     numbers = generations.numbers(storage, manifests_directory(day))
     if to in numbers[-1:]:
@@ -133,7 +132,7 @@ def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) 
 
 
 def _check_forgotten(storage: Storage, earlier: Manifest) -> None:
-    """Raise UsageError if the generation predates the forgetting of users of the day, regardless of later runs."""
+    """Raise UsageError if the generation predates a removal of users from the day, regardless of later runs."""
     last = last_forgotten(storage, earlier.day)
     if earlier.generation < last:
         raise UsageError(

@@ -90,5 +90,5 @@ def mark_forgotten(storage: Storage, day: Period, generation: int) -> None:
 
 
 def last_forgotten(storage: Storage, day: Period) -> int:
-    """Return the last generation of a day that forgot users, or 0."""
+    """Return the last generation that removed users from the day, or 0."""
     return max(forgotten_among(storage.names(manifests_directory(day))), default=0)

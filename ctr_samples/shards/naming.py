@@ -124,7 +124,7 @@ def manifest_path(day: Period, generation: int) -> str:
 
 
 def forgotten_path(day: Period, generation: int) -> str:
-    """Path of the marker for a generation that forgot users."""
+    """Path of the marker for a generation that removed users."""
     return f"{manifests_directory(day)}/{generation:08d}.forgotten"
 
 

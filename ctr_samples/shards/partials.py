@@ -6,8 +6,8 @@
     <view>/<definition>/dt=2019-06-05/<run id>/steps-00000-<hex8>.parquet      or totals, actions, rows
 
 ``definition`` is a hash of the expressions, ``inputs`` a hash of the day's log files. So a partial never has to be
-replaced: a restated day or a changed expression has another name. Partials are independent of each other. Files with
-any other name are neither listed nor removed.
+replaced: a restated day or a changed expression gets a different name. Partials are independent of each other. Files
+with any other name are neither listed nor removed.
 """
 
 from __future__ import annotations
@@ -115,7 +115,9 @@ def find_partials(
 
 
 def publish_partial(storage: Storage, partial: Partial) -> Partial:
-    """Put the marker of a partial whose files are written. Returns the stored partial, possibly from a faster run."""
+    """Put the marker of a partial whose files are already written. Returns the stored partial, possibly from a faster
+    run.
+    """
     try:
         storage.put_new(partial.path, sealed(asdict(partial)))
     except NameTaken:

@@ -126,7 +126,9 @@ def require_generation(storage: Storage, day: Period, number: int) -> Manifest:
 
 
 def check_directory(storage: Storage, day: Period) -> None:
-    """Raise InputError if a day's directory has foreign files: it is an input, or another program or grain wrote it."""
+    """Raise InputError if a day's directory has foreign files, such as inputs or the output of another program or
+    grain.
+    """
     _check_grain(storage, day)
     others = set(storage.names(day_directory(day))) - {"data", "manifests", "_SUCCESS"}
     others = {name for name in others if not name.startswith(".")}  # object stores show what local disks hide
@@ -176,11 +178,11 @@ def _wrong_size(storage: Storage, shard: Shard) -> str | None:
 
 
 def check_store(storage: Storage, directory: str) -> datetime:
-    """Return the start time of a run by the store's clock. Rejects a store whose create-only put overwrites.
+    """Return the start time of a run by the store's clock. Rejects a store whose create-only put overwrites files.
 
     On such a store, two racing runs would both report success. Some S3-compatible servers silently ignore
     ``If-None-Match``. Runs once on the driver, before a run starts its work. ``directory`` belongs to that run. Leaves
-    no files behind unless the process is killed or may not delete.
+    no files behind unless the process is killed or lacks permission to delete.
     """
     path = f"{directory}/probe"
     with suppress(NameTaken):  # its own first attempt, whose answer was lost
@@ -221,10 +223,10 @@ def check_age(storage: Storage, directory: str, began: datetime, longest_run: ti
 def publish(storage: Storage, manifest: Manifest) -> None:
     """Check the shards again, put the manifest, then write ``_SUCCESS``. Runs once, on the driver. Deletes nothing.
 
-    A generation that forgets users gets its marker before the manifest (:mod:`ctr_samples.shards.generations`). Raises
-    DamagedFile, and publishes nothing, if a shard is missing or readers would reject the manifest. Otherwise raises
-    like :func:`ctr_samples.shards.generations.put`, and StorageError if the manifest was written but ``_SUCCESS`` was
-    not.
+    A generation that removes users gets its marker before the manifest (:mod:`ctr_samples.shards.generations`). Raises
+    DamagedFile, and publishes nothing, if a shard is missing or readers would reject the manifest. Also raises the
+    errors of :func:`ctr_samples.shards.generations.put`, and StorageError if the manifest was written but ``_SUCCESS``
+    was not.
     """
     directory, data = manifests_directory(manifest.day), manifest.to_json()
     _sound(

@@ -1,4 +1,4 @@
-"""Find the published samples or table of a path, a chosen generation, and later runs that were refused."""
+"""Find the published samples or table at a path, a chosen generation, and later refused runs."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class Published:
     sealed: bool
 
     def of_split(self, split: str | None) -> tuple[Shard, ...]:
-        """Return the shards of one split, or of all. Raises InputError, listing the splits, if the split does not
-        exist.
+        """Return the shards of one split, or of all splits. Raises InputError, listing the splits, if the split does
+        not exist.
         """
         shards = tuple(s for s in self.shards if split in (None, s.split))
         if split is not None and not shards:

@@ -68,7 +68,9 @@ def _opened(data: bytes) -> dict[str, Any]:
 
 
 def _broken_seal(document: Mapping[str, Any]) -> str | None:
-    """Describe a mismatch between a document's checksum and its content; None if they match or there is no checksum."""
+    """Describe a mismatch between a document's checksum and its content. Return None if they match or the checksum is
+    missing.
+    """
     made = _checksum({key: value for key, value in document.items() if key != CHECKSUM})
     if document.get(CHECKSUM, made) == made:
         return None

@@ -93,7 +93,7 @@ def require_state(storage: Storage, run_date: date) -> FittedState:
 def publish_state(storage: Storage, state: FittedState) -> None:
     """Write the tokens, then put the version with one create-only request. Runs on the driver.
 
-    Raises like :func:`ctr_samples.shards.generations.put`, including PublishConflict if another fit was faster.
+    Raises the errors of :func:`ctr_samples.shards.generations.put`, such as PublishConflict if another fit was faster.
     """
     before = {} if state.version == 1 else _since(storage, state.version - 1)
     files = {}

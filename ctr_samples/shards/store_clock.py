@@ -13,7 +13,8 @@ from ctr_samples.shards.storage import NameTaken, Storage
 def time_of(storage: Storage, directory: str) -> datetime:
     """Return the store's current time: the modification time of an empty hidden file just written to ``directory``.
 
-    Leaves no file behind unless the process is killed or may not delete; cleanup then treats the file as incomplete.
+    Leaves no file behind unless the process is killed or lacks permission to delete; cleanup then treats the file as
+    incomplete.
     """
     probe = f"{directory}/.clock.{uuid.uuid4().hex}".lstrip("/")
     with suppress(NameTaken):  # its own first attempt, whose answer was lost

@@ -1,4 +1,4 @@
-"""Directory of shards that grows by appends, as written by Spark's ``tfrecord`` format.
+"""Table of shards, as written by Spark's ``tfrecord`` format. Supports appends and overwrites.
 
 ::
 
@@ -136,7 +136,7 @@ def on_disk(manifest: TableManifest, write: TableWrite) -> TableManifest:
 
 
 def refusal(current: TableManifest, write: TableWrite) -> str | None:
-    """Explain why the rows cannot be added to the table; None if they can."""
+    """Return the reason why the rows cannot be added to the table, or None if they can."""
     for has, there, new in (
         ("has records of type", current.record_type, write.record_type),
         ("is partitioned by", list(current.partition_by) or "nothing", list(write.partition_by) or "nothing"),
@@ -153,7 +153,7 @@ class Table:
         self.storage = storage
 
     def current(self) -> TableManifest | None:
-        """Return the state that readers see, with all shards in one manifest; None before the first generation."""
+        """Return the state that readers see, with all shards in one manifest, or None before the first generation."""
         generation = generations.latest(self.storage, MANIFESTS_OF_TABLE)
         return self.at(generation) if generation else None
 
@@ -183,7 +183,7 @@ class Table:
             self.storage.delete_directory(f"{MANIFESTS_OF_TABLE}/{run_id}")
 
     def check_absent(self, current: TableManifest, mode: str) -> None:
-        """Raise PublishConflict if ``mode`` is ``create``, since the table exists. Called before the work and by the
+        """Raise PublishConflict if ``mode`` is ``create``. Called if the table exists, before the work and in the
         commit.
         """
         if mode == "create":
@@ -197,7 +197,7 @@ class Table:
 
         Checks the shards right before the put. A stream batch that is already committed changes nothing. If another
         writer is faster, an append goes after its shards, and an overwrite replaces them (partition by partition if the
-        mode says so). An overwrite then removes the replaced files. Raises like
+        mode says so). An overwrite then removes the replaced files. Raises the errors of
         :func:`ctr_samples.shards.generations.put`, DamagedFile for a missing shard, PublishConflict if a table to
         create exists, and InputError for incompatible rows.
         """

@@ -81,7 +81,9 @@ class ShardWriter:
         self._receipt: Receipt | None = None
 
     def write(self, rows: pa.RecordBatch, split: str = "") -> None:
-        """Append rows to the shard of a split, a subdirectory of the writer's. "" is that directory itself."""
+        """Append rows to the shard of a split. ``split`` names a subdirectory; if empty, the shard is in the directory
+        itself.
+        """
         for piece in _pieces(rows, min(_PIECE_BYTES, self._shard_size // _PIECES_OF_A_SHARD)):
             while len(self._pending) >= _AHEAD:
                 self._pending.popleft().result()
@@ -255,7 +257,7 @@ class CheckedFile:
             pass
 
     def difference(self, shard: Shard) -> str | None:
-        """Describe a mismatch between the bytes read and the manifest entry; None if they match."""
+        """Describe a mismatch between the bytes read and the manifest entry, or return None if they match."""
         if self.size != shard.bytes:
             return f"has {self.size} bytes, the manifest says {shard.bytes}"
         if self.crc32c != shard.crc32c:

@@ -122,7 +122,7 @@ def merged(schemas: list[StructType], place: str) -> StructType:
 
 
 def _nightly(storage: Storage, place: FilePattern, options: Options) -> Catalog | None:
-    """Latest generation of each day; None if no day has one."""
+    """Return the files of the latest generation of each day, or None if no day is published."""
     days = [day for day in published_days(storage) if place.has(day_directory(day), partly=True)]
     manifests = [manifest for day in days if (manifest := latest_manifest(storage, day))]
     if not manifests:
@@ -158,7 +158,7 @@ def _check_record_type(where: str, there: str, options: Options) -> None:
 
 
 def _foreign(place: FilePattern, options: Options) -> Catalog:
-    """Files of a directory without a manifest. Partition columns are inferred over all paths together."""
+    """Return the files of a directory without a manifest. Partition columns are inferred over all paths together."""
     storage = open_storage(place.root)
     sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}  # a file on HDFS lists itself
     for path in sizes:

@@ -118,7 +118,7 @@ class TfrecordStreamWriter(DataSourceStreamArrowWriter):
 def stream_id(options: Options) -> str:
     """Return the identity of this stream for the lifetime of its checkpoint.
 
-    The identity is the option ``streamId``, or the query id that Spark stores in the checkpoint. A path would not do:
+    The identity is the option ``streamId``, or the query id that Spark stores in the checkpoint. A path is not enough:
     after its checkpoint is deleted, a stream restarts at batch 0, which would look like a batch already published.
     """
     if options.stream_id:

@@ -61,7 +61,9 @@ def found_files(paths: Iterable[str], place: FilePattern, *, base_given: bool, r
 
 
 def _top(path: str, place: FilePattern) -> str | None:
-    """Directory (or the file itself) denoted by the place that contains the path; None for hidden and other files."""
+    """Return the directory or file that matches the place and contains the path. Return None for hidden and other
+    files.
+    """
     if not place.has(path) or is_hidden(path[len(place.fixed) :].removeprefix("/")):
         return None
     if place.pattern is None:

@@ -104,7 +104,7 @@ class Options:
 def parse_options(given: Mapping[str, str]) -> Options:
     """Parse the options that Spark passes. Raises UsageError with the option's name, its value and the expected values.
 
-    Ignores names unlike ours, since Spark passes its own options in the same map.
+    Ignores unrelated names, since Spark passes its own options in the same map.
     """
     values = {name.lower(): value for name, value in given.items()}
     if {"provider", "owner"} <= values.keys():  # properties of a table that CREATE TABLE is about to create
@@ -212,7 +212,7 @@ def _size(option: str, text: str) -> int:
 
 
 def _count(option: str, values: Mapping[str, str]) -> int | None:
-    """Parse a limit. As in Spark, zero or less means no limit. None if the option was not set."""
+    """Parse a limit. As in Spark, zero or less means no limit. Return None if the option was not set."""
     text = values.get(option.lower())
     try:
         return None if text is None else max(0, int(text))

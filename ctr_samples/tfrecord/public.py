@@ -70,8 +70,8 @@ def write_tfrecord(
     ``max_records_per_file`` defaults to ``spark.sql.files.maxRecordsPerFile``.
 
     Raises UsageError for invalid arguments, InputError for a directory that already exists or is not ours,
-    ContractError and its subclass EncodeError for data that records cannot hold, PublishConflict if another writer was
-    faster. After an error, nothing is published.
+    ContractError and its subclass EncodeError for data that records cannot hold, and PublishConflict if another writer
+    was faster. After an error, nothing is published.
     """
     names = [partition_by] if isinstance(partition_by, str) else list(partition_by)
     partitions = _partition_columns(df.schema, names)

@@ -67,8 +67,8 @@ def session_setting(name: str, default: str) -> str:
 
 
 def tolerance_of(options: Options) -> Tolerance:
-    """Return the errors to skip, from the options or else the session. Runs in tasks; during planning, only options
-    count.
+    """Return the errors to skip, from the options or else from the session. Runs in tasks; during planning, only
+    options count.
     """
     return Tolerance(
         corrupt=_either(options.ignore_corrupt, "spark.sql.files.ignoreCorruptFiles"),

@@ -81,7 +81,8 @@ def walk_frames(base: Any, size: Any, offsets: Any, room: Any, status: Any) -> A
     """Check the frames at ``base`` and return the number of valid frames. ``offsets`` has room for ``room`` frames.
 
     ``status`` is int64[3]: number of frames found so far (in), stop position (out) and fault at that position (out).
-    Stops at the end, at the first damage, or when the room runs out, then with SOUND before the end.
+    Stops at the end, at the first damage, or when the room runs out. In the last case the fault is SOUND and the
+    position is before the end.
     """
     count = field(status, 0)
     position = field(offsets, count)

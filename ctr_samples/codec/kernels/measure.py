@@ -77,7 +77,7 @@ def greater(typing_context: Any, number: Any, other: Any) -> Any:
 
 @njit(fastmath=LOOSELY)
 def measure(numbers: Any, count: Any, extremes: Any, figures: Any) -> Any:
-    """Measure ``count`` numbers. Results are in two ``extremes`` and three float64 at ``figures``, the first initially
+    """Measure ``count`` numbers. Updates two ``extremes`` and three float64 ``figures``; the first figure is initially
     the origin.
 
     ``figures`` become the sum of the distances from the origin, the sum of their squares, and the number of zeros. The

@@ -1,4 +1,4 @@
-"""Converts image folders to TFRecords. The folder is the label, and the record keeps the file's own bytes.
+"""Converts image folders to TFRecords. The folder name is the label, and the record holds the unchanged file.
 
 conversion.py write_images: converts a directory to a published table
 folders.py    lists the directory

@@ -53,7 +53,8 @@ def write_images(
     A file that is not a complete JPEG or PNG fails the run. With ``unreadable="skip"`` it is skipped, as long as such
     files are at most ``max_unreadable_rate`` of all files. An image's bytes determine its split and its position in the
     split. Class names are stored in the manifest, in the metadata of the column ``label``. Raises InputError for
-    invalid input, AccountingError, and like :meth:`Table.commit`; nothing is published then.
+    invalid input, AccountingError for counts that do not balance, and the errors of :meth:`Table.commit`. Nothing is
+    published then.
     """
     _check_arguments(validation, max_unreadable_rate)
     session = run_session(spark, "UTC")

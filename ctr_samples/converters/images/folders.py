@@ -129,7 +129,9 @@ def _files(spark: SparkSession, tree: _Tree) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Spark's listing: number of files per class, names of too large files, and total size of the remaining files."""
+    """Spark's listing: number of files per class, names of files that are too large, and total size of the remaining
+    files.
+    """
 
     counts: dict[str, int]
     large: tuple[str, ...]

@@ -1,6 +1,6 @@
 """The only package that accesses stores: local and NFS directories, HDFS, and S3, GCS and Azure.
 
-interface.py    interface of every storage, conversion of errors, and no use of a connection after a fork
+interface.py    common interface of all storages, conversion of errors, and a guard against forked connections
 opening.py      opens the storage of a path or URL
 local.py, hdfs.py, objects.py       the three kinds of storage
 first_contact.py    first request to a bucket: timeouts and missing credentials

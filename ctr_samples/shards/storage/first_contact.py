@@ -1,4 +1,4 @@
-"""Timeouts for a bucket. Reports three failures at once: no answer, no credentials, or no store at the address."""
+"""Timeouts for a bucket. Reports three failures immediately: no answer, no credentials, or no store at the address."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def check_is_store(url: str, store: Any) -> None:
 
 
 def _failure_of_head(store: Any) -> str:
-    """Request an unused name and return the error text; empty if the store claims that the name exists."""
+    """Request an unused name and return the error text, or an empty string if the store claims that the name exists."""
     import obstore
 
     try:

@@ -125,7 +125,7 @@ class LocalStorage:
 
 
 class _LocalSink:
-    """Writer for a file descriptor. Repeats partial writes, which the kernel makes notably when the disk fills up."""
+    """Writer for a file descriptor. Continues after partial writes, which occur mainly when the disk fills up."""
 
     def __init__(self, handle: int, location: Path) -> None:
         self._handle = handle
@@ -165,7 +165,7 @@ class _LocalSource(io.FileIO):
 def _start_write_back(handle: int, first: int, size: int) -> None:
     """Start writing to disk during encoding, so that fsync waits only for the last few megabytes.
 
-    Linux starts to write dirty pages that are advised as not needed; elsewhere the advice has no effect. fsync reports
+    On Linux, POSIX_FADV_DONTNEED starts to write dirty pages to disk. On other systems it has no effect. fsync reports
     write errors.
     """
     if hasattr(os, "posix_fadvise"):  # not on macOS

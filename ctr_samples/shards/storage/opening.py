@@ -1,4 +1,4 @@
-"""Open the storage of a path or URL."""
+"""Open the storage for a path or URL."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _BUCKETS = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 
 
 def open_storage(url: str | Path) -> Storage:
-    """Return the storage of a path or an ``hdfs://``, ``s3://``, ``gs://`` or ``az://`` URL, with credentials from the
+    """Return the storage for a path or an ``hdfs://``, ``s3://``, ``gs://`` or ``az://`` URL, with credentials from the
     environment.
 
     Raises UsageError for anything else. Accesses the store only when a method is called.
