@@ -112,7 +112,7 @@ class HistoryEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Complete evidence. ``dropped`` is the reason why the impression does not become a sample."""
+    """Complete evidence for an impression. ``dropped`` is the reason why the impression does not become a sample."""
 
     impression: Impression
     dropped: str | None
@@ -123,7 +123,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Impression to explain, given by ``id``, or by ``keys`` as the impression nearest to a time."""
+    """Impression to explain, identified by ``id``, or by ``keys`` and the time to which it is nearest."""
 
     id: int | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -247,7 +247,7 @@ class Gatherer:
     def _others(
         self, impression: Impression, impressions: DataFrame, plan: LabelPlan, actions: Sequence[Action]
     ) -> list[Impression]:
-        """Impressions that may claim any of the actions."""
+        """Other impressions that may claim any of the actions."""
         keys = [impression.values, *[action.keys for action in actions]]
         wanted = {name: sorted({str(one[name]) for one in keys if one[name] is not None}) for name in plan.keys}
         sets = [names for names in plan.tried if all(wanted[name] for name in names)]

@@ -1,4 +1,4 @@
-"""Pipeline from the sources to the shards. Each step maps a DataFrame to a DataFrame; a sink ends the chain. In order:
+"""Pipeline from sources to shards. Each step maps a DataFrame to a DataFrame; a sink ends the pipeline. In order:
 
 inputs/         read files, tables and databases; malformed lines
 impressions.py  one row per article shown, with a stable id

@@ -1,4 +1,4 @@
-"""Plan of the samples as one lazy DataFrame, with watches that count rows as they pass."""
+"""Plan the samples as one lazy DataFrame, with watches that count the rows passing through."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from ctr_samples.sparksql.columns import later, stable_hash
 from ctr_samples.vocabulary import FittedState
 
 ORIGIN = "_origin"
-"""Column of :meth:`SampleBuilder.build_few` with the origin of the values."""
+"""Column of :meth:`SampleBuilder.build_few` that holds the origin of the values."""
 
 _SPARE = 20
 """Oversampling factor for the chosen impressions, used if later steps may drop some of them."""
@@ -83,12 +83,12 @@ class SampleBuilder:
         return SamplePlan(columns.make(joined, weight_column(config, day), measured_key(config)), steps)
 
     def check(self) -> None:
-        """Plan only as much as the source schemas allow. Raises the errors of :meth:`build`."""
+        """Plan only as much as the source schemas allow. Raises the same errors as :meth:`build`."""
         rows = self.labelled_impressions()
         SampleColumns.of(_Joins.of(self.inputs, rows).blank(rows), self.inputs.config, self.state)
 
     def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
-        """Plan the samples of :meth:`build` with the features of an earlier generation. Computes only labels."""
+        """Plan the samples of :meth:`build` with features from an earlier generation. Computes only labels."""
         config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         heavy = measured_key(config)
         placed = with_place(self.labelled_impressions(), split_column(config, day))
@@ -147,7 +147,7 @@ class SampleBuilder:
         return self.inputs.watches.sampling.on(mine).limit(limit)
 
     def _refuse_empty(self) -> NoReturn:
-        """Raise InputError, with the message of a run, because the day has no readable impression."""
+        """Raise the InputError that a run raises if the day has no readable impression."""
         shown = self.inputs.config.impressions
         why = time_not_read(self.inputs.plain(shown.source), "impressions", shown.where, "time", shown.time)
         raise InputError(
@@ -175,7 +175,7 @@ class SampleBuilder:
         return seen.select(F.struct(*own).alias(IMPRESSION), *label_columns(config.labels))
 
     def _attributed(self, plans: Sequence[LabelPlan], sharing: _Sharing | None) -> DataFrame:
-        """Return :meth:`_impressions`, with labels from actions if any label needs actions."""
+        """Return :meth:`_impressions`, with labels derived from actions if any label needs them."""
         inputs = self.inputs
         if not plans:
             return _sharing(self._impressions(), sharing)
@@ -213,7 +213,7 @@ class SampleBuilder:
         return [F.col(c) for c in label_columns({name: label})]
 
     def _impressions(self) -> DataFrame:
-        """Return the impressions of the day and of the label reach around it, without dropped impressions."""
+        """Return the impressions of the day and within the label reach of it, without dropped impressions."""
         shown, day, watches = self.inputs.config.impressions, self.inputs.span, self.inputs.watches
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
@@ -232,7 +232,7 @@ class SampleBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """History ready to join."""
+    """History that is ready to join."""
 
     plan: HistoryPlan
     actions: DataFrame
@@ -247,7 +247,7 @@ class _Joins:
 
     @classmethod
     def of(cls, inputs: Inputs, rows: DataFrame, few: DataFrame | None = None) -> _Joins:
-        """Plan the joins. With ``few`` impressions, joins only rows that have their keys."""
+        """Plan the joins. If ``few`` is given, joins only rows with the keys of these impressions."""
         histories = [_history(inputs, name, few) for name in inputs.config.histories]
         return cls(ViewJoiner(inputs, rows.sparkSession, few), histories)
 
@@ -258,7 +258,9 @@ class _Joins:
         return self.views.join(rows, steps)
 
     def blank(self, rows: DataFrame) -> DataFrame:
-        """Return an empty frame with the columns of :meth:`join` but no labels. Spark analyses it faster than joins."""
+        """Return an empty frame with the columns of :meth:`join` but no labels. Spark analyses it faster than the
+        joins.
+        """
         kinds = {IMPRESSION: rows.schema[IMPRESSION].dataType, **self.views.types()}
         kinds |= {history.plan.name: history_type(history.actions, history.plan) for history in self.histories}
         fields = [StructField(name, kind) for name, kind in kinds.items()]
@@ -283,7 +285,7 @@ def _sharing(rows: DataFrame, few: _Sharing | None, column: Callable[[str], str]
 
 
 def _key_of_all(plans: Sequence[LabelPlan]) -> str | None:
-    """Return a key that belongs to every key set of the labels, so every match uses it; None if there is none."""
+    """Return a key that every key set of the labels contains, or None if no key is common to all."""
     sets = [set(names) for plan in plans for names in plan.tried]
     return min(set.intersection(*sets), default=None) if sets else None
 

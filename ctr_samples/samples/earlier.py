@@ -28,16 +28,16 @@ _ID = "impression_id"
 
 @dataclass(frozen=True, slots=True)
 class EarlierFeatures:
-    """Shards of an earlier generation that hold the features of a run. Pickled to the executors."""
+    """Shards of an earlier generation that hold the features of a run. Pickled and sent to the executors."""
 
     storage: Storage
     shards: Sequence[Shard]
     contract: ExampleContract
 
     def behind(self, rows: DataFrame, schema: StructType) -> DataFrame:
-        """Add the features to rows in final order, in the types of ``schema``. Lazy.
+        """Add the features to rows in final order, with the types of ``schema``. Lazy.
 
-        When it runs, raises UnusableFeatures unless rows and records match one to one.
+        Execution raises UnusableFeatures unless rows and records match one to one.
         """
         return rows.mapInArrow(_Task(self, schema), schema)
 
@@ -120,7 +120,7 @@ def _with_features(rows: pa.RecordBatch, records: pa.RecordBatch, types: pa.Sche
 
 
 def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast a decoded column to the type of the joins, unchecked because text from Spark may not be UTF-8."""
+    """Cast a decoded column to the type that the joins produce. Unchecked, because Spark text may not be UTF-8."""
     while _levels(column.type) > _levels(kind):  # a multi-dimensional shape stored as one flat list in the source
         size = column.type.list_size * column.type.value_type.list_size
         column = pa.FixedSizeListArray.from_arrays(column.values.values, size, mask=column.is_null())

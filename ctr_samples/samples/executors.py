@@ -64,7 +64,7 @@ def tried(places: Places, _: Iterable[int] = ()) -> Iterator[Trial]:
 
 
 def judge(places: Places, trials: Iterable[Trial]) -> None:
-    """Remove the files and raise the first error. Runs on the driver."""
+    """Remove the files and raise the first error, if any. Runs on the driver."""
     wrong = [error for trial in trials if (error := _wrong(places[trial.key][0], trial))]
     if wrong:
         raise wrong[0]

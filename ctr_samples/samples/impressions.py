@@ -43,7 +43,7 @@ NO_TIME, REPEATED = "no_time", "repeated"
 _IMPRESSIONS = "impressions"
 _CONTENT = "_content"
 _LABEL = "_label "
-"""Prefix of the column of a label stored in the impression row."""
+"""Column prefix of a label stored in the impression row."""
 
 
 def unreadable(config: Impressions) -> list[str]:
@@ -68,7 +68,7 @@ def cut_impressions(
     reach: timedelta,
     labels: Mapping[str, RowLabel] = MappingProxyType({}),
 ) -> DataFrame:
-    """Extract the impressions of a day and of ``reach`` around it. An action belongs to the last impression before it.
+    """Extract the impressions of a day and within ``reach`` of it. An action belongs to the last impression before it.
 
     Returns the standard impression columns, ``config.columns``, the :func:`row_label` columns and ``_dropped``. A row
     without a time belongs to no day; it is kept so that every run that reads it counts it as dropped.
@@ -84,7 +84,7 @@ def cut_impressions(
 
 
 def is_near(span: Span, time: Column, reach: timedelta) -> Column:
-    """Whether an impression is in the day or within ``reach`` of it. True for a null time, which is also counted."""
+    """Whether an impression is on the day or within ``reach`` of it. True for a null time, which is also counted."""
     return span.reaches(time, reach, reach) | time.isNull()
 
 
@@ -264,8 +264,8 @@ def is_repeat(
 ) -> Column:
     """Whether the same item was shown before in the same request, or with the same keys at most ``dedup`` earlier.
 
-    ``at`` maps a name to an impression column; ``content`` is a hash of all columns. Costs a shuffle, unless rows are
-    already partitioned by ``together``, columns that depend only on their keys.
+    ``at`` maps a name to an impression column; ``content`` is a hash of all columns. The ``together`` columns depend
+    only on an impression's keys. Costs a shuffle unless rows are already partitioned by them.
     """
     # A row without a time is not an impression and must not come first in its request.
     order = [at("impression_time").asc_nulls_last(), at("position"), content]

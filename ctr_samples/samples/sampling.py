@@ -104,7 +104,7 @@ def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str
 
 
 def _may_be_dropped(config: JobConfig, span: Span) -> Column:
-    """Negatives in train. Other splits keep the positive rate of the logs."""
+    """Whether a sample is a negative in train. Other splits keep the positive rate of the logs."""
     all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
     return (split_column(config, span) == "train") & all_zero
 
@@ -121,7 +121,9 @@ def _place(salt: str, *parts: Column) -> Column:
 
 
 def _eval_from(span: Span, timezone: str, text: str) -> datetime:
-    """Start of eval: a time on the day or, for the whole log, a date or time. Ambiguous times mean the first."""
+    """Start of eval: a time on the day or, for the whole log, a date or time. An ambiguous time means its first
+    occurrence.
+    """
     zone = ZoneInfo(timezone)
     if span.start is None:
         moment = datetime.fromisoformat(text)

@@ -23,7 +23,7 @@ _RECEIPT = "receipt string"
 
 @dataclass(frozen=True, slots=True)
 class SinkPlan:
-    """Everything a task needs. Pickled to the executors."""
+    """Settings that every task needs. Pickled and sent to the executors."""
 
     storage: Storage
     directory: str

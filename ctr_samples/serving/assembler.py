@@ -23,11 +23,12 @@ _NOTHING: Mapping[str, Any] = {}
 
 
 class Assembler:
-    """Makes the examples of a sample set. Create it once, from the manifest of the training samples; thread-safe.
+    """Builds the examples of a sample set. Create it once, from the manifest of the training samples; thread-safe.
 
     Follows the configuration and contract in the manifest, so that serving matches training. ``lists`` names the
-    multi-hot features whose column is a list: a missing list is all 0, a missing value has an id. Raises InputError if
-    the configuration needs a fitted ``state`` and none, or a different one, is given, UsageError for arguments of another type.
+    multi-hot features whose column is a list: a missing list gives all zeros, whereas a missing value has an id. Raises
+    InputError if ``state`` is not the fitted state that the configuration needs, and UsageError for arguments of the
+    wrong type.
     """
 
     def __init__(self, manifest: Manifest, state: FittedState | None = None, lists: Collection[str] = ()) -> None:
@@ -60,17 +61,17 @@ class Assembler:
         feature_rows: Mapping[str, Mapping[str, Any] | None],
         given: Mapping[str, Any] = _NOTHING,
     ) -> bytes:
-        """Return the serialized tf.Example (or SequenceExample) of an impression: the message that the job writes into
-        a record.
+        """Return the serialized tf.Example (or SequenceExample) of an impression: the message that the job writes to a
+        record.
 
-        ``impression`` has the columns of ``impression.<name>`` that features name; times are datetimes with a zone.
+        ``impression`` has the columns that features refer to as ``impression.<name>``; times are datetimes with a zone.
         ``feature_rows`` has the matched row of each view, or None, and the lists of each history (``items``, ``ages_s``
         and its columns), or None. The caller supplies ``age_s`` if a feature uses it. ``given`` has the values of
-        features that are SQL expressions, by feature name. Labels, masks, the weight and the impression id are in the
-        example if ``given`` has them: a model needs none, a log of served examples may.
+        features that are SQL expressions, by feature name. The example includes labels, masks, the weight and the
+        impression id if ``given`` has them. A model needs none of them, but a log of served examples may.
 
-        Raises InputError for rows that lack a column or hold a value of the wrong kind, EncodeError for a value that
-        the job could not write either.
+        Raises InputError for rows that lack a column or hold a value of the wrong kind, and EncodeError for a value
+        that the job could not write either.
         """
         rows = {**feature_rows, "impression": impression, "": given}
         made = {name: value(rows) for name, value in self._features}
@@ -85,16 +86,18 @@ class Assembler:
         return self._writer.write(values)
 
     def check(self, feature_rows: Mapping[str, Any], given: Mapping[str, Any] = _NOTHING) -> None:
-        """Raise UsageError for names that the configuration lacks. For tests of a service: it is not called per row."""
+        """Raise UsageError for names missing from the configuration. Intended for tests of a service; not called per
+        row.
+        """
         for name in [*sorted(set(feature_rows) - self._known), *sorted(set(given) - self._given)]:
             raise UsageError(f"The samples have no view, history or feature {name!r}; they have {sorted(self._known)}.")
 
 
 def load_assembler(path: str | Path, *, date: Period | str, lists: Collection[str] = ()) -> Assembler:
-    """Load the assembler of a published day: its manifest, and the fitted state that it names. Reads the store once.
+    """Load the assembler of a published day from its manifest and the fitted state named there. Reads the store once.
 
-    Raises InputError for a missing day, or a fitted state other than that of the samples, UsageError for an argument of
-    another type, and for ``lists`` that name no multi-hot feature.
+    Raises InputError if the day is missing or the fitted state differs from the samples' state. Raises UsageError for
+    an argument of the wrong type, and for names in ``lists`` that are not multi-hot features.
     """
     manifest = require_manifest(open_storage(path), period_of(date))
     fitted = manifest.contract.get("state")
@@ -104,9 +107,9 @@ def load_assembler(path: str | Path, *, date: Period | str, lists: Collection[st
 
 
 def _missing_ids(contract: ExampleContract) -> dict[str, int | None]:
-    """Id of a missing hashed value, by feature.
+    """Return the id of a missing hashed value, by feature.
 
-    None for contracts from older releases, which hashed missing values too.
+    The id is None in contracts from older releases, which also hashed missing values.
     """
     features: Sequence[FeatureSpec | Part] = contract.parts or contract.features
     return {one.name: one.missing for one in features}
@@ -126,7 +129,8 @@ def _check_state(contract: ExampleContract, state: FittedState | None) -> None:
 
 
 def _filled(path: str) -> str:
-    """Fill ``${NAME}`` from the environment, as for the configuration; raise InputError if it is not set."""
+    """Expand ``${NAME}`` from the environment, as in the configuration. Raises InputError if the variable is not set.
+    """
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in os.environ:

@@ -19,11 +19,13 @@ _PATH = re.compile(r"\w+(\.\w+)+")
 
 @dataclass(frozen=True, slots=True)
 class Declared(FeatureKeys):
-    """Keys of an entry of the manifest."""
+    """Keys of a feature's entry in the manifest."""
 
     @classmethod
     def of(cls, name: str, entry: Mapping[str, Any]) -> Declared:
-        """Parse an entry of the document. Raise InputError for unknown keys: they could change what a model sees."""
+        """Parse an entry of the manifest. Raises InputError for unknown keys, because they could change a model's
+        input.
+        """
         values = {"from_" if key == "from" else key: _frozen(value) for key, value in entry.items()}
         known = {field.name for field in fields(cls)} - {"name"}
         for key in sorted(values.keys() - known - ELSEWHERE):
@@ -40,7 +42,7 @@ class Declared(FeatureKeys):
 
 
 def path_of(text: str | None) -> tuple[str, ...] | None:
-    """Split ``item.tags`` into its parts; None for expressions that only Spark can evaluate."""
+    """Split a path such as ``item.tags`` into its parts. Return None for expressions that only Spark can evaluate."""
     return tuple(text.split(".")) if text and _PATH.fullmatch(text) else None
 
 

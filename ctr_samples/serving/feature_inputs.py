@@ -14,7 +14,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.serving.declared import Declared, path_of
 
 Rows = Mapping[str, Any]
-"""Row of each view and history by name, the impression as ``impression``, and the caller's own values as ""."""
+"""Row of each view and history by name, the impression under ``impression``, and the caller's own values under ""."""
 Get = Callable[[Rows], Any]
 
 _LITERAL = re.compile(r"'([^'\\]*)'|(-?\d+)")
@@ -22,7 +22,7 @@ _TIME = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}")
 
 
 def source_of(feature: Declared, config: Mapping[str, Any]) -> Get:
-    """Return a function from rows to the raw value; it returns None for a missing one."""
+    """Return a function that maps rows to the raw value, or to None if the value is missing."""
     path, key = path_of(feature.from_), None
     if feature.at is not None:
         key = _key_of(feature, config)
@@ -76,7 +76,7 @@ def _column(path: tuple[str, ...], name: str, config: Mapping[str, Any]) -> Get:
 
 
 def _absent(root: str, column: str, config: Mapping[str, Any]) -> Any:
-    """Value of a column if there is no row."""
+    """Value of a column whose row is missing."""
     if root in config.get("histories", {}):
         return {"length": 0, "matched": False}.get(column, [])
     if column == "matched":
@@ -121,7 +121,7 @@ def _looked_up(get: Get, key: Get) -> Get:
 
 
 def _cast(key: Any, kind: type) -> Any:
-    """Cast a key to the type of the map's keys; None if that fails, so nothing is found."""
+    """Cast a key to the type of the map's keys. Return None if the cast fails, so the lookup finds nothing."""
     if kind is str:
         return {True: "true", False: "false"}[key] if isinstance(key, bool) else str(key)
     try:
@@ -131,7 +131,7 @@ def _cast(key: Any, kind: type) -> Any:
 
 
 def _or_best(get: Get, feature: Declared) -> Get:
-    """Return a list unchanged; for a map, its values ordered as with `top_k`."""
+    """Return a list unchanged, or the values of a map in the order of `top_k`."""
     best = _ordered(feature)
 
     def read(rows: Rows) -> Any:
@@ -152,8 +152,8 @@ def _best(get: Get, feature: Declared) -> Get:
 
 
 def _ordered(feature: Declared) -> Callable[[Any], list[Any]]:
-    """Return a function that sorts entries by number, greatest first, ties by key; drops null and NaN, and -0.0 becomes
-    0.0.
+    """Return a function that sorts entries by number, greatest first, then by key. It drops null and NaN, and turns
+    -0.0 into 0.0.
     """
     sign = 1 if feature.order == "smallest" else -1
     field = 1 if feature.part == "keys" else 2
@@ -187,7 +187,7 @@ def _date_part(get: Get, feature: Declared, zone: ZoneInfo) -> Get:
 
 
 def _local(value: Any, zone: ZoneInfo, name: str) -> datetime | None:
-    """Return a time in the configured zone; like the job, read a time without a zone as local to it."""
+    """Convert a time to the configured zone. Like the job, treats a time without a zone as local."""
     if isinstance(value, str):
         try:
             value = datetime.fromisoformat(value.strip()) if _TIME.match(value) else None
@@ -210,7 +210,7 @@ def plain_list(value: Any) -> Any:
 
 
 def number_of(value: Any, name: str) -> float:
-    """Convert a number to float; raise InputError for other kinds."""
+    """Convert a number to float. Raises InputError for other types."""
     kind = type(value)
     if kind is float:
         return value  # type: ignore[no-any-return]

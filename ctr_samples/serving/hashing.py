@@ -1,4 +1,4 @@
-"""Hash of the job: XXH64 with seed 42, as Spark's ``xxhash64``. Uses the package ``xxhash`` if installed."""
+"""Hash used by the job: XXH64 with seed 42, like Spark's ``xxhash64``. Uses the ``xxhash`` package if installed."""
 
 from __future__ import annotations
 
@@ -69,18 +69,19 @@ _digest = _fastest()
 
 
 def bucket_of(prefix: bytes, parts: Sequence[bytes], buckets: int) -> int:
-    """Bucket of some values: their signed hash modulo ``buckets``. ``prefix`` is the salt and a separator."""
+    """Return the bucket of some values: their signed hash modulo ``buckets``. ``prefix`` is the salt and a separator.
+    """
     value = _digest(prefix + SEPARATOR.join(parts), SEED)
     return (value - (value >> 63 << 64)) % buckets
 
 
 def prefix_of(salt: str) -> bytes:
-    """Bytes hashed before the values."""
+    """Return the bytes hashed before the values."""
     return salt.encode() + SEPARATOR
 
 
 def text_of(value: Any, name: str) -> bytes:
-    """Convert a value to text as Spark does; raise InputError for kinds that Java formats differently."""
+    """Convert a value to text as Spark does. Raises InputError for types that Java formats differently."""
     kind = type(value)
     if kind is str:
         return value.encode()  # type: ignore[no-any-return]

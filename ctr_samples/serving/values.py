@@ -1,4 +1,4 @@
-"""Convert the source of a feature to the values in the record, as ctr_samples.samples.features does with columns."""
+"""Convert a feature's source value to the values in the record, as ctr_samples.samples.features does with columns."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def feature_of(
     *,
     of_list: bool = False,
 ) -> Get:
-    """Return a function from rows to the value of a feature: a value, a list, or None if the record omits it.
+    """Return a function that maps rows to a feature's value: a single value, a list, or None if the record omits it.
 
     ``missing_id`` is the contract's id of a missing hashed value. ``of_list`` marks a multi-hot feature whose column is
-    a list, which its declaration does not tell.
+    a list, which its declaration does not state.
     """
     fitted = state or NOTHING_FITTED
     get = _tokens(source_of(feature, config)) if feature.vocabulary is not None else source_of(feature, config)
@@ -50,7 +50,7 @@ def feature_of(
 
 
 def _tokens(get: Get) -> Get:
-    """Treat empty text as missing; empty text inside lists is handled at lookup."""
+    """Treat empty text as missing. The lookup handles empty text inside lists."""
 
     def token(rows: Rows) -> Any:
         value = get(rows)
@@ -60,7 +60,7 @@ def _tokens(get: Get) -> Get:
 
 
 def crossed(feature: Declared, made: Mapping[str, Any]) -> int:
-    """Return the id of a combination of values made before."""
+    """Return the id of a combination of previously computed values."""
     parts = [text_of(made[other], feature.name) for other in feature.cross]
     return bucket_of(prefix_of(feature.salt or feature.name), parts, feature.kind.ids(feature, {}))
 
@@ -71,7 +71,7 @@ def _of_history(feature: Declared, config: Mapping[str, Any]) -> bool:
 
 
 def _each(change: Change) -> Change:
-    """Apply the change to every item of a list, however deep; a missing list stays missing."""
+    """Apply the change to every item of a list, at any depth. A missing list stays missing."""
 
     def changed(value: Any) -> Any:
         return None if value is None else [go(item) for item in value]
@@ -137,7 +137,7 @@ def _multi_hot(ids_of: Change, buckets: int, feature: Declared, of_list: bool) -
 
 
 def _values(feature: Declared, state: FittedState) -> Change:
-    """Convert numbers, texts and bytes to the type of the record."""
+    """Convert numbers, text and bytes to the type in the record."""
     name = feature.name
     if feature.dtype in ("string", "bytes"):
         return _filled(_texts(feature), feature)
@@ -238,7 +238,7 @@ def _texts(feature: Declared) -> Change:
 
 
 def _filled(change: Change, feature: Declared) -> Change:
-    """Apply the change to a value, or to all items of a list; `fill` replaces missing ones."""
+    """Apply the change to a value, or to all items of a list. `fill` replaces missing items."""
     if feature.fill is not None:
         fill = feature.fill.encode() if isinstance(feature.fill, str) else feature.fill
         before = change
@@ -269,7 +269,7 @@ def _finished(feature: Declared, pads: bool) -> Change:
 
 
 def _fitted(value: list[Any], feature: Declared, default: Any) -> list[Any]:
-    """Cut, or pad at the end; for nested lists, the outermost one."""
+    """Cut a list, or pad it at the end. Changes only the outermost level of nested lists."""
     size = feature.size
     if len(feature.shape) > 1 and value and isinstance(value[0], list | tuple):
         size = feature.shape[0]

@@ -1,6 +1,8 @@
-"""Encode a message in protobuf's wire format, byte for byte as the codec does; docs/wire-format.md is the contract.
+"""Encode a message in protobuf's wire format, byte for byte as the codec does; docs/wire-format.md is the
+specification.
 
-For a single row, calling the codec's kernels would dominate; this takes about a microsecond per feature.
+For a single row, the overhead of calling the codec's kernels would dominate. This module takes about a microsecond per
+feature.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ _WHOLE = 1 << 64
 
 
 class MessageWriter:
-    """Writes messages of a contract."""
+    """Encodes messages according to a contract."""
 
     def __init__(self, contract: ExampleContract) -> None:
         ordered = in_wire_order(contract)
@@ -36,8 +38,8 @@ class MessageWriter:
         self._sequence = contract.record == "sequence_example"
 
     def write(self, values: Mapping[str, Any]) -> bytes:
-        """Return the message, omitting names without a value or with None. Raise EncodeError for a value that breaks
-        the contract.
+        """Return the message, omitting features whose value is missing or None. Raises EncodeError for a value that
+        breaks the contract.
         """
         context = _message(b"\x0a", self._context, values)
         return context + _message(b"\x12", self._lists, values) if self._sequence else context
@@ -83,7 +85,7 @@ def _int64(value: int) -> bytes:
 
 
 def _writer(spec: FeatureSpec) -> Write:
-    """Return a function from a value, or the values of a list, to an entry of the feature map."""
+    """Return a function that encodes a value, or the values of a list, as an entry of the feature map."""
     key = b"\x0a" + _sized(spec.name.encode()) + b"\x12"
     feature = _feature(spec)
 
@@ -94,7 +96,9 @@ def _writer(spec: FeatureSpec) -> Write:
 
 
 def _one_integer(spec: FeatureSpec, key: bytes) -> Write | None:
-    """Writer for single integers: ten possible prefixes, one per varint length. None for other features."""
+    """Return a writer for single integers with ten possible prefixes, one per varint length, or None for other
+    features.
+    """
     if spec.dtype != "int64" or spec.shape != () or spec.encoding != "list":
         return None
     heads = []
@@ -111,7 +115,7 @@ def _one_integer(spec: FeatureSpec, key: bytes) -> Write | None:
 
 
 def _fixed_floats(spec: FeatureSpec, key: bytes) -> Write | None:
-    """Writer for a fixed number of floats, which has a fixed prefix. None for other features."""
+    """Return a writer for a fixed number of floats, which has a fixed prefix, or None for other features."""
     if spec.dtype != "float32" or not spec.size or spec.encoding != "list":
         return None
     size, pack = spec.size, struct.Struct(f"<{spec.size}f").pack
@@ -152,7 +156,7 @@ def _integers(values: list[Any]) -> bytes:
 
 
 def _packed(spec: FeatureSpec) -> Write:
-    """Writer for values inside a bytes value, as a TensorProto or raw."""
+    """Return a writer for values packed into a bytes value, as a TensorProto or raw."""
     code = _FORMATS[spec.dtype]
 
     def write(value: Any) -> bytes:
@@ -166,7 +170,7 @@ def _packed(spec: FeatureSpec) -> Write:
 
 
 def _steps_writer(spec: FeatureSpec) -> Write:
-    """Writer for a FeatureList: one feature per step."""
+    """Return a writer for a FeatureList, with one feature per step."""
     key = b"\x0a" + _sized(spec.name.encode()) + b"\x12"
     feature = _feature(spec)
 
@@ -181,7 +185,7 @@ Join = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 
 def layout_of(contract: ExampleContract, features: Sequence[Declared]) -> Join:
-    """Return a function from the values of declared features to the features in the record."""
+    """Return a function that maps the values of declared features to the features in the record."""
     by_name = {feature.name: feature for feature in features}
     parts = [(by_name[part.name], part) for part in contract.parts]
     if contract.layout in ("columns", "sequence"):
@@ -200,8 +204,8 @@ def flattened(value: Any) -> list[Any]:
 
 
 def _numbers(value: Any, part: Part) -> list[Any]:
-    """Return exactly as many numbers as the part has, or raise InputError: anything else would shift the parts after
-    it.
+    """Return exactly as many numbers as the part has. Raises InputError for any other count, which would shift later
+    parts.
     """
     numbers = flattened(value) if isinstance(value, list) else [value]
     if len(numbers) != part.size:
@@ -212,7 +216,7 @@ def _numbers(value: Any, part: Part) -> list[Any]:
 
 
 def _sparse(made: Mapping[str, Any], parts: Sequence[tuple[Declared, Part]]) -> dict[str, Any]:
-    """Indices and values of non-zero entries; each id of a list once, without padding."""
+    """Return the indices and values of non-zero entries. Includes each id of a list once, without padding."""
     places: list[int] = []
     values: list[float] = []
     for feature, part in parts:

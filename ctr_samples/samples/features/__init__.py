@@ -1,12 +1,12 @@
-"""Turn impressions and their views into samples, by column expressions only: no Python runs per row.
+"""Turn impressions and their views into samples with column expressions only. No Python code runs per row.
 
 values.py      raw value of a feature: a column, an expression, or part of a map, list or time
-number_steps.py clip, log1p, scale, buckets of numbers
-ids.py         ids by the kind of a feature: hashes, vocabularies, buckets, crosses; multi-hot vectors
-one_feature.py one feature from all of these: its type, length, default and nulls
-contracts.py   what the configuration promises to readers
-layouts.py     several features in one: dense, sparse, sequence, legacy_121
-row.py         the whole row
+number_steps.py clip, log1p, scaling and bucketing of numbers
+ids.py         ids from hashes, vocabularies, buckets and crosses; multi-hot vectors
+one_feature.py one feature, built with these steps: its type, length, default and nulls
+contracts.py   contract with readers, derived from the configuration
+layouts.py     layouts that join features: dense, sparse, sequence, legacy_121
+row.py         complete row of a sample
 """
 
 from ctr_samples.samples.features.contracts import contract_of

@@ -1,4 +1,4 @@
-"""Contract that the configuration promises to readers. Pure; needs no Spark."""
+"""Contract with readers, derived from the configuration. Pure; needs no Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _WIRE: dict[str, DType] = {"int64": "int64", "float32": "float32", "string": "by
 
 
 def contract_of(config: JobConfig, state: FittedState | None = None) -> ExampleContract:
-    """Return the contract of a run: features, labels with masks, weight and impression id, in the output's layout."""
+    """Return the contract of a run: features, labels with masks, weight and impression id, in the output layout."""
     return laid_out(columns_contract(config, state), config)
 
 

@@ -1,7 +1,7 @@
-"""Ids by the kind of a feature: from hashes, vocabularies, buckets and crossed features, and multi-hot vectors.
+"""Feature ids from hashes, vocabularies, buckets and crosses, and multi-hot vectors.
 
-Single values look up a vocabulary by a join, lists by a literal: a table of hash buckets, whose lookup cost does not
-depend on the number of tokens.
+A join with the vocabulary looks up single values. Lists are looked up in a literal, a table of hash buckets whose
+lookup cost does not depend on the number of tokens.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ctr_samples.sparksql.columns import stable_hash
 from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, Vocabulary
 
 MOST_TOKENS_OF_A_LIST = 200_000
-"""Limit above which every task would take seconds to load the token table of a list."""
+"""Maximum vocabulary size for lists. Every task would take seconds to load a larger token table."""
 
 MOST_TOKENS_BROADCAST = 2_000_000
 
@@ -32,7 +32,7 @@ _TOKENS = ("string", "byte", "short", "integer", "long", "boolean", "date")
 
 
 def tokens(value: Value) -> Value:
-    """Return the value, or each item of a list, as vocabulary text; empty text counts as missing."""
+    """Return the value, or each item of a list, as vocabulary text. Empty text counts as missing."""
     if value.item.typeName() not in _TOKENS:
         raise value.refuse(
             f"found {value.kind.simpleString()}, expected text, an integer, a boolean or a date for an id."
@@ -41,7 +41,7 @@ def tokens(value: Value) -> Value:
 
 
 def made_ids(value: Value, name: str, feature: Feature, state: FittedState) -> Value:
-    """Return the ids of a value, or of each item of a list, by the kind of the feature."""
+    """Return the id of a value, or of each item of a list, according to the kind of the feature."""
     if feature.vocabulary is not None:
         vocabulary = state.vocabularies[feature.vocabulary]
         return looked_up(value, vocabulary, feature.vocabulary, id_column(name))
@@ -51,7 +51,7 @@ def made_ids(value: Value, name: str, feature: Feature, state: FittedState) -> V
 
 
 def hashed(value: Value, buckets: int, salt: str) -> Value:
-    """Hash values to ids from 1; 0 stands for a missing value and for the padding of a list.
+    """Hash values to ids starting at 1. Id 0 marks missing values and list padding.
 
     The salt keeps equal values of two features apart.
     """
@@ -81,7 +81,7 @@ class JoinedIds:
 
 
 def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState) -> list[JoinedIds]:
-    """Return the features that :func:`with_joined_ids` serves; ``frame`` provides the types of their sources."""
+    """Return the features whose ids :func:`with_joined_ids` adds. ``frame`` provides the types of their sources."""
     joined = []
     for name, feature in config.features.items():
         if feature.vocabulary is None or feature.computed == "model" or feature.is_list:
@@ -93,7 +93,7 @@ def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState) -> list[
 
 
 def with_joined_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
-    """Add an id column for each feature by a join with its vocabulary, broadcast unless it is too large. Lazy."""
+    """Add an id column for each feature by joining its vocabulary, which is broadcast unless too large. Lazy."""
     for joined_id in ids:
         name, vocabulary = joined_id.feature, joined_id.vocabulary
         table = _table(frame, vocabulary).select(
@@ -115,7 +115,7 @@ def id_column(name: str) -> str:
 def looked_up(value: Value, vocabulary: Vocabulary, name: str, joined: str) -> Value:
     """Return the ids of tokens: 1 for null, an OOV bucket for an unknown token.
 
-    ``joined`` is the id column that a single value has. Raises InputError if the vocabulary is too large for a list.
+    ``joined`` is the id column of a single value. Raises InputError if the vocabulary is too large for a list.
     """
     if not value.levels:
         ids = _with_oov(value.column, F.col(joined), vocabulary, name)
@@ -136,7 +136,7 @@ def looked_up(value: Value, vocabulary: Vocabulary, name: str, joined: str) -> V
 
 
 def multi_hot(value: Value, buckets: int, kind: DataType) -> Column:
-    """Return a vector of ``buckets`` numbers: 1 at each id, else 0. A missing list gives all 0."""
+    """Return a vector of ``buckets`` numbers: 1 at each id, 0 elsewhere. A missing list gives all zeros."""
     ids = F.coalesce(value.column, F.array().cast("array<bigint>")) if value.levels else F.array(value.column)
     return F.transform(
         F.sequence(F.lit(0).cast("bigint"), F.lit(buckets - 1).cast("bigint")),
@@ -166,7 +166,7 @@ def _table_size(vocabulary: Vocabulary) -> int:
 
 
 def _literal(vocabulary: Vocabulary) -> Column:
-    """Tokens in buckets by CRC-32, as JSON that Spark parses once, while planning."""
+    """Tokens in buckets by CRC-32, as JSON that Spark parses once during planning."""
     buckets: list[dict[str, int]] = [{} for _ in range(_table_size(vocabulary))]
     for number, token in enumerate(vocabulary.tokens):
         buckets[zlib.crc32(token.encode()) % len(buckets)][token] = vocabulary.first_id + number

@@ -1,6 +1,6 @@
-"""Several features in one: a dense vector, indices and values, FeatureLists of a SequenceExample, the old 121 numbers.
+"""Layouts that join features: a dense vector, indices and values, SequenceExample FeatureLists, or the old 121 numbers.
 
-A layout changes both contract and columns; features do not depend on it.
+A layout changes both the contract and the columns. Features do not depend on it.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def laid_out(contract: ExampleContract, config: JobConfig) -> ExampleContract:
 
 
 def parts_of(contract: ExampleContract, layout: str) -> tuple[Part, ...]:
-    """Return the position of each feature in the layout's vector; empty for layouts without a vector."""
+    """Return the position of each feature in the layout's vector, or an empty tuple for layouts without a vector."""
     if layout in ("columns", "sequence"):
         return ()
     parts, start = [], 0
@@ -60,9 +60,9 @@ def parts_of(contract: ExampleContract, layout: str) -> tuple[Part, ...]:
 
 
 def layout_columns(rows: DataFrame, contract: ExampleContract, layout: str) -> list[Column]:
-    """Return the columns of the layout, from one column of ``rows`` for each feature of the original ``contract``.
+    """Return the columns of the layout, built from one column of ``rows`` per feature of the original ``contract``.
 
-    A missing value, or a list that does not fit its shape, fails the run: it would shift all values behind it.
+    A missing value, or a list that does not fit its shape, fails the run, because it would shift all later values.
     """
     names = contract.names()
     if layout in ("columns", "sequence"):
@@ -89,7 +89,7 @@ def _size(spec: FeatureSpec, layout: str) -> int:
 
 
 def _whole(rows: DataFrame, spec: FeatureSpec) -> Column:
-    """Values of a feature as one flat list; fails the run unless they match its shape and none is null."""
+    """Values of a feature as one flat list. Fails the run if they do not match its shape or contain a null."""
     column, kind = F.col(spec.name), rows.schema[spec.name].dataType
     values = column if isinstance(kind, ArrayType) else F.array(column)
     while isinstance(kind, ArrayType) and isinstance(kind.elementType, ArrayType):
@@ -112,7 +112,7 @@ def _numbers(rows: DataFrame, spec: FeatureSpec) -> Column:
 
 
 def _entries(rows: DataFrame, spec: FeatureSpec, part: Part) -> Column:
-    """Non-zero values as ``(place, value)``, ascending and without duplicates; padding of id lists is left out."""
+    """Non-zero values as ``(place, value)``, ascending and without duplicates. Omits the padding of id lists."""
     if spec.buckets is not None:
         ids = _whole(rows, spec)
         if spec.shape != ():

@@ -16,7 +16,7 @@ MISSING_BUCKET = 0
 
 
 def before_scaling(value: Value, feature: Feature) -> Value:
-    """Apply `clip` and `log1p`; moments and quantiles are fitted on the result. NaN and null stay as they are."""
+    """Apply `clip` and `log1p`. Moments and quantiles are fitted on the result. NaN and null remain unchanged."""
     if feature.clip is not None:
         low, high = feature.clip
         value = value.each(
@@ -28,7 +28,8 @@ def before_scaling(value: Value, feature: Feature) -> Value:
 
 
 def scaled(value: Value, shift: Sequence[float], scale: Sequence[float]) -> Value:
-    """Return ``(x - shift) / scale``: a vector by the moments of each position, a list of any length by common ones."""
+    """Return ``(x - shift) / scale``. A vector has moments for each position; a list of any length has common moments.
+    """
     if len(shift) == 1:
         return value.each(lambda x: (x - shift[0]) / scale[0], DoubleType())
     shifts, scales = _numbers(shift), _numbers(scale)
@@ -38,7 +39,7 @@ def scaled(value: Value, shift: Sequence[float], scale: Sequence[float]) -> Valu
 
 
 def bucketised(value: Value, boundaries: Sequence[float]) -> Value:
-    """Return bucket ids: 0 for a missing value, else 1 plus the number of boundaries that are not above the number."""
+    """Return bucket ids: 0 for a missing value, else 1 plus the number of boundaries at or below the value."""
 
     def bucket(x: Column) -> Column:
         number = _searched(x, boundaries, MISSING_BUCKET + 1)
@@ -48,7 +49,7 @@ def bucketised(value: Value, boundaries: Sequence[float]) -> Value:
 
 
 def _searched(x: Column, boundaries: Sequence[float], first: int) -> Column:
-    """Binary search as an expression: it is not deep, and a row is compared with few boundaries."""
+    """Binary search as an expression. It is shallow, and compares each row with few boundaries."""
     if not boundaries:
         return F.lit(first)
     middle = len(boundaries) // 2

@@ -44,10 +44,10 @@ def feature_column(
     state: FittedState | None = None,
     histories: Collection[str] = (),
 ) -> Column:
-    """Return the column of one feature; raise InputError if the data do not have the configured type or form.
+    """Return the column of one feature. Raises InputError if the data do not have the configured type or form.
 
-    ``config`` and ``state`` are for features that name other features or fitted values. Lists of ``histories`` have any
-    length, so a shape cuts or pads them at the end.
+    ``config`` and ``state`` are needed for features that refer to other features or fitted values. Lists of
+    ``histories`` have any length, so a shape cuts or pads them at the end.
     """
     where = f"features.{name}"
     fitted = state or NOTHING_FITTED
@@ -76,7 +76,7 @@ def feature_column(
 
 
 def fitted_value(frame: DataFrame, name: str, feature: Feature) -> Value:
-    """Return the values a feature is fitted on: tokens for a vocabulary, or numbers after `clip` and `log1p`."""
+    """Return the values for fitting a feature: tokens for a vocabulary, or numbers after `clip` and `log1p`."""
     value = source_value(frame, feature, f"features.{name}")
     if feature.kind.takes == "values":
         return _as_id_source(value, feature)
@@ -85,7 +85,7 @@ def fitted_value(frame: DataFrame, name: str, feature: Feature) -> Value:
 
 
 def _as_id_source(value: Value, feature: Feature) -> Value:
-    """Return what ids are made from: tokens for a vocabulary, else the values as they are."""
+    """Return the input of the id lookup: tokens for a vocabulary, else the unchanged values."""
     _check_levels(value, feature)
     return tokens(value) if feature.vocabulary is not None else value
 
@@ -98,7 +98,7 @@ def _of_history(frame: DataFrame, feature: Feature, where: str, histories: Colle
 
 
 def _finished(value: Value, feature: Feature, missing: Column, pads: bool) -> Column:
-    """Fit the value to its shape, and set the default where it is missing."""
+    """Fit the value to its shape, and replace a missing value with the default."""
     column = _fixed_length(value, feature, pads).column
     if feature.nulls == "default":
         empty = F.array().cast(f"array<{_SQL[feature.dtype]}>")
@@ -107,12 +107,12 @@ def _finished(value: Value, feature: Feature, missing: Column, pads: bool) -> Co
 
 
 def _nulls_as_declared(column: Column, feature: Feature, missing: Column) -> Column:
-    """Set a missing value to null unless it has a default; the contract then says what to do."""
+    """Set a missing value to null unless the feature has a default. The contract then defines how to handle it."""
     return column if feature.nulls == "default" else F.when(~missing, column)
 
 
 def _fixed_length(value: Value, feature: Feature, pads: bool) -> Value:
-    """Cut or pad a list to its shape; without ``pads``, a wrong length fails when it is written."""
+    """Cut or pad a list to its shape. Without ``pads``, a list of the wrong length fails at write time."""
     if not (pads and feature.shape):
         return value
     size = feature.shape[0] if value.levels == len(feature.shape) else prod(feature.shape)
@@ -121,7 +121,7 @@ def _fixed_length(value: Value, feature: Feature, pads: bool) -> Value:
 
 
 def _filled(value: Value, feature: Feature) -> Value:
-    """Replace nulls inside a list by `fill`."""
+    """Replace nulls inside a list with `fill`."""
     if feature.fill is None:
         return value
     fill = F.lit(feature.fill).cast(_SQL[feature.dtype])
@@ -129,7 +129,7 @@ def _filled(value: Value, feature: Feature) -> Value:
 
 
 def _missing_inside(value: Value, feature: Feature) -> Value:
-    """Replace nulls inside a list by the default value, for ids that the model makes."""
+    """Replace nulls inside a list with the default value, for features whose ids the model computes."""
     if not (value.levels and feature.makes_ids):
         return value
     missing = F.lit(feature.default_value).cast(_SQL[feature.dtype])
@@ -183,7 +183,7 @@ def _scalar_of(feature: Feature) -> str:
 
 
 def _converted(value: Value, feature: Feature) -> Value:
-    """Convert the items to the wire type; numbers that become bucket ids stay numbers until then.
+    """Convert the items to the wire type. Numbers that later become bucket ids remain numbers.
 
     Raises InputError unless lists are where the configuration says and the items fit its dtype.
     """
@@ -198,7 +198,7 @@ def _converted(value: Value, feature: Feature) -> Value:
 
 
 def _defaults(feature: Feature, levels: int) -> Column:
-    """Default value, repeated to fill the shape and nested as deep as the data."""
+    """Default value, repeated to fill the shape and nested as deeply as the data."""
     column = F.lit(feature.default_value).cast(_SQL[feature.dtype])
     for size in reversed(feature.shape if levels == len(feature.shape) else (prod(feature.shape),)):
         column = F.array_repeat(column, size)

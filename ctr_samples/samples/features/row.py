@@ -1,4 +1,4 @@
-"""Whole row of a sample: features, labels, weight, id, split, and position in the order of the day."""
+"""Complete row of a sample: features, labels, weight, id, split, and position in the order of the day."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _ID = f"{IMPRESSION}.impression_id"
 
 SPLIT = "_split"
 SHUFFLE = "_shuffle"
-"""Columns of a sample that are not in the record: its split, and its position in the order of the day."""
+"""Columns of a sample outside the record: its split, and its position in the day's order."""
 
 HOUR = "_hour"
 USER = "_user"
-"""Columns that are only measured: the impression's hour in the session time zone, and a key such as the user."""
+"""Columns used only for measurements: the impression's hour in the session time zone, and a key such as the user."""
 
 
 def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
-    """Return the columns of each view that features or keys of other views need: only these go through the joins."""
+    """Return the columns of each view needed by features or by keys of other views. Joins carry only these columns."""
     needed: dict[str, list[str]] = {name: [] for name in config.views}
     for name in config.features:
         for path in _references(spark, config, name):
@@ -51,7 +51,8 @@ def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]
 
 
 def _used_together(spark: SparkSession, config: JobConfig) -> list[set[str]]:
-    """Group each feature with its views, its histories and the features it crosses: :attr:`SampleColumns.together`."""
+    """Group each feature with its views, its histories and the features it crosses, for :attr:`SampleColumns.together`.
+    """
     groups = []
     for name, feature in config.features.items():
         roots = {path[0] for path in _references(spark, config, name)}
@@ -62,12 +63,12 @@ def _used_together(spark: SparkSession, config: JobConfig) -> list[set[str]]:
 
 
 def paths(part: str, names: Iterable[str]) -> set[str]:
-    """Return names as paths in the configuration, such as ``views.user``."""
+    """Return names as configuration paths, such as ``views.user``."""
     return {f"{part}.{name}" for name in names}
 
 
 def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[Sequence[str]]:
-    """Yield what a feature's expressions refer to: a column, or a view with the fields of one of its columns."""
+    """Yield the references in a feature's expressions: a column, or a view with the fields of one of its columns."""
     feature = config.features[name]
     source = "from" if feature.from_ else "expr"
     for key, text in ((source, feature.from_ or feature.expr), ("at", feature.at)):
@@ -76,12 +77,12 @@ def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[S
 
 
 def with_place(impressions: DataFrame, split: Column) -> DataFrame:
-    """Add the ``split`` (text) of impressions and their position in the order of the day, a hash of their id."""
+    """Add the ``split`` (text) of each impression, and its position in the day's order, which is a hash of its id."""
     return impressions.withColumns({SPLIT: split, SHUFFLE: stable_hash("shuffle", [F.col(_ID)])})
 
 
 def in_final_order(rows: DataFrame, partitions: int) -> DataFrame:
-    """Spread rows of :func:`with_place` over partitions and sort them, both by hash: the same on every run.
+    """Partition and sort rows of :func:`with_place` by hash. The result is the same in every run.
 
     Samples of one user or hour end up far apart, so a reader needs only a small shuffle buffer.
     """
@@ -94,10 +95,10 @@ def in_final_order(rows: DataFrame, partitions: int) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class SampleColumns:
-    """Columns of a sample, checked against the types of its sources before anything is joined.
+    """Columns of a sample, checked against the source types before any join.
 
-    ``ids`` are joined first; ``features`` has one column per feature; ``record`` is the whole row in its layout.
-    ``together`` groups what must be available at the same time, by paths in the configuration such as ``views.user``.
+    ``ids`` are joined first, ``features`` has one column per feature, and ``record`` is the complete row in its layout.
+    ``together`` groups columns that must be available at the same time, by configuration paths such as ``views.user``.
     """
 
     contract: ExampleContract
@@ -108,7 +109,8 @@ class SampleColumns:
 
     @classmethod
     def of(cls, blank: DataFrame, config: JobConfig, state: FittedState | None) -> Self:
-        """Build the columns over an empty frame: structs of the impression, each view and each history, and no labels.
+        """Build the columns over an empty frame with structs for the impression, each view and each history, but no
+        labels.
 
         Raises InputError if the data do not have the configured type or form.
         """
@@ -125,13 +127,13 @@ class SampleColumns:
 
     @property
     def moving(self) -> list[str]:
-        """Features that may shuffle rows as they are made: their vocabulary may be too large to broadcast."""
+        """Features whose computation may shuffle rows, because their vocabulary may be too large to broadcast."""
         return [joined.feature for joined in self.ids if not joined.is_broadcast]
 
     def make_some(self, joined: DataFrame, names: Collection[str]) -> DataFrame:
-        """Add some of the features to the rows as further columns, where :meth:`make` finds them.
+        """Add columns for some of the features to the rows, for use by :meth:`make`.
 
-        A crossed feature goes with the features that it crosses.
+        A crossed feature must be computed together with the features that it crosses.
         """
         rows = with_joined_ids(joined, [ids for ids in self.ids if ids.feature in names])
         return rows.withColumns({_made(name): self.features[name] for name in names})
@@ -143,11 +145,12 @@ class SampleColumns:
         heavy: str | None = None,
         also: Mapping[str, Column] = MappingProxyType({}),
     ) -> DataFrame:
-        """Return the contract's columns in order, then those outside the record, by expressions and small joins only.
+        """Return the contract's columns in order, then the columns outside the record. Uses only expressions and small
+        joins.
 
-        ``joined`` are rows of :func:`with_place` with all views and histories, or with features of :meth:`make_some` in
-        their place; ``heavy`` is the impression key whose shares are measured. ``also`` are further columns over
-        ``joined``, which come last.
+        ``joined`` has the rows of :func:`with_place` with all views and histories, or with the features of
+        :meth:`make_some` instead. ``heavy`` is the impression key whose shares are measured. ``also`` has further
+        columns over ``joined``, which are appended.
         """
         found = set(joined.columns)
         left = {name: column for name, column in self.features.items() if _made(name) not in found}
@@ -174,5 +177,5 @@ class SampleColumns:
 
 
 def _made(name: str) -> str:
-    """Column name of a feature that is made before the rest."""
+    """Column name of a feature that is computed before the rest."""
     return f"_feature_{name}"

@@ -15,12 +15,12 @@ from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.expressions import typed_expression
 
 _DOUBLES = ("byte", "short", "integer", "float", "double")
-"""Number types whose values are exact as doubles, so that equal doubles mean equal numbers."""
+"""Number types that doubles represent exactly, so that equal doubles mean equal numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Column on its way to a feature, with its Spark type; ``where`` is its configuration key, for errors."""
+    """Intermediate column of a feature, with its Spark type. ``where`` is the configuration key shown in errors."""
 
     column: Column
     kind: DataType
@@ -56,7 +56,7 @@ class Value:
 
 
 def source_value(frame: DataFrame, feature: Feature, where: str) -> Value:
-    """Return the value a feature is made from. Raises InputError if the data do not have the configured form."""
+    """Return the source value of a feature. Raises InputError if the data do not have the configured form."""
     text = feature.from_ or feature.expr or ""
     if feature.date_part is not None:
         return Value(_date_part(time_column(frame, text, where), feature.date_part), IntegerType(), where)
@@ -95,7 +95,7 @@ def _looked_up(frame: DataFrame, value: Value, key: str) -> Value:
 
 
 def _best(value: Value, feature: Feature) -> Value:
-    """Return the items of a list, or the values or keys of a map, in the configured order, ties by lesser key."""
+    """Return the items of a list, or the values or keys of a map, in the configured order. The lesser key wins ties."""
     kind = value.kind
     if isinstance(kind, MapType):
         weight, taken = kind.valueType, kind.keyType if feature.part == "keys" else kind.valueType
@@ -124,7 +124,7 @@ def _best(value: Value, feature: Feature) -> Value:
 
 
 def _first_numbers(value: Value, feature: Feature, kind: DataType) -> Column:
-    """Return :func:`_best` of numbers that compare as doubles, sorted several times as fast. -0.0 becomes 0.0."""
+    """Like :func:`_best`, for numbers that compare as doubles, but several times faster. -0.0 becomes 0.0."""
     items = F.map_values(value.column) if isinstance(value.kind, MapType) else value.column
     numbers = F.array_compact(items)
     if kind.typeName() in ("float", "double"):

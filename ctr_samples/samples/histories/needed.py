@@ -2,8 +2,8 @@
 
 Every action that is still unknown at the end of the day is needed, because an impression may precede it. Of the known
 actions, the newest action of each of the newest ``last`` items is needed. Because an impression ignores its own
-request, so are the newest ``last`` items without any one request. That is at most two actions for each of ``2 * last``
-items, however many actions a key has.
+request, the newest ``last`` items after excluding any single request are needed too. That is at most two actions for
+each of ``2 * last`` items, however many actions a key has.
 """
 
 from __future__ import annotations

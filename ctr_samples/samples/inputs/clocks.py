@@ -1,4 +1,4 @@
-"""Configured times of a source, and the rows, and so the files, that a run needs according to them."""
+"""Configured times of a source, which select the rows, and therefore the files, that a run needs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Use = Literal["impressions", "labels", "views", "histories"]
 EARLY = (datetime(1970, 1, 1, tzinfo=UTC), datetime(1972, 1, 1, tzinfo=UTC))
 LATE = datetime(2200, 1, 1, tzinfo=UTC)
 _NO_TIMES = datetime(2000, 1, 1, tzinfo=UTC)
-"""Placeholder event time for tables without times."""
+"""Placeholder event time for tables without timestamps."""
 MORE_CLOCKS = ("available_time", "valid_to", "closed_available")
 """Optional clocks of an event view besides its event time."""
 
@@ -56,7 +56,8 @@ class Clock:
 
     @property
     def looked_at(self) -> Column:
-        """Rows that the run needs or must count. Depends on a single time, so that file pruning still works."""
+        """Condition for rows that the run needs or must count. Depends on a single time, so file pruning still works.
+        """
         time = self.time if self.placed_by is None else self.placed_by
         return self.near | time.isNull() | is_early(time) | is_late(time)
 
@@ -83,7 +84,9 @@ def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
 
 
 def of_interest(clocks: Sequence[Clock]) -> Column:
-    """Return the rows that a run needs or must count. Spark pushes this down, so that file pruning still works."""
+    """Return a condition for the rows that a run needs or must count. Spark pushes it down, so file pruning still
+    works.
+    """
     return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
 
 
@@ -193,7 +196,7 @@ def _ended(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def _near(view: View, span: Span, time: Column) -> Column:
-    """Rows visible to any impression of the day, or counted for it. Selects all rows for static tables and daily
+    """Condition for rows visible to, or counted for, any impression of the day. True for static tables and daily
     counts.
     """
     if isinstance(view, WindowView):

@@ -22,7 +22,7 @@ _UNREAD = "_unread_"
 
 @dataclass(frozen=True, slots=True)
 class CsvColumns:
-    """Values of a line, in order: their text in the first line, and the schema column of each."""
+    """Values of a line in order, each with its text in the first line and its schema column."""
 
     first_line: str
     cells: tuple[str, ...]

@@ -19,7 +19,7 @@ from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.failures import SPARK_FAILURES, expected_errors
 
 _EXCEPTION = re.compile(r"(?<![\w.$])(?P<kind>(?:[a-z]\w*\.)+[\w$]*(?:Exception|Error)): (?=(?P<said>[^\n]+))")
-"""Java exception and its message, which may contain a further exception on the same line."""
+"""Matches a Java exception and its message, which may contain a further exception on the same line."""
 
 _NO_DRIVER = (
     "Spark does not find the driver {driver}; give its jar to spark-submit by `--jars`, or its coordinates by `--packages`, "

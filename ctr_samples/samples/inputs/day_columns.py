@@ -1,4 +1,4 @@
-"""Table column with the day of a row: a date, text or a time."""
+"""Table column that holds the day of a row as a date, text or a timestamp."""
 
 from __future__ import annotations
 

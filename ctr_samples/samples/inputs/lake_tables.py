@@ -1,4 +1,4 @@
-"""Lake tables: current version of an Iceberg or Delta table, and its rows in a given version."""
+"""Lake tables: current version of an Iceberg or Delta table, and its rows at a given version."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ByDay = dict[date | None, list[int]]
 
 
 def day_in_path(where: str, path: DayPath, listings: Mapping[str, Listing]) -> Column:
-    """Return the day named in the path of a row's file. ``listings`` are the files under ``path`` and its days.
+    """Return the day named in the path of a row's file. ``listings`` has the files of each day under ``path``.
 
     Raises InputError, prefixed with ``where``, if a day's files are in directories of different depths.
     """
@@ -40,7 +40,7 @@ def day_in_path(where: str, path: DayPath, listings: Mapping[str, Listing]) -> C
 
 
 def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) -> dict[str, Column]:
-    """Return an aggregate by its key: the number of rows of each kind in each of the ``days`` of a log.
+    """Return aggregates by key that count the rows of each kind in each of the ``days`` of a log.
 
     A kind is a number below ``kinds``.
     """

@@ -173,7 +173,7 @@ def _is_exact(kind: DataType) -> bool:
 
 
 def _other_lines(source_frame: SourceFrame, source: TextSource, counted: Mapping[str, Any]) -> Iterator[str]:
-    """Problem of lines that cannot be split like the rest."""
+    """Problem with the lines that cannot be split like the rest."""
     count, line = counted["others"], counted["other"]
     if not count:
         return

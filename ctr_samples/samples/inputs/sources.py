@@ -134,12 +134,12 @@ def read_source(
     forward: timedelta = timedelta(),
     pinned: TableVersion | None = None,
 ) -> SourceFrame:
-    """Read the part of a source that the run needs. Runs on the driver; lists files, reads at most a row per day of a
-    table.
+    """Read the part of a source that the run needs. Runs on the driver. Lists files, and reads at most one row per day
+    of a table.
 
-    An hourly run needs data up to ``forward`` after the hour. A lake table is read in the ``pinned`` version, or else
-    in its current version, regardless of concurrent writes. Raises InputError if the run date is missing or empty.
-    Other days may be missing and are reported. An optional source without any of its days has no rows.
+    An hourly run needs data up to ``forward`` after the hour. A lake table is read at the ``pinned`` version, or else
+    at its current version, regardless of concurrent writes. Raises InputError if the run date is missing or empty.
+    Other days may be missing and are reported. If all days of an optional source are missing, it has no rows.
     """
     if isinstance(source, DatabaseSource):
         with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
@@ -182,8 +182,8 @@ def _by_day(
 def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:
     """Return the days of a dated source to read, in order: whole days, and multiples of 24 hours around them.
 
-    So a one-day window is complete even after a day of 23 hours, for which one more day is read. An hour needs no day
-    after the day of the instant ``forward`` past its end. Empty for the whole log, which has the days that exist.
+    So a one-day window is complete even after a day of 23 hours, for which one more day is read. An hourly run needs no
+    day after the day that contains its end plus ``forward``. Empty for the whole log, which reads all existing days.
     """
     reach, own = _reach(source, run_date, zone, forward), calendar_day(run_date)
     if reach is None or own is None:
@@ -270,8 +270,8 @@ def _of_days(
     forward: timedelta,
     table: str,
 ) -> SourceFrame:
-    """Days of a table that the run needs, or all rows without a ``date_column``. Checks the run date and later days
-    for a row.
+    """Rows of the days that the run needs, or all rows if the table has no ``date_column``. Checks that the run date
+    and later days have rows.
     """
     if source.date_column is None:
         return SourceFrame(name, frame, (), None)
@@ -329,7 +329,7 @@ class _Part:
 
 
 def _parts(listings: Mapping[str, Listing]) -> list[_Part]:
-    """Units to load for everything found: each path itself, or only the files found below each of its roots."""
+    """Units to load: each path itself, or only the files found below each of its roots."""
     return [
         part
         for path, listing in listings.items()

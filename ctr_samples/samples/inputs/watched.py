@@ -67,11 +67,11 @@ class Inputs:
         known_by: datetime | None = None,
         pinned: Mapping[str, TableVersion] | None = None,
     ) -> Self:
-        """Find the data. Lists files and reads at most a row per day of a table. Raises the errors of
+        """Find the input data. Lists files and reads at most one row per day of a table. Raises the errors of
         :func:`read_source`.
 
         Unless ``watched``, counts nothing, as required for plans that run only in part. Skips data that was unknown at
-        ``known_by``. ``pinned`` maps sources to versions of lake tables; other tables are read in their current
+        ``known_by``. ``pinned`` maps sources to versions of lake tables; other tables are read at their current
         version.
         """
         day, pins = Span.of(run_date, config.timezone, known_by), pinned or {}
@@ -86,7 +86,7 @@ class Inputs:
         return replace(self, watches=Watches.of(self.config, self.span, active=False))
 
     def for_partials(self) -> Self:
-        """Return inputs that neither a run's span nor earlier partials narrow, with separate watches."""
+        """Return inputs restricted neither by a run's span nor by earlier partials, with separate watches."""
         return replace(self, span=EVER, watches=Watches.of(self.config, EVER), near={}, kept={})
 
     def plain(self, name: str, days: Collection[date] | None = None) -> DataFrame:
@@ -146,7 +146,7 @@ class Inputs:
         return [day for day in days if day in self.days_of_log(name)]
 
     def _is_own(self, clocks: Sequence[Clock]) -> Column:
-        """Whether a row's time may belong to the run, or the row is in the run's own log, like rows without a time."""
+        """Whether a row's time may belong to the run, or the row, possibly without a time, is in the run's own log."""
         near = reduce(Column.__or__, [F.coalesce(clock.applies & clock.near, F.lit(False)) for clock in clocks])
         if self.span.start is None:
             return F.lit(True)

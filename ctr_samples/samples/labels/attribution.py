@@ -34,7 +34,9 @@ IS_ACTION = "_is_action"
 ORPHAN = "_orphan"
 DELAY = "_delay"
 ACTION_KEYS = "_action_keys"
-"""Columns of :func:`attribute`: whether a row is an action, an orphan; its delay in microseconds, its keys as text."""
+"""Columns of :func:`attribute`: whether a row is an action, whether it is an orphan, its delay in microseconds, and its
+keys as text.
+"""
 
 SHOWN, AT, TIE = "_shown", "_at", "_tie"
 """Columns of the rows sorted by key: the impression as a struct, its time in microseconds, and the tie-breaker."""
@@ -50,7 +52,7 @@ def attribute(
 
     ``impressions`` must have ``impression_id``, ``impression_time`` and all keys used for matching. ``actions`` maps
     the first key set to frames of :func:`actions_of`. Adds ``_is_action``, ``_orphan``, ``_delay``, ``_action``,
-    ``_action_keys`` and, for each plan, its label column and for reduced values ``<label>__mask``. Lazy.
+    ``_action_keys`` and, for each plan, its label column, plus ``<label>__mask`` for reduced values. Lazy.
     """
     names = keys_among(plans)
     action_type = next(iter(actions.values()))[0].schema[ACTION].dataType
@@ -67,7 +69,7 @@ def attribute_rows(
     plans: Sequence[LabelPlan],
     arriving: Mapping[tuple[str, ...], Sequence[DataFrame]] = MappingProxyType({}),
 ) -> DataFrame:
-    """Like :func:`attribute`, for impressions and actions in one frame. ``arriving`` holds actions to be added to it.
+    """Like :func:`attribute`, for impressions and actions in one frame. ``arriving`` holds actions to add.
 
     A column ``_together`` shows that the rows are already partitioned by the first key set, so it needs no shuffle.
     """
@@ -121,7 +123,7 @@ def with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) -> 
 
 
 def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
-    """Attribute the waiting actions by one set of keys, and add the states of their labels."""
+    """Attribute the unmatched actions by one set of keys, and add the states of their labels."""
     # Each row that cannot match, or already has, gets a unique key. Null keys would all pile up in one task.
     keys = [key_of_action(name) for name in tried]
     waiting = reduce(Column.__and__, [F.col(key).isNotNull() for key in keys], F.col(DELAY).isNull())

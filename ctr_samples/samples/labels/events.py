@@ -58,10 +58,10 @@ _PLACE = ("_place", "_item")
 def events_of(
     source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan], span: Span
 ) -> DataFrame:
-    """Return the impressions of a day and around it, and the actions of ``plans``, for :func:`attribute_rows`.
+    """Return the impressions on and near a day, and the actions of ``plans``, for :func:`attribute_rows`.
 
-    Includes impressions within their reach of the day. An impression is a struct ``_shown``; ``_dropped`` is the
-    reason for dropping it, if any. ``source_of`` returns a log by its name. Lazy.
+    Includes impressions within :func:`impression_reach` of the day. An impression is a struct ``_shown``; ``_dropped``
+    is the reason for dropping it, if any. ``source_of`` returns a log by its name. Lazy.
     """
     shown, reach, time = config.impressions, impression_reach(config), F.timestamp_micros(AT)
     lines = _Lines(source_of(shown.source), shown, rows_among(config.labels))

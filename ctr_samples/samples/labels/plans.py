@@ -57,8 +57,8 @@ def rows_among(labels: Mapping[str, Label]) -> dict[str, RowLabel]:
 
 
 def rounds(plans: Sequence[LabelPlan]) -> list[tuple[tuple[str, ...], list[LabelPlan]]]:
-    """Order the key sets, each with its labels, so that every label can try its sets in order. Greedily minimises
-    rounds.
+    """Order the key sets, each with its labels, so that every label can try its sets in order. Minimises the number of
+    rounds greedily.
     """
     waiting = {plan.name: list(plan.tried) for plan in plans}
     order = []
@@ -107,5 +107,5 @@ def impression_reach(config: JobConfig) -> timedelta:
 
 
 def label_reach(plans: Sequence[LabelPlan]) -> timedelta:
-    """Return how far outside the day an impression can claim an action from the day's impressions."""
+    """Return the maximum time outside the day at which an impression can claim an action from the day's impressions."""
     return max((plan.label.window + plan.label.skew for plan in plans), default=timedelta())

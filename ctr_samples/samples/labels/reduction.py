@@ -51,8 +51,8 @@ def row_values(name: str, label: RowLabel, value: Column) -> list[Column]:
 
 
 def label_values(plan: LabelPlan, state: Column) -> list[Column]:
-    """Return the label and, if its values are reduced, a mask. The mask tells a missing action (0) from a label value
-    of 0 (1).
+    """Return the label and, if its values are reduced, a mask. The mask distinguishes a missing action (mask 0) from a
+    label value of 0 (mask 1).
     """
     there = state.isNotNull().cast("bigint")
     if plan.label.reduce == "any":

@@ -36,7 +36,7 @@ _FILE = "file string"
 
 @dataclass(frozen=True, slots=True)
 class PartialWriter:
-    """Storage directory that no other run uses, for the files of a partial, and the number of tasks that write them."""
+    """Storage directory for the files of a partial, used by no other run, and the number of tasks that write them."""
 
     storage: Storage
     directory: str

@@ -169,7 +169,7 @@ class Partials:
             yield f"{one.what.name} is {one.what.done} from partial results of {len(one.partials)} day(s){made}"
 
     def clean(self, now: datetime, warn: Callable[[str], None]) -> None:
-        """Remove partials that no run needs. If the storage refuses, call ``warn`` with a message."""
+        """Remove partials that no run needs. Calls ``warn`` with a message if the storage refuses."""
         own = calendar_day(self.run_date)
         if self.storage is None or self.config.partials is None or own is None:
             return
@@ -292,7 +292,7 @@ def _there(
 def _make(
     storage: Storage, inputs: Inputs, what: Keepable, definition: str, telling: Telling, day: date, fingerprint: str
 ) -> Partial:
-    """Build and publish the partial of a day, with the counts that a run needs of the day's log.
+    """Build and publish the partial of a day, with the counts that a run needs from the day's log.
 
     If the log has changed since it was listed, only this run uses the partial, because its name would be wrong.
     """

@@ -76,5 +76,5 @@ class KeptTable:
         return rows if self.columns else rows.withColumn(PAYLOAD, F.struct())
 
     def _in_files(self, rows: DataFrame) -> DataFrame:
-        """Rows as stored in files, since Parquet has no struct without fields."""
+        """Convert rows to their stored form, since Parquet does not support structs without fields."""
         return rows if self.columns else rows.drop(PAYLOAD)

@@ -5,5 +5,5 @@ rows.py         a source as rows of key, event time, available time and payload
 aggregates.py   counts, sums, distinct values and rates over windows, as such rows
 as_of/          the join
 joiner.py       all views of a configuration, planned and joined
-counts.py       number of samples that matched a row, and the age of these rows
+counts.py       number of samples that matched a row, and the age of the matched rows
 """

@@ -39,7 +39,7 @@ _DAY = timedelta(days=1)
 _MICROSECOND = timedelta(microseconds=1)
 ROWS = "rows of the source"
 STEP, WHICH, VALUE = "_step", "_which", "_value"
-"""Columns of steps besides the key: step number; number and value of a distinct count (or 0, null)."""
+"""Columns of steps besides the key: step number, and number and value of a distinct count (or 0 and null)."""
 
 _AT, _LEAVES = "_at", "_leaves"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -202,7 +202,7 @@ def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:
 
 
 def _changes(steps: DataFrame, counting: Counting, seen: Seen | None) -> DataFrame:
-    """``key``, ``_at`` (first step that sees the change), and each measure per window from that step on.
+    """Rows of ``key``, ``_at`` (first step that sees the change), and each measure per window from that step on.
 
     All changes visible to the first impression become one row, whose ``_at`` is the last of them. Changes after the
     last impression are dropped.

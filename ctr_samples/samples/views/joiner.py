@@ -60,7 +60,7 @@ class ViewJoiner:
     """Views of a configuration, read and ready to join to the impressions of a day. Runs on the driver."""
 
     def __init__(self, inputs: Inputs, spark: SparkSession, few: DataFrame | None = None) -> None:
-        """With ``few`` impressions, join only these impressions and rows with their keys."""
+        """If ``few`` is given, join only these impressions, and only rows with their keys."""
         self._inputs, self._views, self._few = inputs, inputs.config.views, few
         self._needed = view_columns(spark, inputs.config)
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
@@ -123,7 +123,7 @@ class ViewJoiner:
         return with_keys_of(self._few, view.joined_on, rows, KEY)
 
     def _cut(self, join: Join) -> Join:
-        """Cut rows that end, and reduce to one row if each key should have one row."""
+        """Split rows that end, and reduce each key to one row if the view should have one row per key."""
         name, watch = join.how.name, self._inputs.watches.rows
         if has_one_row(self._views[name]):
             return Join(join.how, watch.on_keys(name, one_each(join.features)), join.features)
@@ -173,9 +173,7 @@ class ViewJoiner:
 
 
 def with_keys_of(few: DataFrame | None, on: Sequence[str], rows: DataFrame, key: str) -> DataFrame:
-    """Keep the rows whose key belongs to one of ``few`` impressions, which are collected. Keeps all rows if it is
-    None.
-    """
+    """Keep the rows with a key of the ``few`` impressions, which are collected. Keeps all rows if ``few`` is None."""
     if few is None:
         return rows
     own = joint_key([F.col(f"{IMPRESSION}.{name}") for name in on]).cast("string")

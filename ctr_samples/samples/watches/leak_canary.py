@@ -119,7 +119,7 @@ def check_canaries(
     """Return the number of canaries checked for each view (``canaries``). Raises AccountingError if a wrong row
     matched.
 
-    Runs one small Spark job in a separate session. Tables without times give no guarantee and have no canary.
+    Runs one small Spark job in a separate session. Tables without timestamps give no guarantee and have no canary.
     """
     sample, types = canary.sample()
     timed = [step for step in steps if step.method != "static"]
@@ -145,7 +145,7 @@ def _joined(
     chosen: Sequence[Canary],
     types: Mapping[str, DataType],
 ) -> DataFrame:
-    """Chosen impressions with a struct for each view, whose only column tells whether the matched row is from the
+    """Chosen impressions with a struct for each view, whose only column states whether the matched row is from the
     future.
     """
     schema = StructType().add("id", "long").add("micros", "long")

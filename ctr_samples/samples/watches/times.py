@@ -1,7 +1,7 @@
 """Implausible times: a number read in the wrong unit gives a time in 1970 or in the far future.
 
-The clocks of a source are checked before any filter by time. Otherwise an impression of 1970 would just belong to
-another day, a feature row of 1970 would be visible to every impression, and actions of 1970 would leave every history
+The clocks of a source are checked before any filter by time. Otherwise an impression of 1970 would simply belong to a
+different day, a feature row of 1970 would be visible to every impression, and actions of 1970 would leave every history
 empty.
 """
 
@@ -70,7 +70,7 @@ class ClocksWatch:
 
 _UNUSABLE, _EARLY_TIME, _LATE_TIME = 1, 2, 4
 _KINDS = 6
-"""Number of kinds of rows, as sums: a row may be unusable, and either early or late."""
+"""Number of row kinds, each a sum of flags: a row may be unusable, and either early or late."""
 
 
 def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> dict[str, Column]:

@@ -7,12 +7,12 @@ event time is ``>= impression_time - ttl`` and it is not a tombstone. A row with
 latest visible snapshot of a snapshot view count. Every method always returns one output row per impression::
 
     ranked_rows.py feature rows with their moment and rank; the struct of a joined view
-    validity.py    rows with an end, cut so that only one row per key is visible at a time
+    validity.py    rows that end, split so that only one row per key is visible at a time
     union.py       impressions and rows of several views in one window: one shuffle for all views of an entity
-    hot_keys.py    keys with too many rows for one task, cut into time slices that start with the best earlier row
+    hot_keys.py    keys with too many rows for one task, split into time slices that start with the best earlier row
     intervals.py   small views: broadcast of the interval in which each row is the best
     snapshots.py   daily snapshots: an equi-join on the latest available snapshot
-    static.py      tables without times: a join on the key
+    static.py      tables without timestamps: a join on the key
     methods.py     join functions by method name
     planning.py    choice of the method for each view, as a value
 """

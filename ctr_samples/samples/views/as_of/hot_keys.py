@@ -1,4 +1,4 @@
-"""Keys with too many rows for one task, cut into time slices.
+"""Keys with too many rows for one task, split into time slices.
 
 Each slice starts with the best row of all earlier slices, so the join stays exact. Each slice is joined like a
 separate key.
@@ -62,9 +62,9 @@ def carried(rows: DataFrame, hot: HotKeys) -> DataFrame:
 def measure_hot_keys(
     frames: Sequence[tuple[DataFrame, str, float]], least_rows: int, most_keys: int = 1000
 ) -> tuple[str, ...]:
-    """Return the keys with at least ``least_rows`` rows over all frames, as text, most frequent first.
+    """Return the keys with at least ``least_rows`` rows in all frames combined, as text, most frequent first.
 
-    Runs a Spark job. Each frame comes with its key column and its share of all rows: 1, or less for a sample.
+    Runs a Spark job. Each frame comes with its key column and its sampling fraction: 1 for all rows, less for a sample.
     """
     counts = None
     for frame, key, share in frames:

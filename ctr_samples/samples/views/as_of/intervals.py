@@ -24,13 +24,13 @@ from ctr_samples.samples.views.as_of.ranked_rows import (
 from ctr_samples.sparksql.columns import bytes_of, same_key_type
 
 _BYTES_OF_A_ROW = 100
-"""Size of a broadcast row without its payload: its key, its times, and its entry in the hash table."""
+"""Size in bytes of a broadcast row without its payload: its key, its times, and its entry in the hash table."""
 
 
 def join_by_intervals(impressions: DataFrame, join: Join) -> DataFrame:
     """Add a column for the view to the impressions.
 
-    For views with few rows per key: each impression is compared with all intervals of its key, at most one of which
+    Suits views with few rows per key: each impression is compared with all intervals of its key, at most one of which
     contains its time.
     """
     how = join.how
@@ -67,7 +67,7 @@ def _size(name: str, features: DataFrame) -> DataFrame:
 
 
 def _intervals(rows: DataFrame, in_order: bool) -> DataFrame:
-    """``_key``, ``_from``, ``_to`` and ``_best``: the best row so far from each moment to the next."""
+    """``_key``, ``_from``, ``_to`` and ``_best``: the best row known in each interval between consecutive moments."""
     so_far = Window.partitionBy(KEY).orderBy(MOMENT).rangeBetween(Window.unboundedPreceding, Window.currentRow)
     by_moment = Window.partitionBy(KEY).orderBy(MOMENT, *by_rank(RANK))
     return (

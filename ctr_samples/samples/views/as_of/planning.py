@@ -36,7 +36,7 @@ class JoinLimits:
 
     The smallest views are broadcast, as long as together they need at most ``broadcast_bytes`` of memory and no
     impression is compared with more than ``rows_of_a_key`` intervals. If the impression log has ``measured_bytes`` or
-    an unknown size, keys with about ``rows_of_a_hot_key`` rows, estimated from a ``sample`` of the log, are cut into
+    an unknown size, keys with about ``rows_of_a_hot_key`` rows, estimated from a ``sample`` of the log, are split into
     ``slices`` of the day.
     """
 

@@ -21,14 +21,15 @@ longer has features.
 """
 
 VALID_TO, CLOSED = "valid_to", "closed_available"
-"""Two more columns of a table whose rows end: the end of a row's validity, and the time at which the end became known.
+"""Two further columns of a table whose rows end: the end of a row's validity, and the time at which the end became
+known.
 
 The first is null if the row has not ended, the second if the end was known at once. Such a table is ready once
 :func:`~ctr_samples.samples.views.as_of.validity.cut` has processed its rows.
 """
 
 UNTIL = "until"
-"""Column of cut rows: the first instant at which an impression no longer sees the row, or null if there is none.
+"""Column of rows split by validity: the first instant at which an impression no longer sees the row, or null.
 
 Only one row per key is visible at a time, each from its available time on.
 """
@@ -74,7 +75,7 @@ class Join:
 
     @property
     def is_cut(self) -> bool:
-        """Whether the rows end, and are cut so that only one row is visible at a time."""
+        """Whether the rows end, and are split so that only one row is visible at a time."""
         return UNTIL in self.features.columns
 
     @property
@@ -86,7 +87,7 @@ class Join:
 
 
 def one_each(features: DataFrame) -> DataFrame:
-    """Reduce a table without times to one row per key, or snapshots to one row per key and event time.
+    """Reduce a table without timestamps to one row per key, or snapshots to one row per key and event time.
 
     Keeps the same rows in every run. Returns the columns of ``features``, and ``several``. Tombstones do not count as
     different rows.
@@ -187,16 +188,16 @@ def view_type(join: Join) -> StructType:
 
 
 def content_of(kind: DataType) -> Column:
-    """Hash of the whole payload, the last tie-breaker that makes the order of rows total."""
+    """Hash of the whole payload. As the last tie-breaker, it makes the order of rows total."""
     assert isinstance(kind, StructType)
     payload = F.col(PAYLOAD)
     return hash_of_fields([payload[f.name] for f in kind.fields], [f.dataType for f in kind.fields])
 
 
 def with_latest_snapshot(impressions: DataFrame, join: Join, name: str) -> DataFrame:
-    """Add the event time of the latest snapshot visible to each impression, or null if there is none.
+    """Add the event time of the latest snapshot visible to each impression, or null if none is visible.
 
-    There are only as many snapshots as days, so each task receives their times as one array.
+    Only one snapshot exists per day, so each task receives all their times as one array.
     """
     rows = join.features if join.all_rows is None else join.all_rows
     snapshots = rows.select(F.struct(EVENT_TIME, effective_from(join.how).alias(MOMENT)).alias("snapshot"))

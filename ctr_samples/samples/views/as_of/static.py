@@ -11,7 +11,7 @@ from ctr_samples.sparksql.columns import quoted, same_key_type
 
 
 def join_static(impressions: DataFrame, features: DataFrame, name: str, on: str) -> DataFrame:
-    """Add the row of a table without times (``key``, ``payload``) to the impressions.
+    """Add the row of a table without timestamps (``key``, ``payload``) to the impressions.
 
     If a key has several rows, every run selects the same row.
     """

@@ -30,8 +30,8 @@ def join_by_union(impressions: DataFrame, joins: Sequence[Join], hot: HotKeys | 
     """Add a column per view to the impressions. All views are joined on the same key of the impressions.
 
     A row takes effect when both its clocks have passed. A running maximum then keeps the best row so far, so a late
-    correction of an old fact never hides a newer fact. Spark buffers the rows of one key at a time, and spills to
-    disk. The rows of a hot key are cut into time slices, each of which begins with the best earlier row.
+    correction of an old fact never hides a newer fact. Spark buffers the rows of one key at a time, and spills to disk.
+    The rows of a hot key are split into time slices, each of which begins with the best earlier row.
     """
     joins, left_key = _of_one_type(impressions, joins)
     how = joins[0].how

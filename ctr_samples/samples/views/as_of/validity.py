@@ -1,7 +1,7 @@
-"""Rows that end: a table with ``valid_to``, cut so that only one row per key is visible at a time.
+"""Rows that end: a table with ``valid_to``, split so that only one row per key is visible at a time.
 
 The best visible row may end before a row that it hid. So the best row so far may be wrong, and overlapping rows are
-cut at each instant at which the best row changes. Rows without an overlap pass unchanged; in a well-kept table, no
+split at each instant at which the best row changes. Rows without an overlap pass unchanged; in a well-kept table, no
 rows overlap.
 """
 
@@ -81,7 +81,7 @@ def disjoint(rows: DataFrame) -> DataFrame:
 
 
 def _pieces_of_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Cut the rows of a partition, sorted by key and start of visibility. Runs on executors, once per partition."""
+    """Split the rows of a partition, sorted by key and start of visibility. Runs on executors, once per partition."""
     pieces = pieces_of(_rows_of(batches))
     while some := list(islice(pieces, _BATCH)):
         kept, starts, ends = zip(*some, strict=True)
@@ -98,7 +98,7 @@ def _rows_of(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[Any, int, int,
 
 
 def pieces_of(rows: Iterator[tuple[Any, int, int, int, Any]]) -> Iterator[tuple[Any, int, int]]:
-    """Cut rows (key, start, end, number, what), sorted by key and start, into disjoint pieces (what, start, end).
+    """Split rows (key, start, end, number, what), sorted by key and start, into disjoint pieces (what, start, end).
 
     At each instant, the row with the greatest ``number`` is chosen among the rows with ``start <= instant < end``.
     Memory holds the simultaneously visible rows of one key.
