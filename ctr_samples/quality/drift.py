@@ -16,7 +16,7 @@ BINS = 20
 
 
 def compared(metrics: Measured, reference: Measured | None, name: str) -> tuple[Facts | None, Facts | None]:
-    """Return the facts of a feature in both documents, for train or, on a day without train, for the largest split.
+    """Return the facts of a feature in both documents, for the train split or, on a day without it, for the largest split.
 
     The facts of a day are None if it has no samples or lacks the feature.
     """
@@ -58,7 +58,7 @@ def binned(now: Curve, before: Curve) -> tuple[Shares, Shares]:
 
 
 def _twentieths(curve: Curve) -> Shares:
-    """Values at every 5 % of the rows, and the maximum."""
+    """Quantiles at every 5 %, and the maximum."""
     at, below = np.array(curve.at), np.array(curve.below)
     wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
     twentieths: Shares = np.append(at[np.minimum(wanted, len(at) - 1)], at[-1])

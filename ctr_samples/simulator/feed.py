@@ -1,4 +1,4 @@
-"""Feed: app visits and shown articles, drawn in pieces of at most an hour.
+"""Feed: app visits and shown articles, drawn in time intervals of at most an hour.
 
 The feed shows an article to a user again only after an hour plus the label window since the last impression and any
 click on it. Each click therefore has a single possible impression, and labels joined from the logs can equal the truth
@@ -90,7 +90,7 @@ class Memory:
         return (key >> np.uint64(64 - self._bits)).astype(np.int64)
 
     def is_free(self, slots: Ints, time: Ints) -> Bools:
-        """Mask of pairs that may be shown: the slot is free, and no earlier pair of the batch uses it."""
+        """Mask of pairs that may be shown: the slot is free, and no earlier pair in the batch uses it."""
         first = np.zeros(len(slots), np.bool_)
         first[np.unique(slots, return_index=True)[1]] = True
         free: Bools = first & (self._until[slots] <= time)

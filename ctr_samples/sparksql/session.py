@@ -1,4 +1,4 @@
-"""Spark sessions: session of a command, and isolated session with the settings of a run."""
+"""Spark sessions for commands, and isolated sessions with the settings of a run."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _find_java() -> str:
 
 
 def _local_settings(options: str) -> dict[str, str]:
-    """Settings for a quiet local run. conf/spark-local.conf has the same settings without the JVM ``options``."""
+    """Return the settings for a quiet local run. conf/spark-local.conf has the same settings without the JVM ``options``."""
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
         "spark.master": "local[*,4]",  # a task whose Python worker dies is retried, as on a cluster
@@ -143,7 +143,7 @@ def _bytes_of(text: str) -> int:
 
 
 def make_active(spark: SparkSession) -> None:
-    """Make a session active in this thread, after a run has used its own. Spark looks up formats there."""
+    """Make a session active in this thread, after a run has used its own. Spark looks up formats in the active session."""
     spark.createDataFrame([], "x int")  # the only public call that does it
 
 
@@ -172,7 +172,7 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
 
 @contextmanager
 def tiny_session(spark: SparkSession, timezone: str) -> Iterator[SparkSession]:
-    """Like :func:`run_session`, for a job on a few hundred rows: one task per stage, without adaptive planning.
+    """Like :func:`run_session`, but for a job on a few hundred rows: one task per stage, no adaptive planning.
 
     Restores ``spark`` as the active session.
     """
