@@ -70,7 +70,7 @@ _DIRECTORIES = ("conf", "data", "jobs")
 
 
 def shipped(name: str) -> Path:
-    """Return the path of a shipped file or directory, such as ``conf/toutiao.yaml``. Raise UsageError if it is missing."""
+    """Return the path of a shipped file or directory: ``conf/toutiao.yaml``. Raise UsageError for any other name."""
     path = _root() / name
     if name.split("/", maxsplit=1)[0] not in _DIRECTORIES or ".." in path.parts or not path.exists():
         raise UsageError(f"{name!r} does not come with ctr-samples; `ctr-samples where` lists what does.")

@@ -176,7 +176,7 @@ def _listeners(
 
 
 def _periods(config: JobConfig, date: str | None, first: str | None, last: str | None) -> Sequence[Period]:
-    """Return the requested periods from ``--date``, or from ``--from`` and ``--to``. A whole-log run needs no option."""
+    """Return the requested periods from ``--date``, or from ``--from`` and ``--to``. A whole log needs no option."""
     from ctr_samples.periods import WHOLE, check_period, parse_period, periods_between
 
     if first is None and last is None and (date is not None or config.grain == "all"):

@@ -290,7 +290,7 @@ def open_records(path: str, date: str | None) -> tuple[Any, Any]:
 
 
 def published_or_foreign(path: str, published: Callable[[], T]) -> T | ForeignRecords:
-    """Return the ``published`` samples at a path, or else files without a manifest. Raise InputError if it has neither."""
+    """Return the ``published`` samples at a path, or else files without a manifest. Raise InputError without either."""
     from ctr_samples.records.foreign import find_foreign
     from ctr_samples.records.paths import existing_place
 

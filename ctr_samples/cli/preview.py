@@ -57,7 +57,7 @@ def _with_origin(row: Mapping[str, Any], zone: str) -> dict[str, Any]:
 
 
 def _told(value: object, zone: str) -> object:
-    """Format a timestamp as readable text. Other values stay unchanged."""
+    """Format a timestamp that has a time zone as text. Return any other value unchanged."""
     return in_zone(value, zone) if isinstance(value, datetime) and value.tzinfo else value
 
 

@@ -1,4 +1,4 @@
-"""``ctr-samples simulate``: logs and feature tables of an article feed with known click probabilities. Does not use Spark."""
+"""``ctr-samples simulate``: logs and feature tables of an article feed with known click probabilities. No Spark."""
 
 from __future__ import annotations
 

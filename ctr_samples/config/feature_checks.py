@@ -1,4 +1,4 @@
-"""Checks of features against the rest of the configuration: views, columns, vocabularies, other features, and the layout."""
+"""Checks of features against the rest of the configuration: views, columns, vocabularies, other features, layout."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def width(config: JobConfig, feature: Feature) -> int | None:
 
 
 def ids_of(config: JobConfig, feature: Feature) -> int | None:
-    """Return the number of ids of a feature, counted from 0. None for features without ids or with an unknown vocabulary."""
+    """Return the number of ids of a feature, from 0. None without ids, or if its vocabulary does not exist."""
     return feature.kind.ids(feature, config.vocabularies) or None
 
 
@@ -158,7 +158,10 @@ def _without_strings(text: str) -> str:
 
 
 def _paths(code: str) -> Iterator[tuple[str, str]]:
-    """Yield the first two parts of each name: ``user.`age:token` + item.price.eur`` -> ("user", "age:token"), ("item", "price")."""
+    """Yield the first two parts of each name.
+
+    ``user.`age:token` + item.price.eur`` -> ("user", "age:token"), ("item", "price").
+    """
     for dot, path in re.findall(rf"(?<!\w)(\.?)((?:{_PART})(?:\.(?:{_PART}))*)", code):
         parts = re.findall(_PART, path)
         if not dot and len(parts) > 1:

@@ -85,7 +85,7 @@ class LoadedConfig:
 
 
 def loaded_of(given: LoadedConfig | str | Path) -> LoadedConfig:
-    """Return a given configuration unchanged, or load a file like :func:`load_config`. Raise UsageError for other types."""
+    """Return a loaded configuration, or load a file with :func:`load_config`. Raise UsageError for other types."""
     if isinstance(given, str | Path):
         return load_config(given)
     if not isinstance(given, LoadedConfig):
@@ -203,7 +203,7 @@ _MOST_VALUES = 200_000
 
 
 def too_large(tree: Any) -> str | None:
-    """Describe the problem of a document that refers to itself or grows too large through aliases. Visits each part once."""
+    """Describe a document that refers to itself or grows too large through aliases. Visits each part once."""
     sizes: dict[int, int] = {}
     try:
         size = _size(tree, sizes, set())

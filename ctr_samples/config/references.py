@@ -38,7 +38,7 @@ def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
 
 
 def match_of(label: ActionLabel, shown: Impressions) -> tuple[tuple[str, ...], ...]:
-    """Return the sets of key names that find an action's impression, in the order in which they are tried. May be empty."""
+    """Return the sets of key names that find an action's impression, in the order of trial. May be empty."""
     if label.match is not None:
         return label.match
     keys, item = action_keys(label, shown), shown.shown_key

@@ -91,7 +91,7 @@ def _expected(detail: ErrorDetails, place: KeyPlace) -> str:
 
 
 def as_written(tree: Any, where: Sequence[str], value: Any) -> Any:
-    """Return the original text if it has ``${NAME}``, else ``value``. Filled values are never shown, not even truncated."""
+    """Return the original text if it has ``${NAME}``, else ``value``. Never shows a filled value, even truncated."""
     node = tree
     for part in where:
         try:

@@ -16,7 +16,7 @@ BINS = 20
 
 
 def compared(metrics: Measured, reference: Measured | None, name: str) -> tuple[Facts | None, Facts | None]:
-    """Return the facts of a feature in both documents, for the train split or, on a day without it, for the largest split.
+    """Return the facts of a feature in both documents, for train or, on a day without train, for the largest split.
 
     The facts of a day are None if it has no samples or lacks the feature.
     """

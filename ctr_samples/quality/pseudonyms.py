@@ -84,7 +84,7 @@ def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
 
 
 def _holding_ids(config: JobConfig) -> list[str]:
-    """Return the features that hold user or request ids according to the configuration. Hash buckets identify nobody."""
+    """Return the features that the configuration fills with user or request ids. Hash buckets identify nobody."""
     shown = config.impressions
     persons = {name: text for name, text in shown.entities.items() if name != shown.shown_key}
     persons |= {"request": shown.request} if shown.request is not None else {}

@@ -61,8 +61,8 @@ class Clicks(NamedTuple):
 
 
 def draw_clicks(rng: np.random.Generator, spec: SimulationSpec, p_click: Floats) -> Clicks:
-    """Draw clicks within the label window with probability ``p_click``. Some of the remaining impressions get a late click,
-    at the specified rate.
+    """Draw clicks within the label window with probability ``p_click``. Some of the remaining impressions get a late
+    click, at the specified rate.
     """
     chance = rng.random(len(p_click))
     late_odds = spec.late_click_rate / (1.0 - spec.late_click_rate)

@@ -141,7 +141,7 @@ def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
 
 
 def _not_enabled(error: Py4JJavaError, where: str) -> Exception:
-    """Convert a Spark error unknown to PySpark to ExpressionError if a feature is disabled. Other errors stay unchanged."""
+    """Convert a Spark error unknown to PySpark: to ExpressionError if a feature is disabled, else unchanged."""
     off = re.search(r"\[FEATURE_NOT_ENABLED\] (.+?) SQLSTATE", str(error))
     return ExpressionError(f"{where}: {off[1]}") if off else error
 

@@ -111,7 +111,7 @@ def _find_java() -> str:
 
 
 def _local_settings(options: str) -> dict[str, str]:
-    """Return the settings for a quiet local run. conf/spark-local.conf has the same settings without the JVM ``options``."""
+    """Settings for a quiet local run. conf/spark-local.conf has the same settings without the JVM ``options``."""
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
         "spark.master": "local[*,4]",  # a task whose Python worker dies is retried, as on a cluster
@@ -143,7 +143,7 @@ def _bytes_of(text: str) -> int:
 
 
 def make_active(spark: SparkSession) -> None:
-    """Make a session active in this thread, after a run has used its own. Spark looks up formats in the active session."""
+    """Make a session active in this thread, after a run has used its own. Spark looks up formats in it."""
     spark.createDataFrame([], "x int")  # the only public call that does it
 
 

@@ -36,7 +36,7 @@ def tells(column: Column, outcomes: Sequence[Sequence[bool]]) -> str | None:
 
 
 def follows(column: Column, positive: Sequence[bool]) -> str | None:
-    """Explain why values of a column seem to depend on a label, given its positive rows. Return None without evidence."""
+    """Explain why column values seem to depend on a label, given its positive rows. Return None without evidence."""
     rate = sum(positive) / max(1, len(positive))
     if not 0 < rate < 1:
         return None

@@ -158,7 +158,7 @@ def _holds_list(value: object) -> bool:
 
 
 def _acted_on(log: Log) -> list[list[bool]]:
-    """Return a mask of impressions with a later action of the same user, for a log that contains both impressions and actions."""
+    """Return a mask of impressions with a later action of the same user, for a log of impressions and actions."""
     if log.action is None or log.item is None or log.user is None or log.explodes:
         return []
     pairs, shown = rows_of([log.user, log.item]), set(log.impressions)

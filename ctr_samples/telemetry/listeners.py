@@ -60,7 +60,7 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Writes gauges of the last run and of the published samples to a file, which is replaced atomically after each day."""
+    """Writes gauges of the last run and the published samples to a file. Replaces it atomically after each day."""
 
     config: JobConfig
     file: Path

@@ -78,8 +78,8 @@ def _report(
 def _train(
     options: FitOptions, training_set: TrainingSet, strategy: Any, on_step: Callable[[int, int], None]
 ) -> tuple[Loop, int, tuple[float, ...]]:
-    """Return the loop with the trained model, the total number of steps including earlier processes, and the mean losses
-    of the last two epochs if this process trained both.
+    """Return the loop with the trained model, the number of steps including earlier processes, and the mean losses of
+    the last two epochs if this process trained both.
     """
     kind = MODELS[options.model]
     recipe = Recipe(

@@ -144,7 +144,7 @@ def leak(days: Days) -> Iterator[Score]:
 
 
 def _features(days: Days) -> Iterator[tuple[str, Facts, Facts | None]]:
-    """Yield the features of the day with its facts on both days. The facts are None if the day before lacks the feature."""
+    """Yield the features of the day with their facts on both days, or None if the day before lacks the feature."""
     for name in days.now.features:
         now, before = drift.compared(days.now, days.before, name)
         if now is not None:

@@ -206,7 +206,7 @@ def _most_frequent(top: Frequent) -> tuple[TopValue, ...]:
 
 
 def _finite(figure: float | None) -> float | None:
-    """Return the figure, or None if it is infinite, which JSON cannot express. Squares of values above 10^154 overflow."""
+    """Return a finite figure, else None: JSON has no infinity, and squares of values above 10^154 overflow."""
     return figure if figure is not None and np.isfinite(figure) else None
 
 
