@@ -30,7 +30,7 @@ class Piece(NamedTuple):
 
     hour: int
     number: int
-    begin: int  # wall seconds
+    begin: int  # seconds of local time
     end: int
     impressions: int
 
@@ -57,7 +57,7 @@ class Impressions:
     list_id: Ints  # 0.. within the piece, ascending
     user: Ints  # index
     article: Ints  # index
-    time: Ints  # wall seconds
+    time: Ints  # seconds of local time
     position: Ints  # 0.. within the list
     algorithm: Ints  # 1..9
 
@@ -79,7 +79,7 @@ class Memory:
     def __init__(self, spec: SimulationSpec) -> None:
         busiest_hour = spec.impressions * max(HOURLY_TRAFFIC) / sum(HOURLY_TRAFFIC)
         self._bits = int(np.clip(np.ceil(np.log2(8 * busiest_hour)), 16, 26))
-        self._until = np.zeros(1 << self._bits, np.uint32)  # wall seconds, good until 2106
+        self._until = np.zeros(1 << self._bits, np.uint32)  # seconds of local time, good until 2106
         self._quiet = HOUR + spec.label_window_s
 
     def slots(self, user: Ints, article: Ints) -> Ints:

@@ -28,7 +28,7 @@ LONGEST_READ_MS = 900_000
 class Actions:
     """Columns of equal length, one row per click, read, collect or share."""
 
-    time: Ints  # wall seconds
+    time: Ints  # seconds of local time
     user: Ints  # index
     article: Ints  # index
     kind: Ints  # CLICK, READ, COLLECT or SHARE
