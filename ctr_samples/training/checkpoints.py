@@ -18,8 +18,8 @@ SETTINGS = "training.json"
 class Checkpoints:
     """Checkpoints in a directory shared by all workers and written by the chief.
 
-    The file ``checkpoint``, which is replaced atomically, names the visible checkpoints. After a crash, the next process
-    finds the previous checkpoint.
+    The file ``checkpoint``, which is replaced atomically, names the visible checkpoints. After a crash, the next
+    process finds the previous checkpoint.
     """
 
     def __init__(
