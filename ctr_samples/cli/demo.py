@@ -70,7 +70,7 @@ _DIRECTORIES = ("conf", "data", "jobs")
 
 
 def shipped(name: str) -> Path:
-    """Path of a shipped file or directory, such as ``conf/toutiao.yaml``. Raises UsageError if it is not shipped."""
+    """Return the path of a shipped file or directory: ``conf/toutiao.yaml``. Raise UsageError for any other name."""
     path = _root() / name
     if name.split("/", maxsplit=1)[0] not in _DIRECTORIES or ".." in path.parts or not path.exists():
         raise UsageError(f"{name!r} does not come with ctr-samples; `ctr-samples where` lists what does.")
@@ -78,7 +78,7 @@ def shipped(name: str) -> Path:
 
 
 def shipped_files() -> list[str]:
-    """Sorted names of all files shipped with the package."""
+    """Return the sorted names of all files shipped with the package."""
     root = _root()
     files = [file for name in _DIRECTORIES for file in (root / name).rglob("*") if file.is_file()]
     return sorted(str(file.relative_to(root)) for file in files if "__pycache__" not in file.parts)

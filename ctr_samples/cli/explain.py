@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ctr_samples.explain.gather import Evidence, HistoryEvidence, LabelEvidence, ViewEvidence
 
 _SHOWN_ROWS = 12
-"""Maximum number of printed view rows, and of printed actions outside a history: the rows nearest in time."""
+"""Maximum number of view rows, and of actions outside a history, to print. Keeps the rows nearest in time."""
 
 
 def explain(
@@ -81,7 +81,7 @@ def _keys(given: Sequence[str]) -> dict[str, str]:
 
 
 def report(evidence: Evidence, zone: str) -> Iterator[str]:
-    """Yield the explanation line by line, with times in ``zone``; lines are rich markup."""
+    """Yield the lines of the explanation as rich markup, with times in ``zone``."""
     yield f"[bold]Impression {evidence.impression.id}[/bold] at {_time(evidence.impression.time, zone)}"
     for name, value in evidence.impression.values.items():
         if name not in ("impression_id", "impression_time") and not name.startswith("_"):

@@ -1,4 +1,4 @@
-"""``ctr-samples generate`` and ``ctr-samples config``: the commands for a configuration file."""
+"""``ctr-samples generate`` and ``ctr-samples config``: commands for a configuration file."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def spark_for(
 
 
 def instant(option: str, text: str, zone: ZoneInfo) -> datetime:
-    """Convert a command-line time to UTC; without an offset it is local."""
+    """Convert a command-line time to UTC. A time without an offset is local time."""
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
@@ -155,7 +155,7 @@ def _trends_afterwards(config: JobConfig, console: Console) -> Iterator[None]:
 def _listeners(
     config: JobConfig, console: Console, *, log_json: bool, prometheus: Path | None, lineage: bool
 ) -> Listeners:
-    """Create the listeners for each day. Raise UsageError if the directory of the Prometheus file does not exist."""
+    """Create the listeners of the command. Raise UsageError if the directory of the Prometheus file does not exist."""
     from ctr_samples.telemetry import Gauges, JsonLines, Listeners
 
     told: list[Listener] = []
@@ -176,7 +176,7 @@ def _listeners(
 
 
 def _periods(config: JobConfig, date: str | None, first: str | None, last: str | None) -> Sequence[Period]:
-    """Return the requested periods from ``--date``, or from ``--from`` and ``--to``. The whole log needs no option."""
+    """Return the requested periods from ``--date``, or from ``--from`` and ``--to``. A whole log needs no option."""
     from ctr_samples.periods import WHOLE, check_period, parse_period, periods_between
 
     if first is None and last is None and (date is not None or config.grain == "all"):
@@ -333,7 +333,7 @@ def config_command(
 
 
 def _check_inputs(loaded: LoadedConfig, run_date: Period | None, console: Console) -> None:
-    """Raise ConfigError with a line for each mismatch between configuration and inputs."""
+    """Raise ConfigError if the inputs do not match the configuration, with one line per mismatch."""
     with spark_for(loaded.config, f"ctr-samples config {loaded.config.name}", console) as (spark, progress):
         from ctr_samples.job.checking import problems
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ctr_samples.records.foreign import ForeignRecords
 
 FILES = "files"
-"""Name of the data set in the statistics; without a manifest there are no splits."""
+"""Name of the data set in the statistics. Files without a manifest have no splits."""
 
 
 def infer(
@@ -58,7 +58,7 @@ def infer(
 
 
 def measured(records: ForeignRecords, limit: int | None) -> tuple[int, dict[str, Feature]]:
-    """Return the number of records read, and the facts of each feature."""
+    """Return the number of records read and the statistics of each feature."""
     from ctr_samples.quality.measure.collecting import LOOKING, Collector, Wanted
     from ctr_samples.quality.measure.merging import Measures
 
@@ -73,7 +73,7 @@ def measured(records: ForeignRecords, limit: int | None) -> tuple[int, dict[str,
 
 
 def page_about(checked: ForeignRecords, limit: int | None) -> str:
-    """Return the page about files whose bytes were all read."""
+    """Return the report page on fully checked files."""
     from ctr_samples.errors import ContractError
     from ctr_samples.quality.report import Contents, render_files
 

@@ -1,4 +1,4 @@
-"""``ctr-samples init``: a first configuration for the user's logs."""
+"""``ctr-samples init``: draft a configuration for the user's logs."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _commented(text: str) -> str:
 
 
 def _rows_of_table(name: str) -> Any:
-    """Read sample rows of a table in Spark's catalog."""
+    """Read sample rows of a table in the Spark catalog."""
     from ctr_samples.sparksql.failures import input_errors
     from ctr_samples.sparksql.session import session_of_command
 
@@ -160,7 +160,7 @@ def _report(console: Console, made: Draft, output: Path, lack: str) -> None:
 
 
 def _to_copy(parts: Sequence[str], width: int) -> str:
-    """Format a shell command, continued on further lines if it is too long. Keeps each part on one line."""
+    """Format a shell command, wrapped with continuation lines if it is too long. Never splits a part."""
     lines = ["  " + parts[0]]
     for part in filter(None, parts[1:]):
         if len(f"{lines[-1]} {part} \\") <= width:

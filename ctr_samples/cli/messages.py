@@ -1,4 +1,4 @@
-"""Errors as sentences and exit codes, and options shared by all commands."""
+"""Error messages, exit codes, and options shared by all commands."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 
 @contextmanager
 def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
-    """Turn an expected error into its sentence and exit code; for any other, say how to see more.
+    """Turn an expected error into a sentence and an exit code. For an unexpected error, say how to see the details.
 
     Configuration values from the environment are masked, even in a stack trace.
     """
@@ -41,9 +41,9 @@ def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
 
 
 def print_error(console: Console, error: Exception, debug: bool, subject: str = "") -> None:
-    """Print an error as a sentence that begins with its subject, or with its stack trace if ``debug``.
+    """Print an error as a sentence that starts with its subject, or with a stack trace if ``debug``.
 
-    For an unexpected error, say how to see more.
+    For an unexpected error, say how to see the details.
     """
     if debug:
         trace = "".join(traceback.format_exception(error))
@@ -61,7 +61,7 @@ def print_error(console: Console, error: Exception, debug: bool, subject: str = 
 
 
 def cause_of(error: Exception) -> str | None:
-    """Return advice for an error with an external cause: something is not installed, or is full."""
+    """Return advice for an error with an external cause, such as a missing program or a full disk."""
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] in ("tensorflow", "keras"):
         return f"{NO_TENSORFLOW}."
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):

@@ -39,7 +39,7 @@ DayArgument = Annotated[str | None, typer.Argument(metavar="[DAY]", help="The sa
 SplitName = Annotated[str | None, typer.Option("--split", help="train or eval; default: all.")]
 
 _WIDEST = 1_000_000
-"""Console width beyond any table, to measure the natural width of a table."""
+"""Console width that exceeds any table, used to measure the natural width of a table."""
 
 _MOST_LINES = 1000
 """Maximum number of features in a table, since the layout of a larger table takes minutes."""
@@ -115,9 +115,9 @@ def show(
 
 
 def print_examples(rows: list[dict[str, Any]], sources: Mapping[str, str] = MappingProxyType({})) -> None:
-    """Print examples as a table with a row per feature, or one below another if that is too wide.
+    """Print examples as a table with a row per feature, or one below the other if the table is too wide.
 
-    ``sources`` are the origins of values, by feature.
+    ``sources`` maps features to the origins of their values.
     """
     console = stdout_console()
     if not any(rows):
@@ -276,7 +276,7 @@ def forget(
 
 
 def open_records(path: str, date: str | None) -> tuple[Any, Any]:
-    """Open what is published at a path, else the files there without a manifest; InputError if there is neither."""
+    """Open the samples published at a path, or else files without a manifest. Raise InputError if it has neither."""
     from ctr_samples.records.foreign import ForeignRecords
     from ctr_samples.shards import open_storage
     from ctr_samples.shards.published import find
@@ -290,7 +290,7 @@ def open_records(path: str, date: str | None) -> tuple[Any, Any]:
 
 
 def published_or_foreign(path: str, published: Callable[[], T]) -> T | ForeignRecords:
-    """Return what is ``published`` at a path, else the files there without a manifest; InputError without either."""
+    """Return the ``published`` samples at a path, or else files without a manifest. Raise InputError without either."""
     from ctr_samples.records.foreign import find_foreign
     from ctr_samples.records.paths import existing_place
 
@@ -306,7 +306,7 @@ def published_or_foreign(path: str, published: Callable[[], T]) -> T | ForeignRe
 
 
 def one_day(argument: str | None, option: str | None) -> str | None:
-    """Return the day from an argument or ``--date``; UsageError if they differ."""
+    """Return the day from an argument or ``--date``. Raise UsageError if they differ."""
     if argument is not None and option is not None and argument != option:
         raise UsageError(f"Two days are given, {argument} and `--date {option}`; give one of them.")
     return option if argument is None else argument
@@ -327,7 +327,7 @@ def _examples_table(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> T
 
 
 def _examples_below_each_other(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> Iterator[Text]:
-    """Yield a text for each example, with one line per value, regardless of width."""
+    """Format each example as a block with one line per value, regardless of width."""
     for i, row in enumerate(rows):
         width = max(map(len, row), default=0)
         given = {name: f"  ({visible(sources[name])})" for name in row if sources.get(name)}

@@ -1,4 +1,4 @@
-"""``ctr-samples pack``: this environment as an archive for executors."""
+"""``ctr-samples pack``: archive of this environment for executors."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``ctr-samples preview``: a few samples before the first run."""
+"""``ctr-samples preview``: show a few samples before the first run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def preview(
 
 
 def _with_origin(row: Mapping[str, Any], zone: str) -> dict[str, Any]:
-    """Return a sample with its impression before it, and the matched row of each view after it."""
+    """Return a sample, preceded by its impression and followed by the matched row of each view."""
     origin, own = row["origin"], {name: value for name, value in row.items() if name != "origin"}
     time = origin["impression"]["impression_time"]
     keys = {f"impression.{name}": _told(value, zone) for name, value in origin["impression"].items()}
@@ -57,7 +57,7 @@ def _with_origin(row: Mapping[str, Any], zone: str) -> dict[str, Any]:
 
 
 def _told(value: object, zone: str) -> object:
-    """Format a value that is a timestamp as readable text."""
+    """Format a timestamp that has a time zone as text. Return any other value unchanged."""
     return in_zone(value, zone) if isinstance(value, datetime) and value.tzinfo else value
 
 
@@ -75,7 +75,7 @@ def _row_of(view: Mapping[str, Any], time: datetime, zone: str) -> str:
 
 
 def _sources(config: JobConfig) -> dict[str, str]:
-    """Origin of each value, as written in the configuration."""
+    """Return the origin of each value, as written in the configuration."""
     features = {name: feature.from_ or feature.expr or "" for name, feature in config.features.items()}
     return {**features, **{f"view {name}": "the row that was used" for name in config.views}}
 

@@ -166,7 +166,7 @@ def _write_page_about(foreign: ForeignRecords, file: Path | None, console: Conso
 
 
 def written(file: Path, page: str) -> str:
-    """Write a page to a file, and return its path; UsageError if that fails."""
+    """Write a page to a file and return its path. Raise UsageError if writing fails."""
     try:
         file.write_text(page, "utf-8")
     except OSError as error:
@@ -175,7 +175,7 @@ def written(file: Path, page: str) -> str:
 
 
 def open_page(console: Console, page: str) -> None:
-    """Open a page in a browser; UsageError unless it is a local file."""
+    """Open a page in a browser. Raise UsageError unless it is a local file."""
     if not Path(page).is_file():
         raise UsageError(f"--open needs a local file; {page} is not one. Copy it here, then open it.")
     if not webbrowser.open(Path(page).absolute().as_uri()):

@@ -110,7 +110,7 @@ def trends(
 
 
 def _root_of(storage: Storage) -> str:
-    """Address of a sample set, for links from a page in another directory."""
+    """Return the address of a sample set, for links from pages in other directories."""
     root = storage.locate("dt=").removesuffix("dt=")
     return f"{Path(root).absolute().as_uri()}/" if Path(root).is_dir() else root
 
@@ -134,7 +134,7 @@ def partials(
 
 
 def _table(days: Sequence[KeptDay]) -> Table:
-    """Table with a row per view and definition. A changed view has several definitions; runs use the last."""
+    """Build a table with one row per view definition. A changed view has several definitions, and runs use the last."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for title in ("view", "definition", "first day", "last day"):
         table.add_column(title, no_wrap=True)

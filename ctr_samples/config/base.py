@@ -21,7 +21,7 @@ Scalar = Annotated[int | float | str, BeforeValidator(_one_value)]
 
 
 def as_text(value: Any) -> Any:
-    """Convert a plain YAML value to the text that was meant."""
+    """Convert a plain YAML value to the intended text."""
     # YAML parses `where: true` as a boolean and `key: 1` as a number; both are valid SQL as text.
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -37,7 +37,7 @@ def _as_list(value: Any) -> Any:
 
 
 OneOrMore = BeforeValidator(_as_list)
-"""For a list whose single entry may be written without brackets."""
+"""Validator for a list whose single entry may be written without brackets."""
 
 
 class Model(BaseModel):
@@ -45,18 +45,18 @@ class Model(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, protected_namespaces=())
     renamed: ClassVar[Mapping[str, str]] = {}
-    """Former keys, mapped to the current ones that a message names."""
+    """Former keys, mapped to the current keys for error messages."""
 
 
 def check_said_once(model: Model, keys: Iterable[str]) -> None:
-    """Raise ValueError if `user` or `article`, which are short for entries of `keys`, are repeated there."""
+    """Raise ValueError if `keys` repeats `user` or `article`, which are shorthand for entries of `keys`."""
     for name in ("user", "article"):
         if getattr(model, name) is not None and name in keys:
             raise ValueError(f"found both `{name}` and `keys.{name}`, which are the same; remove one")
 
 
 def hint(text: str) -> dict[str, Any]:
-    """Return the ``json_schema_extra`` with the hint that a message adds if the key is missing."""
+    """Return a ``json_schema_extra`` with the hint for messages about a missing key."""
     return {"hint": text}
 
 
@@ -76,15 +76,15 @@ HISTORY_COLUMNS = ("items", "ages_s", "length", "matched")
 """Columns of every history, besides its ``columns``."""
 
 SAMPLE_WEIGHT = "sample_weight"
-"""Feature that down-sampling adds."""
+"""Feature added by downsampling."""
 
 RESERVED_FEATURES = ("impression_id", SAMPLE_WEIGHT)
-"""Names in the record that the job writes itself."""
+"""Record names that the job itself writes."""
 
 LEGACY_LABEL = "label"
 """Name of the label in records of the `legacy_121` layout."""
 
 
 def mask_of(label: str) -> str:
-    """Return the column that says whether a reduced label has a value."""
+    """Return the name of the mask column, which says whether a reduced label has a value."""
     return f"{label}__mask"

@@ -1,4 +1,4 @@
-"""Counts from a log, by day or over sliding windows."""
+"""Log counts by day or over sliding windows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class DailyCounts(Model):
 
     @property
     def column_names(self) -> list[str]:
-        """Columns that features can use."""
+        """Columns available to features."""
         return [*self.counts, *self.rates]
 
 
@@ -83,11 +83,11 @@ class Aggregates(Model):
 
     @property
     def column_names(self) -> list[str]:
-        """Columns that features can use."""
+        """Columns available to features."""
         names = [*self.counts, *self.sums, *self.distinct, *self.rates]
         return [windowed(name, window) for name in names for window in self.windows]
 
 
 def windowed(name: str, window: timedelta) -> str:
-    """Return the column of an aggregate over a window: ``clicks_7d``."""
+    """Return the column name of an aggregate over a window, such as ``clicks_7d``."""
     return f"{name}_{format_duration(window)}"

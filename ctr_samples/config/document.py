@@ -18,14 +18,14 @@ _OF_NO_BYTE_IN_OUTPUT = ("path", "retention", "ids", "ids_salt")
 
 
 def of_the_bytes(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the keys of a configuration that change the bytes of samples: if they differ, two runs may differ."""
+    """Keep the configuration keys that affect the bytes of samples. If these keys differ, two runs may differ."""
     kept = {key: value for key, value in document.items() if key not in _OF_NO_BYTE}
     output = {key: value for key, value in (document.get("output") or {}).items() if key not in _OF_NO_BYTE_IN_OUTPUT}
     return {**kept, "output": output}
 
 
 def names(node: Any) -> Iterator[str]:
-    """Yield the names of all ``${NAME}`` in a document."""
+    """Yield the name of each ``${NAME}`` in a document."""
     if isinstance(node, Mapping | list):
         for child in node.values() if isinstance(node, Mapping) else node:
             yield from names(child)
@@ -34,7 +34,7 @@ def names(node: Any) -> Iterator[str]:
 
 
 def filled(node: Any, value_of: Callable[[str, tuple[Any, ...]], str], where: tuple[Any, ...] = ()) -> Any:
-    """Return a plain copy of a document, with each ``${NAME}`` replaced by ``value_of`` its name and its location."""
+    """Return a plain copy of a document. ``value_of`` maps the name and location of each ``${NAME}`` to its value."""
     if isinstance(node, Mapping):
         return {key: filled(child, value_of, (*where, key)) for key, child in node.items()}
     if isinstance(node, list):
@@ -43,7 +43,7 @@ def filled(node: Any, value_of: Callable[[str, tuple[Any, ...]], str], where: tu
 
 
 def references(node: Any, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each text of a document with ``${NAME}``: filled with these values, and as written."""
+    """Yield each text that contains ``${NAME}``, both filled with these values and as written."""
     if isinstance(node, Mapping | list):
         for child in node.values() if isinstance(node, Mapping) else node:
             yield from references(child, values)

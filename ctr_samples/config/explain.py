@@ -17,7 +17,7 @@ from ctr_samples.periods import Period, calendar_day
 
 
 def explain(config: JobConfig, run_date: Period | None = None) -> str:
-    """Describe what a run would do, line by line. With a date, name the days that are read."""
+    """Describe what a run would do, line by line. With a date, also name the days that the run would read."""
     return "\n".join([*_sources(config, run_date), *_samples(config), *_views(config), *_features(config)])
 
 
@@ -37,7 +37,7 @@ def _sources(config: JobConfig, run_date: Period | None) -> Iterator[str]:
 
 
 def _kept(config: JobConfig, name: str) -> Iterator[str]:
-    """Describe the parts of a source that are read once and kept as partial results."""
+    """Describe which parts of a source are read once and kept as partial results."""
     if config.partials is None or not (isinstance(config.sources[name], FileSource) and config.reads_days(name)):
         return
     views = [view for view in config.views if config.views[view].source == name]
@@ -195,7 +195,7 @@ def _features(config: JobConfig) -> Iterator[str]:
 
 
 def _feature(feature: Feature) -> str:
-    """Describe type, shape, source, transformations, place of computation and missing value of a feature."""
+    """Describe a feature: type, shape, source, transformations, place of computation, and value if missing."""
     shape = f"{list(feature.shape)}" if feature.shape else " list of any length" if feature.ragged else ""
     source = f"the cross of {' and '.join(feature.cross)}" if feature.cross else feature.from_ or feature.expr
     parts = [f"{feature.dtype}{shape} from {source}", *_changes(feature)]

@@ -1,4 +1,4 @@
-"""Features: contents of a sample, and location of vocabularies and other fitted state."""
+"""Features of a sample, and the location of vocabularies and other fitted state."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ class Vocabulary(Model):
 
     @property
     def buckets(self) -> int:
-        """Number of ids, thus rows of an embedding table."""
+        """Number of ids, and therefore of rows in an embedding table."""
         return 2 + self.oov_buckets + self.capacity
 
 

@@ -1,4 +1,4 @@
-"""Checks of features against the rest of the configuration: views, columns, vocabularies, features, the layout."""
+"""Checks of features against the rest of the configuration: views, columns, vocabularies, other features, layout."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ctr_samples.config.problems import Problem, nearest
 LEGACY_SIZE = 121
 
 _PART = r"`(?:[^`]|``)+`|[^\W\d]\w*"
-"""SQL name; other characters need backticks, in which a backtick is doubled."""
+"""SQL name. Names with other characters need backticks, with inner backticks doubled."""
 _QUOTED = "; put a name with characters other than letters, digits and `_` between backticks"
 
 
@@ -44,14 +44,14 @@ def feature_problems(config: JobConfig) -> Iterator[Problem]:
 
 
 def width(config: JobConfig, feature: Feature) -> int | None:
-    """Return the number of values of a feature in a sample; None if samples differ."""
+    """Return the number of values of a feature per sample, or None if it varies."""
     if feature.multi_hot:
         return ids_of(config, feature)
     return None if feature.ragged else prod(feature.shape)
 
 
 def ids_of(config: JobConfig, feature: Feature) -> int | None:
-    """Return the number of ids of a feature, from 0; None if it is not an id, or its vocabulary does not exist."""
+    """Return the number of ids of a feature, from 0. None without ids, or if its vocabulary does not exist."""
     return feature.kind.ids(feature, config.vocabularies) or None
 
 
@@ -158,7 +158,10 @@ def _without_strings(text: str) -> str:
 
 
 def _paths(code: str) -> Iterator[tuple[str, str]]:
-    """First two parts of each name; ``user.`age:token` + item.price.eur``: ("user", "age:token"), ("item", "price")."""
+    """Yield the first two parts of each name.
+
+    ``user.`age:token` + item.price.eur`` -> ("user", "age:token"), ("item", "price").
+    """
     for dot, path in re.findall(rf"(?<!\w)(\.?)((?:{_PART})(?:\.(?:{_PART}))*)", code):
         parts = re.findall(_PART, path)
         if not dot and len(parts) > 1:
@@ -167,7 +170,7 @@ def _paths(code: str) -> Iterator[tuple[str, str]]:
 
 
 def _lambda_parameters(code: str) -> set[str]:
-    """Parameters in ``x -> x.a`` and ``(s, t) -> s + t.a``, which do not name views."""
+    """Return the lambda parameters, as in ``x -> x.a`` and ``(s, t) -> s + t.a``, which do not name views."""
     lists = re.findall(r"(\w+|\([\w\s,]*\))\s*->", code)
     return {name for names in lists for name in re.findall(r"\w+", names)}
 

@@ -20,7 +20,7 @@ _GREATEST_FLOAT32 = 3.4028234663852886e38
 
 
 def conflict(feature: Feature) -> str | None:
-    """Describe what is wrong with the keys of a feature, or return None."""
+    """Describe the conflict between the keys of a feature. Return None if they are consistent."""
     rules = (_kinds, _cross, _numbers, _model, _ids, _lists, _form, _values)
     return next((problem for rule in rules for problem in rule(feature)), None)
 

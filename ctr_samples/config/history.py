@@ -59,5 +59,5 @@ class History(Model):
 
     @property
     def delay(self) -> timedelta:
-        """How long after it happened an action becomes known."""
+        """Delay between an action and its availability."""
         return self.available_after or timedelta()

@@ -10,7 +10,7 @@ from ctr_samples.config.base import OWN_COLUMNS, Expression, Model, Name, check_
 from ctr_samples.config.units import Duration
 
 _SHOWN = ("article", "item")
-"""Default names of the key that identifies what was shown."""
+"""Default names of the key that identifies the shown item."""
 
 
 class Impressions(Model):
@@ -58,24 +58,24 @@ class Impressions(Model):
 
     @property
     def entities(self) -> dict[str, str]:
-        """All keys with their expressions, `user` and `article` first."""
+        """All keys with their expressions, starting with `user` and `article`."""
         short = {name: getattr(self, name) or self.keys.get(name) for name in ("user", "article")}
         first = {name: text for name, text in short.items() if text is not None}
         return first | {name: text for name, text in self.keys.items() if name not in first}
 
     @property
     def keys_and_request(self) -> dict[str, str]:
-        """Everything that views may be joined on and actions matched by: the keys, and last the request, if any."""
+        """Expressions on which views may be joined and actions matched: all keys, then the request, if any."""
         return self.entities | ({} if self.request is None else {"request": self.request})
 
     @property
     def shown_key(self) -> str | None:
-        """Key that identifies what was shown; None if there is none."""
+        """Key that identifies the shown item, or None without such a key."""
         return self.shown or next((name for name in _SHOWN if name in self.entities), None)
 
     @property
     def column_names(self) -> list[str]:
-        """All columns of an impression, in the order in which they are carried."""
+        """All columns of an impression, in order."""
         first, last = OWN_COLUMNS[:2], OWN_COLUMNS[2:]
         return [*first, *self.entities, *last, *self.columns]
 

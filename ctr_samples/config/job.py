@@ -71,12 +71,12 @@ class JobConfig(Model):
 
     @property
     def matures_after(self) -> timedelta:
-        """How long after the end of a period its last label window closes."""
+        """Time from the end of a period until its last label window closes."""
         return max(label.matures_after for label in self.labels.values())
 
     @property
     def joins_anew(self) -> str | None:
-        """Why a run cannot take earlier features even if only labels have changed; None if it can."""
+        """Reason why a run cannot reuse earlier features even if only labels have changed, or None if it can."""
         if self.sampling is not None:
             return "`sampling` left out negatives, some of which may be positive now"
         if self.impressions.skip_above is not None:

@@ -19,9 +19,9 @@ class Kind(Model):
     kind: ClassVar[str]
     """Name of this kind: ``snapshots``."""
     told_by: ClassVar[str]
-    """Why an entry is taken for this kind: ```snapshot` is for snapshots``."""
+    """Reason for treating an entry as this kind, such as ```snapshot` is for snapshots``."""
     instead: ClassVar[Mapping[str, str]] = {}
-    """Keys of other kinds, with advice on what to do here."""
+    """Keys of other kinds, with advice for this kind."""
 
 
 def keys_of(model: type[BaseModel]) -> list[str]:
@@ -30,7 +30,7 @@ def keys_of(model: type[BaseModel]) -> list[str]:
 
 
 def kinds_of(annotation: Any) -> dict[str, type[Kind]]:
-    """Return the models of a union by the tags that pydantic adds to error locations; empty for other types."""
+    """Return the models of a union by the tags that pydantic adds to error locations. Empty for other types."""
     if get_origin(annotation) is not Annotated:
         return {}
     union, *_ = get_args(annotation)
@@ -47,13 +47,13 @@ def _tagged(member: Any) -> Iterator[tuple[str, type[Kind]]]:
 
 
 def without_absent(entry: dict[str, Any], model: type[Kind], kinds: Iterable[type[Kind]]) -> dict[str, Any]:
-    """Remove keys of other kinds that are null or false: ``static: false`` does not conflict with a snapshot."""
+    """Remove null or false keys that belong to other kinds: ``static: false`` does not conflict with a snapshot."""
     foreign = {key for kind in kinds for key in keys_of(kind)} - set(keys_of(model))
     return {k: v for k, v in entry.items() if k not in foreign or not (v is None or v is False)}
 
 
 def unexpected(key: str, model: type[BaseModel], kinds: Iterable[type[Kind]]) -> str:
-    """Describe what is wrong with an unknown key; ``kinds`` are all models that the entry could have been."""
+    """Describe the problem with an unknown key. ``kinds`` holds all possible models of the entry."""
     if issubclass(model, Model) and key in model.renamed:
         return f"the key `{key}` is called `{model.renamed[key]}` now"
     owners = [kind for kind in kinds if key in keys_of(kind)]

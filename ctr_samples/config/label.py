@@ -21,12 +21,12 @@ class LabelKind(Kind):
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is 0 or 1; else it is a number, with a mask that says whether it has a value."""
+        """Whether the label is 0 or 1. Any other label is a number, with a mask that says whether it has a value."""
         raise NotImplementedError
 
     @property
     def matures_after(self) -> timedelta:
-        """How long after an impression its label is known."""
+        """Time from an impression until its label is known."""
         raise NotImplementedError
 
 
@@ -56,12 +56,12 @@ class RowLabel(LabelKind):
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is 0 or 1."""
+        """Whether the label is 0 or 1."""
         return self.dtype == "int64"
 
     @property
     def matures_after(self) -> timedelta:
-        """The `known_after`."""
+        """Value of `known_after`."""
         return self.known_after or timedelta()
 
 
@@ -130,12 +130,12 @@ class ActionLabel(LabelKind):
 
     @property
     def is_flag(self) -> bool:
-        """Whether it is 0 or 1."""
+        """Whether the label is 0 or 1."""
         return self.reduce == "any"
 
     @property
     def matures_after(self) -> timedelta:
-        """The `window`."""
+        """Length of the `window`."""
         return self.window
 
     @model_validator(mode="after")

@@ -32,9 +32,9 @@ _MOST_PROBLEMS = 8
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """Valid configuration with the document that it came from.
+    """Valid configuration with its source document.
 
-    ``document`` is the file after ``--set``, with ``${NAME}`` unfilled: this is what the manifest keeps, so that a
+    ``document`` is the file after ``--set``, with ``${NAME}`` unfilled. The manifest stores this form, so that a
     password from the environment is never written anywhere.
     """
 
@@ -42,21 +42,21 @@ class LoadedConfig:
     document: dict[str, Any]
     path: str
     values: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """Value of each ``${NAME}`` of the file."""
+    """Value of each ``${NAME}`` in the file."""
 
     def masked(self, text: str) -> str:
         """Return the text with ``${NAME}`` in place of its value."""
         return mask(text, self.values)
 
     def place_of(self, where: Sequence[str]) -> str:
-        """Return ``my.yaml:12: views.item.ttl: `` with the line of a key, or of the nearest existing one."""
+        """Return ``my.yaml:12: views.item.ttl: `` with the line of the key or of its nearest existing parent."""
         return at(self.path, _parse(Path(self.path)), where)
 
     @contextmanager
     def masked_errors(self) -> Iterator[None]:
         """Remove values from the environment from expected errors of the block, and from their causes.
 
-        In the block :func:`ctr_samples.config.masking.written` knows the texts of the file.
+        In the block :func:`ctr_samples.config.masking.written` recognizes the texts of the file.
         """
         try:
             with masking():
@@ -70,7 +70,7 @@ class LoadedConfig:
 
     @property
     def in_plans(self) -> list[str]:
-        """Names of the ``${NAME}`` whose values Spark sees in its plans: all except database logins."""
+        """Names of all ``${NAME}`` whose values appear in Spark plans: all except database logins."""
         document = deepcopy(self.document)
         for source in (document.get("sources") or {}).values():
             for key in ("url", "user", "password", "driver"):
@@ -85,7 +85,7 @@ class LoadedConfig:
 
 
 def loaded_of(given: LoadedConfig | str | Path) -> LoadedConfig:
-    """Return a configuration, or load it from a file like :func:`load_config`. Raises UsageError for anything else."""
+    """Return a loaded configuration, or load a file with :func:`load_config`. Raise UsageError for other types."""
     if isinstance(given, str | Path):
         return load_config(given)
     if not isinstance(given, LoadedConfig):
@@ -98,7 +98,7 @@ def load_config(
 ) -> LoadedConfig:
     """Read and check a configuration file.
 
-    ``overrides`` are ``a.b=value`` texts whose value is read as YAML. Raises ConfigError with a line for each problem.
+    ``overrides`` are ``a.b=value`` texts with YAML values. Raises ConfigError with a line for each problem.
     """
     tree = _parse(Path(path))
     for override in overrides:
@@ -203,7 +203,7 @@ _MOST_VALUES = 200_000
 
 
 def too_large(tree: Any) -> str | None:
-    """Describe a document that refers to itself or that its aliases make too large. Visits each part once."""
+    """Describe a document that refers to itself or grows too large through aliases. Visits each part once."""
     sizes: dict[int, int] = {}
     try:
         size = _size(tree, sizes, set())

@@ -35,7 +35,7 @@ LEFT_OUT = "the details are left out, since they may show what it stands for; pu
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """Values by name, and texts as written in the file by their filled form."""
+    """Values by name, and original texts of the file by their filled form."""
 
     values: dict[str, str] = field(default_factory=dict)
     texts: dict[str, str] = field(default_factory=dict)
@@ -46,7 +46,7 @@ _remembered: ContextVar[_Remembered | None] = ContextVar("values of ${NAME}", de
 
 @contextmanager
 def masking() -> Iterator[None]:
-    """Forget, at the end of the block, the values that were remembered in it."""
+    """Forget the values remembered in the block when it ends."""
     around = _remembered.get() or _Remembered()
     before = _remembered.set(_Remembered(dict(around.values), dict(around.texts)))
     try:
@@ -56,9 +56,9 @@ def masking() -> Iterator[None]:
 
 
 def remember(filled: Mapping[str, str], texts: Mapping[str, str] | None = None) -> None:
-    """Let :func:`masked` know these values, by name, and :func:`written` the texts of the file, by their filled form.
+    """Register values by name for :func:`masked`, and texts of the file by their filled form for :func:`written`.
 
-    Outside of :func:`masking` nothing is kept.
+    Has no effect outside a :func:`masking` block.
     """
     known = _remembered.get()
     if known is not None:
@@ -67,7 +67,7 @@ def remember(filled: Mapping[str, str], texts: Mapping[str, str] | None = None) 
 
 
 def written(text: str) -> str | None:
-    """Return a configured text as written in the file if part of it came from the environment; else None."""
+    """Return the original text of the file for a text with values from the environment. None for any other text."""
     known = _remembered.get()
     if known is None:
         return None
@@ -93,7 +93,7 @@ def masked_tree(node: Any) -> Any:
 
 
 def tells(text: str) -> bool:
-    """Return whether a masked text still contains a piece of a value, which was cut or split before."""
+    """Return whether a masked text still contains a fragment of a value, left by truncation or splitting."""
     known = _remembered.get()
     lower = text.lower()
     for value in () if known is None else known.values.values():
@@ -104,7 +104,7 @@ def tells(text: str) -> bool:
 
 
 def mask(text: str, filled: Mapping[str, str]) -> str:
-    """Replace each value by ``${NAME}``, however it is quoted, escaped, filled in or spelled in the text."""
+    """Replace each value by ``${NAME}``, in any quoted, escaped, filled or alternative form."""
     names, pattern = _finder(tuple(filled.items()))
     if pattern is None:
         return text

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    """Problem at one place of the file."""
+    """Problem at one location in the file."""
 
     where: tuple[str, ...]
     what: str
 
 
 def closest(name: str, valid: Iterable[str]) -> str | None:
-    """Return the valid name that a misspelt one probably stands for."""
+    """Return the valid name closest to a misspelled name, or None."""
     return next(iter(difflib.get_close_matches(name, sorted(valid), n=1, cutoff=0.6)), None)
 
 

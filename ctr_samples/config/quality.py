@@ -85,7 +85,7 @@ class Quality(Model):
     @model_validator(mode="before")
     @classmethod
     def _over_defaults(cls, value: Any) -> Any:
-        """Apply the default to a limit that is not set, as in `rate: {fail: 3}`."""
+        """Fill in the default of a limit that is not set, as in `rate: {fail: 3}`."""
         if not isinstance(value, dict):
             return value
         return {name: _over(cls.model_fields[name].default, given) if name in cls.model_fields else given

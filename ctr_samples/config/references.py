@@ -26,7 +26,7 @@ from ctr_samples.config.view import AgingView, DailyCountView, SnapshotView, Vie
 
 
 def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
-    """Return the keys that an action shares with impressions, with its expressions, the request last.
+    """Return the keys that an action shares with impressions, with their expressions. The request comes last.
 
     A label inherits keys from ``impressions`` if both come from the same log.
     """
@@ -38,7 +38,7 @@ def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
 
 
 def match_of(label: ActionLabel, shown: Impressions) -> tuple[tuple[str, ...], ...]:
-    """Return the sets of key names that find an action's impression, in the order they are tried; may be empty."""
+    """Return the sets of key names that find an action's impression, in the order of trial. May be empty."""
     if label.match is not None:
         return label.match
     keys, item = action_keys(label, shown), shown.shown_key
@@ -56,7 +56,7 @@ def actions_among(labels: Mapping[str, Label]) -> dict[str, ActionLabel]:
 
 
 def measured_key(config: JobConfig) -> str | None:
-    """Return the impression key whose shares `heavy_user` checks; None if impressions do not have it."""
+    """Return the impression key whose shares `heavy_user` checks, or None if impressions lack it."""
     key = config.quality.heavy_user.key
     return key if key in config.impressions.entities else None
 
@@ -156,7 +156,7 @@ def _paths(config: JobConfig) -> list[tuple[str, str]]:
 
 
 def _days_after(config: JobConfig) -> Iterator[Problem]:
-    """Check ``days_after``: an action, or the last impression before it, may fall on a later day."""
+    """Check that ``days_after`` covers actions, and their last impressions, that fall on a later day."""
     shown = config.impressions.source
     for name, source in config.sources.items():
         windows = [label.window for label in actions_among(config.labels).values() if name in (label.source, shown)]
@@ -171,7 +171,7 @@ def _days_after(config: JobConfig) -> Iterator[Problem]:
 
 
 def _days_of_skew(config: JobConfig) -> Iterator[Problem]:
-    """Check ``days_before`` for skew: an action may precede its impression and fall on the day before."""
+    """Check that ``days_before`` covers clock skew: an action may precede its impression and fall on the day before."""
     for label_name, label in actions_among(config.labels).items():
         needed = _whole_days(label.skew)
         for name in dict.fromkeys((label.source, config.impressions.source)):
@@ -269,7 +269,7 @@ def _exempted(config: JobConfig) -> Iterator[Problem]:
 
 
 def _masks(name: str, label: Label) -> list[str]:
-    """Return the mask column of a reduced label, if any. The mask tells whether the label has a value."""
+    """Return the mask column of a reduced label, if any. The mask says whether the label has a value."""
     return [] if label.is_flag else [mask_of(name)]
 
 
@@ -337,7 +337,7 @@ def _keys_of_quality(config: JobConfig) -> Iterator[Problem]:
 
 
 def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
-    """Check ``days_before``: days that are not read would count as empty, and their rows as missing."""
+    """Check ``days_before``. Unread days would count as empty, and their rows as missing."""
     read = config.sources[view.source].days_before
     reach = _reach(view, read, config.timezone)
     if reach is not None and reach.needed > read:
@@ -347,7 +347,7 @@ def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
 
 
 class _Reach(NamedTuple):
-    """Number of days that a view needs before the run date, the key that requires them, and an alternative."""
+    """Days before the run date that a view needs, with the key that requires them and an alternative."""
 
     needed: int
     key: tuple[str, ...]

@@ -46,7 +46,7 @@ _EXPECTED = {
 
 
 def sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
-    """Describe the problem at one place, without a full stop."""
+    """Describe the problem at one location, without a full stop."""
     *parents, last = detail["loc"] or ("",)
     place = place_of(parents)
     where = place.where
@@ -67,7 +67,7 @@ def sentence(path: str, tree: CommentedMap, detail: ErrorDetails) -> str:
 
 
 def _unknown_kind(path: str, tree: CommentedMap, detail: ErrorDetails, where: tuple[str, ...]) -> str:
-    """Describe a union entry with a missing or unknown discriminator value."""
+    """Describe a union entry whose discriminator is missing or unknown."""
     key = detail["ctx"]["discriminator"].strip("'")
     if detail["type"] == "union_tag_not_found":
         return f"{at(path, tree, where)}the key `{key}` is missing"
@@ -91,7 +91,7 @@ def _expected(detail: ErrorDetails, place: KeyPlace) -> str:
 
 
 def as_written(tree: Any, where: Sequence[str], value: Any) -> Any:
-    """Return the text of the file if it has ``${NAME}``, else ``value``: filled values are never shown, even cut."""
+    """Return the original text if it has ``${NAME}``, else ``value``. Never shows a filled value, even truncated."""
     node = tree
     for part in where:
         try:
@@ -111,7 +111,7 @@ def _found(value: Any) -> str:
 
 
 def kind_of(value: Any) -> str:
-    """Describe a value of the file in a word or two."""
+    """Describe a YAML value in a word or two."""
     if value is None:
         return "an empty file"
     if isinstance(value, Mapping):
@@ -121,14 +121,14 @@ def kind_of(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """Place in the file, and its type; ``kinds`` are the models of the union from which it was chosen."""
+    """Location in the file with its type. ``kinds`` holds the models of the union that contains the type."""
 
     where: tuple[str, ...] = ()
     type: Any = JobConfig
     kinds: tuple[type[Kind], ...] = ()
 
     def below(self, part: int | str) -> KeyPlace:
-        """Go one step along an error's location. Union kinds, which pydantic names too, are not keys of the file."""
+        """Follow one step of an error location. Pydantic also includes union kinds, which are not keys of the file."""
         kinds = kinds_of(self.type)
         if part in kinds:
             return KeyPlace(self.where, kinds[str(part)], tuple(dict.fromkeys(kinds.values())))
@@ -136,7 +136,7 @@ class KeyPlace:
 
     @property
     def model(self) -> type[BaseModel] | None:
-        """Model at this place; the first one of a union."""
+        """Model at this place, or the first model of a union."""
         kinds = kinds_of(self.type)
         members = [*kinds.values()] or [self.type, *([] if _is_dict(self.type) else get_args(self.type))]
         return next((m for m in members if isinstance(m, type) and issubclass(m, BaseModel)), None)
@@ -147,7 +147,7 @@ class KeyPlace:
         return keys_of(self.model) if self.model is not None else []
 
     def unexpected(self, key: str) -> str:
-        """Describe what is wrong with a key that the model does not have."""
+        """Describe the problem with a key that the model lacks."""
         return unexpected(key, self.model or JobConfig, self.kinds)
 
     def hint_for(self, key: str) -> str:
@@ -158,7 +158,7 @@ class KeyPlace:
 
 
 def place_of(location: Sequence[int | str]) -> KeyPlace:
-    """Return the place to which a location leads."""
+    """Return the place at an error location."""
     return reduce(KeyPlace.below, location, KeyPlace())
 
 

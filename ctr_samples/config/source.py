@@ -62,7 +62,7 @@ class SourceKind(Kind):
 
     @property
     def place(self) -> str:
-        """Location, in a word or two."""
+        """Short description of the location."""
         raise NotImplementedError
 
     @property
@@ -72,7 +72,7 @@ class SourceKind(Kind):
 
     @property
     def may_be_absent(self) -> bool:
-        """Whether a source that does not exist is read as empty."""
+        """Whether a missing source is read as empty."""
         return False
 
 
@@ -107,31 +107,31 @@ class FileSource(SourceKind):
 
     @property
     def place(self) -> str:
-        """Path of the files."""
+        """Path of the source files."""
         return self.path
 
     @property
     def days(self) -> DayPath:
-        """Path that may name the day and the hour."""
+        """Path template, which may contain the day and the hour."""
         return DayPath(self.path)
 
     @property
     def is_dated(self) -> bool:
-        """Whether the path names the day."""
+        """Whether the path contains the day."""
         return self.days.is_dated
 
     @property
     def is_hourly(self) -> bool:
-        """Whether the path names the hour."""
+        """Whether the path contains the hour."""
         return self.days.is_hourly
 
     def path_of(self, period: Period) -> str:
-        """Return the path for a run of a day or an hour; for the whole log, the path as written."""
+        """Return the path for a daily or hourly run. A whole-log run uses the path as written."""
         return self.days.filled(calendar_day(period), period.hour if isinstance(period, Hour) else None)
 
     @property
     def may_be_absent(self) -> bool:
-        """Whether a path without any file is read as empty."""
+        """Whether a path without files is read as empty."""
         return self.optional
 
 
@@ -207,7 +207,7 @@ class CsvSource(TextSource):
 
     @property
     def by_name(self) -> bool:
-        """Whether the first line names the columns."""
+        """Whether the first line holds the column names."""
         return self.header and not self.by_position
 
 
@@ -242,7 +242,7 @@ class CatalogSource(SourceKind):
 
     @property
     def may_be_absent(self) -> bool:
-        """Whether a table that is not in the catalog is read as empty."""
+        """Whether a table missing from the catalog is read as empty."""
         return self.optional
 
 
@@ -279,7 +279,7 @@ class DatabaseSource(SourceKind):
 
     @property
     def place(self) -> str:
-        """The name of the table."""
+        """Name of the table."""
         return self.table or "a query"
 
     @property

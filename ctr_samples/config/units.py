@@ -14,9 +14,9 @@ _BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "KB": 10**3, "MB": 1
 
 
 def parse_duration(value: Any) -> timedelta:
-    """Parse ``"30m"`` to 30 minutes. Units: ms, s, m, h, d. A bare number is refused, since its unit is a guess.
+    """Parse ``"30m"`` to 30 minutes. Units: ms, s, m, h, d. Rejects a bare number, whose unit would be a guess.
 
-    At most a hundred years, so that every day reached from a run date exists in the calendar.
+    The maximum is a hundred years, so that every day within reach of a run date exists in the calendar.
     """
     if isinstance(value, timedelta):
         return value
@@ -30,7 +30,7 @@ def parse_duration(value: Any) -> timedelta:
 
 
 def parse_age(value: Any) -> timedelta | None:
-    """Parse a duration; ``unbounded`` gives None."""
+    """Parse a duration. Return None for ``unbounded``."""
     if value == "unbounded":
         return None
     try:
@@ -80,7 +80,7 @@ Age = Annotated[
     PlainSerializer(lambda age: "unbounded" if age is None else format_duration(age), return_type=str),
     WithJsonSchema({"type": "string", "examples": ["7d", "unbounded"]}),
 ]
-"""Maximum age of something; None for any age."""
+"""Maximum age, or None for any age."""
 Size = Annotated[
     int,
     BeforeValidator(parse_size),

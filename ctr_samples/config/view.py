@@ -19,7 +19,7 @@ _PART = r"[A-Za-z_][A-Za-z0-9_]*"
 Keys = Annotated[
     tuple[Annotated[str, Field(pattern=rf"^{_PART}(\.{_PART})*$")], ...], OneOrMore, Field(min_length=1, max_length=8)
 ]
-"""Names of keys, and columns of other views."""
+"""Names of keys or columns of other views."""
 _DAY = timedelta(days=1)
 _METHOD = "How it is joined; default: what the planner finds best. The samples are the same."
 _INCLUSIVE = "Also use a row whose event time equals the impression's; it must be known by then."
@@ -83,32 +83,32 @@ class ViewKind(Kind):
 
     @property
     def clock(self) -> Expression | None:
-        """Expression for when a row became true; None for a table without times."""
+        """Expression for the time at which a row became valid. None for a static table."""
         return None
 
     @property
     def delay(self) -> timedelta:
-        """How long after it became true a row becomes known."""
+        """Delay between the time at which a row becomes valid and its availability."""
         return timedelta()
 
     @property
     def max_age(self) -> timedelta | None:
-        """Maximum age of a row; None for any age."""
+        """Maximum age of a row, or None for any age."""
         return None
 
     @property
     def known_in_order(self) -> bool:
-        """Whether rows become known in the order in which they became true: all of them after a fixed delay."""
+        """Whether rows become available in event order, because all have the same delay."""
         return True
 
     @property
     def counted(self) -> DailyCounts | Aggregates | None:
-        """Counts of the view; None if the rows of the source are the rows of the view."""
+        """Counts that define the view. None if the view has the rows of the source."""
         return None
 
     @property
     def keeps_days(self) -> bool:
-        """Whether it is worth keeping what is needed of each finished day."""
+        """Whether partial results of finished days are worth keeping."""
         return self.counted is not None
 
 
@@ -122,11 +122,11 @@ class AgingView(ViewKind):
     )
     delayed_by: ClassVar[str] = "available_after"
     is_daily: ClassVar[bool] = False
-    """Whether each row stands for a whole day."""
+    """Whether each row describes a whole day."""
 
     @property
     def max_age(self) -> timedelta | None:
-        """The `ttl`."""
+        """Value of `ttl`."""
         return self.ttl
 
     @model_validator(mode="after")
@@ -136,7 +136,7 @@ class AgingView(ViewKind):
         return self
 
     def too_short(self, daily: bool) -> str | None:
-        """Describe a `ttl` that a row exceeds before it is known or, in a `daily` table, before the next row is."""
+        """Describe a `ttl` that expires before the row is available or, in a `daily` table, before the next row is."""
         oldest = self.delay + (_DAY if daily else timedelta())
         if self.ttl is None or self.ttl >= oldest:
             return None
@@ -159,7 +159,7 @@ Method = Annotated[Literal["union", "intervals"], BeforeValidator(_no_snapshots)
 
 
 _SHORT = timedelta(days=7)
-"""Maximum row age up to which rereading the rows is as good as keeping partial results."""
+"""Maximum row age for which rereading rows costs no more than keeping partial results."""
 
 
 class TimedView(ViewKind):
@@ -173,12 +173,12 @@ class TimedView(ViewKind):
 
     @property
     def clock(self) -> Expression:
-        """The `event_time`."""
+        """Expression of `event_time`."""
         return self.event_time
 
     @property
     def delay(self) -> timedelta:
-        """The `available_after`."""
+        """Value of `available_after`."""
         return self.available_after or timedelta()
 
 
@@ -225,15 +225,15 @@ class EventView(AgingView, TimedView):
 
     @property
     def keeps_days(self) -> bool:
-        """True if rows are used for long and do not end.
+        """Whether rows have a long lifetime and no end time.
 
-        Of rows that end, no day can tell which are needed: later rows cut them.
+        With end times, a day alone does not show which rows are needed, because later rows can end them.
         """
         return self.valid_to is None and (self.ttl is None or self.ttl > _SHORT)
 
     @property
     def known_in_order(self) -> bool:
-        """False with an arbitrary `available_time`; but rows that end are cut into pieces that come in order."""
+        """False with an arbitrary `available_time`. Rows with an end time are split into pieces in event order."""
         return self.available_time is None or self.valid_to is not None
 
 
@@ -261,12 +261,12 @@ class SnapshotView(AgingView):
 
     @property
     def clock(self) -> Expression:
-        """The `snapshot`."""
+        """Expression of `snapshot`."""
         return self.snapshot
 
     @property
     def delay(self) -> timedelta:
-        """The `publish_delay`."""
+        """Value of `publish_delay`."""
         return self.publish_delay or timedelta()
 
 
@@ -304,7 +304,7 @@ class DailyCountView(AgingView, TimedView):
 
     @property
     def counted(self) -> DailyCounts:
-        """The `daily_counts`."""
+        """Counts of `daily_counts`."""
         return self.daily_counts
 
 
@@ -320,7 +320,7 @@ class WindowView(TimedView):
 
     @property
     def counted(self) -> Aggregates:
-        """The `aggregates`."""
+        """Counts of `aggregates`."""
         return self.aggregates
 
 

@@ -6,7 +6,7 @@ drift.py            distances between two distributions
 checks/             daily quality checks and their limits
 report/             page about one day, and page about files of other programs
 trends/             page about many days
-html.py             fills the page templates
+html.py             rendering of the page templates
 prometheus.py       Prometheus gauges
 statistics.py       statistics for TensorFlow Data Validation
 pseudonyms.py       pseudonyms for users and requests

@@ -58,7 +58,7 @@ def binned(now: Curve, before: Curve) -> tuple[Shares, Shares]:
 
 
 def _twentieths(curve: Curve) -> Shares:
-    """Values at every 5 % of the rows, and the maximum."""
+    """Quantiles at every 5 %, and the maximum."""
     at, below = np.array(curve.at), np.array(curve.below)
     wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
     twentieths: Shares = np.append(at[np.minimum(wanted, len(at) - 1)], at[-1])

@@ -1,4 +1,4 @@
-"""Facts of a feature's column in a metrics document, by split. Value classes only."""
+"""Facts of a feature column in a metrics document, by split. Value classes only."""
 
 from __future__ import annotations
 

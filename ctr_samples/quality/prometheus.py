@@ -33,7 +33,7 @@ def prometheus_text(metrics: Metrics) -> str:
 
 
 def refused_text(name: str, day: Period) -> str:
-    """Gauge of the newest day that was refused and not published since. Empty for a whole log."""
+    """Format a gauge of the newest day that was refused and not published since. Empty for a whole log."""
     family = Family(
         "refused_run_date_timestamp_seconds", "Midnight (UTC) of the newest day that was refused and is not published."
     )
@@ -42,7 +42,7 @@ def refused_text(name: str, day: Period) -> str:
 
 
 def last_run_text(name: str, exit_code: int, seconds: float, ended: float) -> str:
-    """Gauges of the last run, whether it succeeded or failed. ``ended`` is in seconds since 1970."""
+    """Format gauges of the last run, whether it succeeded or failed. ``ended`` is in seconds since 1970."""
     families = (
         Family("last_run_exit_code", "Exit code of the last run for its day: 0 published or unchanged, 3 refused."),
         Family("last_run_duration_seconds", "How long the last run took."),

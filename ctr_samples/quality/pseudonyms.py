@@ -84,7 +84,7 @@ def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
 
 
 def _holding_ids(config: JobConfig) -> list[str]:
-    """Features that hold user or request ids according to the configuration. Hash bucket ids identify nobody."""
+    """Return the features that the configuration fills with user or request ids. Hash buckets identify nobody."""
     shown = config.impressions
     persons = {name: text for name, text in shown.entities.items() if name != shown.shown_key}
     persons |= {"request": shown.request} if shown.request is not None else {}
@@ -99,7 +99,7 @@ def _holding_ids(config: JobConfig) -> list[str]:
 
 
 def _personal_keys(view: View, persons: Mapping[str, str]) -> list[str]:
-    """Columns of a view joined on a key that identifies a person."""
+    """Return the view columns joined on a key that identifies a person."""
     return [text for on, text in zip(view.joined_on, view.keys, strict=True) if on in persons]
 
 

@@ -51,7 +51,7 @@ ARTICLE_PROFILE_SCHEMA = pa.schema(
 
 
 def user_profile_table(world: World, store: ProfileStore, users: Ints, updated_at: Ints) -> pa.Table:
-    """Return the current profiles of users, given as indices, with change time ``updated_at`` in wall seconds."""
+    """Return the current profiles of users, given by index. ``updated_at`` is the change time in local seconds."""
     row, slot = np.nonzero(store.topics[users] != NO_TOPIC)
     weights = store.weights[users[row], slot].astype(np.float64)
     keys = pa.array(world.topics.keys).take(pa.array(store.topics[users[row], slot]))

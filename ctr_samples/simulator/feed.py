@@ -1,4 +1,4 @@
-"""Feed: app visits and shown articles, drawn in pieces of at most an hour.
+"""Feed: app visits and shown articles, drawn in time intervals of at most an hour.
 
 The feed shows an article to a user again only after an hour plus the label window since the last impression and any
 click on it. Each click therefore has a single possible impression, and labels joined from the logs can equal the truth
@@ -30,7 +30,7 @@ class Piece(NamedTuple):
 
     hour: int
     number: int
-    begin: int  # wall seconds
+    begin: int  # seconds of local time
     end: int
     impressions: int
 
@@ -57,7 +57,7 @@ class Impressions:
     list_id: Ints  # 0.. within the piece, ascending
     user: Ints  # index
     article: Ints  # index
-    time: Ints  # wall seconds
+    time: Ints  # seconds of local time
     position: Ints  # 0.. within the list
     algorithm: Ints  # 1..9
 
@@ -79,7 +79,7 @@ class Memory:
     def __init__(self, spec: SimulationSpec) -> None:
         busiest_hour = spec.impressions * max(HOURLY_TRAFFIC) / sum(HOURLY_TRAFFIC)
         self._bits = int(np.clip(np.ceil(np.log2(8 * busiest_hour)), 16, 26))
-        self._until = np.zeros(1 << self._bits, np.uint32)  # wall seconds, good until 2106
+        self._until = np.zeros(1 << self._bits, np.uint32)  # seconds of local time, good until 2106
         self._quiet = HOUR + spec.label_window_s
 
     def slots(self, user: Ints, article: Ints) -> Ints:
@@ -90,7 +90,7 @@ class Memory:
         return (key >> np.uint64(64 - self._bits)).astype(np.int64)
 
     def is_free(self, slots: Ints, time: Ints) -> Bools:
-        """Mask of pairs that may be shown: the slot is free, and no earlier pair of the batch uses it."""
+        """Mask of pairs that may be shown: the slot is free, and no earlier pair in the batch uses it."""
         first = np.zeros(len(slots), np.bool_)
         first[np.unique(slots, return_index=True)[1]] = True
         free: Bools = first & (self._until[slots] <= time)

@@ -19,7 +19,7 @@ from ctr_samples.simulator.world import FIRST_ARTICLE_ID, Articles
 
 
 class Lines(NamedTuple):
-    """Lines that end with a newline, and their times in wall seconds."""
+    """Lines that end with a newline, and their times in seconds of local time."""
 
     text: pa.Array
     time: Ints

@@ -103,7 +103,7 @@ def _with(line: Line, **param: str) -> Line:
 
 
 def _every(n: int, line: Line) -> bool:
-    """Select one line in ``n``, always the same lines."""
+    """Select one of every ``n`` lines, always the same lines."""
     return sum(map(ord, line["actionTime"] + line["param"]["userId"])) % n == 0
 
 
@@ -116,7 +116,7 @@ def _replaced(column: str, values: Callable[[pa.Table], Any]) -> Callable[[pa.Ta
 
 
 def half_of_the_clicks_missing(night: Night) -> None:
-    """One of two click log servers is down."""
+    """One of the two click log servers is down."""
     night.change_lines(_of("click", lambda line: None if _every(2, line) else line))
 
 
@@ -136,7 +136,7 @@ def clicks_of_other_users(night: Night) -> None:
 
 
 def two_thirds_of_the_impressions_missing(night: Night) -> None:
-    """Two of three exposures are missing, but their clicks are logged."""
+    """Two thirds of the exposures are missing, but their clicks are logged."""
     night.change_lines(_of("exposure", lambda line: line if _every(3, line) else None))
 
 
@@ -256,7 +256,7 @@ def everyone_is_male(night: Night) -> None:
 
 
 def half_of_the_profiles_missing(night: Night) -> None:
-    """Users with an odd id have no profile."""
+    """Users with odd ids have no profile."""
     night.change_tables(PROFILES, lambda table: table.filter(pc.equal(pc.bit_wise_and(table["user_id"], 1), 0)))
 
 

@@ -100,9 +100,9 @@ def _spread(user: Ints, article: Ints, weight: Floats, articles: Articles) -> Ga
 
 def history_before(spec: SimulationSpec, world: World, users: Ints, block: int) -> Gains:
     """Draw the gains of a block of users over the sixty days before the start. A fifth of the users have none, the
-    others 1..12 topics.
+    rest 1..12 topics.
 
-    Half of the topics are favourites; the others are any topics of a favoured channel.
+    Half of the topics are favourites. The rest are arbitrary topics of a favoured channel.
     """
     rng = generator(spec.seed, Stream.HISTORY, block)
     count = np.where(rng.random(len(users)) < 0.2, 0, rng.integers(1, HISTORY_TOPICS + 1, len(users)))

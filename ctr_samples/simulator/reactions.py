@@ -28,7 +28,7 @@ LONGEST_READ_MS = 900_000
 class Actions:
     """Columns of equal length, one row per click, read, collect or share."""
 
-    time: Ints  # wall seconds
+    time: Ints  # seconds of local time
     user: Ints  # index
     article: Ints  # index
     kind: Ints  # CLICK, READ, COLLECT or SHARE
@@ -61,8 +61,8 @@ class Clicks(NamedTuple):
 
 
 def draw_clicks(rng: np.random.Generator, spec: SimulationSpec, p_click: Floats) -> Clicks:
-    """Draw clicks within the label window with probability ``p_click``. Some other impressions get a late click, at the
-    specified rate.
+    """Draw clicks within the label window with probability ``p_click``. Some of the remaining impressions get a late
+    click, at the specified rate.
     """
     chance = rng.random(len(p_click))
     late_odds = spec.late_click_rate / (1.0 - spec.late_click_rate)
@@ -133,7 +133,7 @@ class Pending:
         self._actions = together([self._actions, actions])
 
     def release(self, end: int) -> Actions:
-        """Remove and return all actions before ``end`` (wall seconds)."""
+        """Remove and return all actions before ``end``, in seconds of local time."""
         due = self._actions.time < end
         released, self._actions = self._actions.take(due), self._actions.take(~due)
         return released

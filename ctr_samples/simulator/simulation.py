@@ -1,4 +1,4 @@
-"""Simulation by days, hours and pieces. Each piece is drawn, written and discarded.
+"""Simulation by day, hour and piece. Each piece is drawn, written and discarded.
 
 Only the world (arrays of users and articles), the profiles, the feed's memory and pending actions stay in memory.
 Memory use therefore grows with users, articles and ``chunk_impressions``, not with the number of impressions.
@@ -291,7 +291,7 @@ class SimulationSummary:
 
 
 class Tally:
-    """Running counts by field of the summary."""
+    """Running counts by summary field."""
 
     def __init__(self) -> None:
         self._counts: dict[str, int] = {}

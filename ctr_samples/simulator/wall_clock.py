@@ -1,4 +1,4 @@
-"""Simulator time: int64 *wall* seconds since 1970-01-01 00:00:00 local time in Shanghai.
+"""Simulator clock: int64 seconds of local time since 1970-01-01 00:00:00 local time in Shanghai.
 
 Logs contain local times as text, tables contain UTC timestamps. Shanghai has used UTC+8 all year since 1992, so a
 constant offset converts between the two.
@@ -27,12 +27,12 @@ _CLOCK_TEXTS = pa.array([f" {s // HOUR:02d}:{s // 60 % 60:02d}:{s % 60:02d}" for
 
 
 def wall_midnight(day: date) -> int:
-    """Wall seconds at 00:00 Shanghai time."""
+    """Local seconds at 00:00 Shanghai time."""
     return (day - _EPOCH).days * DAY
 
 
 def day_name(wall: int) -> str:
-    """Shanghai day of a time, as ``YYYY-MM-DD``."""
+    """Format the Shanghai date of a time as ``YYYY-MM-DD``."""
     return (_EPOCH + timedelta(days=wall // DAY)).isoformat()
 
 
@@ -42,5 +42,5 @@ def wall_texts(wall: Ints, day: str) -> pa.Array:
 
 
 def instants(wall: Ints) -> pa.Array:
-    """Convert wall-clock seconds to UTC timestamps in microseconds."""
+    """Convert local seconds to UTC timestamps in microseconds."""
     return pa.array((wall - UTC_OFFSET) * 1_000_000).view(INSTANT)

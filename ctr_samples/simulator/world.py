@@ -94,7 +94,7 @@ class Articles:
     channel: npt.NDArray[np.int8]  # 1..25
     quality: npt.NDArray[np.float32]  # standard normal
     popularity: Floats  # Zipf
-    published: Ints  # wall seconds
+    published: Ints  # seconds of local time
 
     def __len__(self) -> int:
         return len(self.published)

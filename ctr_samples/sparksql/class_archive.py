@@ -33,7 +33,7 @@ _QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -XX:+IgnoreUnrecogniz
 def java_options(java: str, *, record: bool) -> str:
     """Return JVM options to load the archive, if it exists, or else, with ``record``, to write it at exit.
 
-    ``java`` is the path of the executable. Empty if there is no archive and it cannot be stored.
+    ``java`` is the path of the executable. Empty if no archive exists and none can be stored.
     """
     place = user_cache()
     if os.environ.get(SWITCH) == "off" or '"' in str(place):
@@ -69,7 +69,7 @@ def _archive(place: Path, key: str) -> Path:
 
 
 def _files(place: Path, pattern: str) -> Iterator[Path]:
-    """Yield files that nobody else can have written. Tolerates concurrent removal."""
+    """Yield the files that no other user could have written. Tolerates concurrent removal."""
     for path in sorted(place.glob(pattern)):
         with contextlib.suppress(FileNotFoundError):
             status = path.lstat()

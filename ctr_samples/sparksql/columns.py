@@ -209,9 +209,9 @@ def content_hash(rows: DataFrame) -> Column:
 
 
 def hash_of_fields(columns: Sequence[Column], kinds: Sequence[DataType]) -> Column:
-    """Hash columns of any type, in order. All differences visible in a sample change the hash.
+    """Hash columns of any type, in order. Any difference visible in a sample changes the hash.
 
-    Spark's ``xxhash64`` skips nulls at any depth, treats 0.0 and -0.0 as equal, as well as texts that are equal under a
+    Spark's ``xxhash64`` skips nulls at any depth, does not distinguish 0.0 from -0.0 or texts that are equal under a
     collation, and rejects maps and variants.
     """
     parts = [

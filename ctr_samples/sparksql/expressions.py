@@ -67,7 +67,7 @@ def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def _columns_of_data(frame: DataFrame) -> list[str]:
-    """Names of the columns that come from the data, not from this package."""
+    """Return the columns that come from the data rather than from this package."""
     return [name for name in frame.columns if name != MALFORMED and not name.startswith(PARSED_TIME)]
 
 
@@ -180,12 +180,12 @@ class _Parsed:
 _PARSED: dict[str, _Parsed] = {}
 """Cache of parsed expressions in this process, by text, since a run and later days reuse most expressions."""
 _PLACES: dict[str, str] = {}
-"""Configuration key of each expression, by text. If several keys have one text, the last key."""
+"""Configuration key of each expression, by text. The last key wins if several keys share a text."""
 
 
 def left_out_of(where: str | None) -> str | None:
-    """Return a replacement for a value error if the expression at ``where`` has ``${NAME}``, else None. If ``where`` is
-    None, any expression counts.
+    """Return a replacement message for a value error if the expression at ``where`` has ``${NAME}``, else None. If
+    ``where`` is None, check all expressions.
     """
     hidden = any(written(text) is not None for text, place in _PLACES.items() if where in (None, place))
     return LEFT_OUT if hidden else None

@@ -71,7 +71,7 @@ _MICROSECONDS = (
 )
 
 SPARK_FAILURES = (PySparkException, Py4JJavaError)
-"""Exceptions of a failed action. PySpark translates some Java exceptions and passes others on as they are."""
+"""Exceptions of a failed action. PySpark translates only some Java exceptions."""
 
 
 @contextmanager
@@ -153,7 +153,7 @@ def _place_of(text: str) -> str | None:
 
 
 def _reason(error: PySparkException | Py4JJavaError) -> str:
-    """First sentence of an error message, without error class, Java package and SQL state."""
+    """Return the first sentence of an error message, without error class, Java package and SQL state."""
     text = str(error)
     if isinstance(error, Py4JJavaError):
         message = str(error.java_exception.getMessage())

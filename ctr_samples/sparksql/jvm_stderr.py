@@ -23,7 +23,7 @@ _CHUNK = 1 << 16
 
 @contextmanager
 def jvm_stderr() -> Iterator[int | None]:
-    """Yield a descriptor for the JVM's stderr. None to inherit stderr, if it is closed or the filter cannot start."""
+    """Yield a descriptor for the JVM's stderr, or None to inherit stderr if it is closed or the filter cannot start."""
     inlet = _start_filter()
     try:
         yield inlet

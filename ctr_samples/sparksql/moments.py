@@ -1,4 +1,4 @@
-"""Detection of expressions that depend on the current time, in Spark's plan rather than in their text.
+"""Detection of expressions that depend on the current time, in Spark's plan rather than in the expression text.
 
 Spark's parser replaces ``timestamp 'now'`` with the current time, and its optimizer does the same with cast text
 (``cast(concat('to', 'day') as date)``). A time of day, as text (``12:30``), in JSON, in a VARIANT or as a TIME, becomes
@@ -73,7 +73,7 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
 
 
 def _check_cast(of: set[str], to: set[str], where: str) -> None:
-    """Raise ExpressionError for a cast that would use the current day. Types are sets of the plain types in them."""
+    """Raise ExpressionError for a cast that would use the current day. Each type is a set of plain type names."""
     dated = sorted(filter(_is_dated, to))
     if dated and any(kind.startswith("time(") for kind in of):
         raise ExpressionError(

@@ -23,7 +23,7 @@ _NUMBERS = count()
 
 
 class Observations:
-    """Observations of one watch, possibly at several places in a plan. Runs on the driver.
+    """Observations of a watch, possibly at several places in a plan. Runs on the driver.
 
     If not ``active``, it leaves frames unchanged and counts nothing. This is required for plans that run only in part,
     since Spark waits forever for an observation that never completes.
@@ -44,7 +44,7 @@ class Observations:
         return frame.observe(observation, *[column.alias(key) for key, column in aggregates.items()])
 
     def counts(self) -> dict[str, int]:
-        """Return the counts after the action. For a count observed at several places, return the largest."""
+        """Return the counts after the action. For a count observed at several places, return the maximum."""
         counts: dict[str, int] = {}
         for values in self._values():
             for key, value in values.items():
@@ -53,7 +53,7 @@ class Observations:
         return counts
 
     def tallies(self) -> dict[str, dict[int, int]]:
-        """Return the counts of each :func:`tally` after the action. Of counts at several places, return the largest."""
+        """Return the counts of each :func:`tally` after the action, or the maximum if observed at several places."""
         tallies: dict[str, dict[int, int]] = {}
         for values in self._values():
             for key, value in values.items():

@@ -1,4 +1,4 @@
-"""Spark sessions: session of a command, and isolated session with the settings of a run."""
+"""Spark sessions for commands, and isolated sessions with the settings of a run."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _bytes_of(text: str) -> int:
 
 
 def make_active(spark: SparkSession) -> None:
-    """Make a session active in this thread, after a run has used its own. Spark looks up formats there."""
+    """Make a session active in this thread, after a run has used its own. Spark looks up formats in it."""
     spark.createDataFrame([], "x int")  # the only public call that does it
 
 
@@ -172,7 +172,7 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
 
 @contextmanager
 def tiny_session(spark: SparkSession, timezone: str) -> Iterator[SparkSession]:
-    """Like :func:`run_session`, for a job on a few hundred rows: one task per stage, without adaptive planning.
+    """Like :func:`run_session`, but for a job on a few hundred rows: one task per stage, no adaptive planning.
 
     Restores ``spark`` as the active session.
     """

@@ -1,4 +1,4 @@
-"""Tables joined to the log: join key, event time and availability of the rows."""
+"""Tables joined to the log: join key, event time, and availability time."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _is_of_the_future(d: Drafting, match: Match) -> bool:
 
 
 def _changes(table: Table) -> Column | None:
-    """Find the column with the time at which a row became valid."""
+    """Find the column with the time at which each row became valid."""
     times = [c for c in table.columns if c.time is not None and not w.words(c) & (w.BIRTH | w.ENDS)]
 
     def rank(column: Column) -> tuple[int, bool]:
@@ -138,7 +138,7 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
 
 
 def _is_of_its_day(table: Table, changes: Column) -> bool:
-    """Whether rows of a dated table have times near their own day, as changes do, unlike snapshots."""
+    """Whether rows of a dated table have times near their own day, as in a change log but not in a snapshot."""
     if changes.time is None or not table.days:
         return False
     days = {day + timedelta(days=n) for day in table.days for n in (-1, 0, 1)}
@@ -147,7 +147,7 @@ def _is_of_its_day(table: Table, changes: Column) -> bool:
 
 
 def features_of_views(d: Drafting) -> Iterator[Entry]:
-    """Yield the features from table columns, named after their views."""
+    """Yield features for the columns of joined tables, named after their views."""
     for view in d.views:
         for column, feature in _features_of(d, view):
             name = column.name if column.name.lower().startswith(f"{view.name}_") else f"{view.name}_{column.name}"
@@ -157,7 +157,7 @@ def features_of_views(d: Drafting) -> Iterator[Entry]:
 
 
 def _features_of(d: Drafting, view: View) -> list[tuple[Column, Feature]]:
-    """Return the features from table columns. Adds a note for each omitted column."""
+    """Return the features for the columns of a joined table. Add a note for each omitted column."""
     if view.name not in d.of_views:
         d.of_views[view.name] = list(_find_features(d, view))
     return d.of_views[view.name]

@@ -1,4 +1,4 @@
-"""Samples of Parquet, ORC and catalog tables, which have column types."""
+"""Samples of Parquet files, ORC files and catalog tables, all with column types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ROWS = 20_000
 
 
 def columnar_table(place: InputPath, name: str, form: str) -> Table:
-    """Sample Parquet or ORC files: the beginning and the end."""
+    """Sample the beginning and the end of Parquet or ORC files."""
     files = some_of(place.files)
     read = _of_parquet if form == "parquet" else _of_orc
     parts = [(part, place.day_of(file)) for file in files for part in read(file, _ROWS // len(files))]
@@ -69,7 +69,7 @@ def _column(kind: pa.DataType, values: Sequence[Any], path: tuple[str, ...]) -> 
 
 
 def _ddl(kind: pa.DataType) -> str:
-    """Spark SQL name of an Arrow type."""
+    """Return the Spark SQL name of an Arrow type."""
     types = pa.types
     if types.is_dictionary(kind):
         return _ddl(kind.value_type)

@@ -15,7 +15,7 @@ _KNOWN = "1h"
 
 
 def where_of(table: Table) -> list[Entry]:
-    """Return the ``where`` entry of a table whose files contain other lines."""
+    """Return the ``where`` entry of a table whose files also contain unrelated lines."""
     return [Entry("where", table.where, "other lines lie between the rows")] if table.where else []
 
 

@@ -58,7 +58,7 @@ def draft(tables: Sequence[Table], told: Told = Told()) -> Draft:  # noqa: B008
 
 
 def _missing(d: Drafting, others: Sequence[Table]) -> str:
-    """Describe missing parts of the draft, with advice. Empty if the draft is complete."""
+    """Describe the missing parts of the draft, with advice. Empty if the draft is complete."""
     log = d.log
     if d.labels and (d.carried or d.features or log.user or log.item_expr or d.of_views):
         return ""
@@ -117,7 +117,7 @@ def _entries(d: Drafting, zone: Zone, others: Sequence[Table]) -> list[Entry]:
 
 
 def _day_of(log: Log, *, acting: bool) -> date | None:
-    """Pick a day of the log for a run, followed by a day of late actions if possible."""
+    """Pick a day of the log for a run, if possible with a following day for late actions."""
     days = sorted(log.table.days)
     if not days and log.when is not None:
         days = sorted(log.when.days)
@@ -186,7 +186,7 @@ def _left_out(d: Drafting) -> Iterator[Entry]:
 
 
 def _to_forget(d: Drafting) -> Iterator[Entry]:
-    """Yield the commented user key that `forget` needs to find samples."""
+    """Yield a commented-out user key, which `forget` needs to find samples."""
     if d.log.user is None:
         return
     d.notes.append(

@@ -1,4 +1,4 @@
-"""Shared state of a draft: the log, names in use, days to read."""
+"""Shared state of a draft: the log, the names in use, and the days to read."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Drafting:
     given: set[str] = field(default_factory=lambda: set(_FEATURES))
 
     def reaches(self, table: Table, before: int = 0, after: int = 0) -> None:
-        """Extend the days of a table that a run reads before and after its own days."""
+        """Extend the range of days of a table that a run reads around its own day."""
         old = self.reach.get(table.name, (0, 0))
         self.reach[table.name] = (max(old[0], before), max(old[1], after))
 

@@ -1,4 +1,4 @@
-"""Configuration entries with reasons, and their output as commented YAML."""
+"""Configuration entries with reasons, written as commented YAML."""
 
 from __future__ import annotations
 

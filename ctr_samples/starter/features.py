@@ -1,4 +1,4 @@
-"""Choice of a feature for a column, or of a reason to omit it."""
+"""Choice of a feature for each column, or of a reason to omit the column."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def ids_of(values: Collection[str], expr: str = "{}", what: str = "different val
 def _buckets_for(name: str, values: Collection[str]) -> tuple[int, int]:
     """Return a number of buckets, a power of two, and the number of values that collide.
 
-    At most 2 % of the values collide, unless this needs too many buckets.
+    At most 2 % of the values collide, unless that would require too many buckets.
     """
     hashes = [bucket_of(prefix_of(name), [value.encode()], 1 << 64) for value in values]
     signed = [one - (one >> 63 << 64) for one in hashes]

@@ -96,7 +96,7 @@ def unnamed_flag(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[
 
 
 def is_rating(column: Column, *, named: bool) -> bool:
-    """Whether a column holds a few grades, judged by its name or by values such as 0.5 to 5."""
+    """Whether a column holds ratings, judged by its name or by values such as 0.5 to 5."""
     if not column.is_number or not 2 < len(column.distinct) <= _MOST_RATINGS:
         return False
     if named:

@@ -44,7 +44,7 @@ class Follower:
 
 
 def time_column(table: Table) -> Column | None:
-    """Find the time column, preferably with time of day, then with the most distinct values."""
+    """Find the time column. Prefer columns with a time of day, then with the most distinct values."""
     times = [
         c
         for c in table.columns
@@ -56,7 +56,7 @@ def time_column(table: Table) -> Column | None:
 def followers_of(
     table: Table, time: Column | None, others: Iterable[Table], named: Collection[str]
 ) -> Iterator[Follower]:
-    """Yield logs that share keys with the impression log and have later times. If ``named`` is set, only these logs."""
+    """Yield logs that share keys with the impression log and have later times, limited to ``named`` if set."""
     own = [column for column in table.columns if column.may_be_key and len(column.keys) > 2]
     for other in others:
         its = time_column(other)
@@ -78,7 +78,7 @@ def followers_of(
 
 
 def _that_hold(shared: list[Match], table: Table) -> list[Match]:
-    """Drop accidental matches. Rows of the other log belong to one impression, so combinations of keys must match."""
+    """Drop accidental matches. Each action belongs to one impression, so its key combination must match."""
     while len(shared) > 1 and table.bytes <= _WHOLE:
         pairs, theirs = set(rows_of([match.own for match in shared])), rows_of([match.column for match in shared])
         if sum(row in pairs for row in theirs) >= 0.3 * len(theirs):

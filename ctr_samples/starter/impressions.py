@@ -96,7 +96,7 @@ def _keys(d: Drafting) -> Iterator[Entry]:
 
 
 def _carry(d: Drafting) -> Iterator[Carried]:
-    """Yield the columns that become features, which have no role and do not depend on a label."""
+    """Yield the columns that become features: columns without a role that do not depend on a label."""
     log = d.log
     rest = [c.of(log.impressions) for c in log.table.columns if not any(c is one for one in log.taken)]
     vectors = numbered(rest)

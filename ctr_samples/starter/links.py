@@ -23,7 +23,7 @@ _BRIEF = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Pair of columns with shared values: one of the log or of a joined table, and one of another table."""
+    """Pair of columns with shared values. One belongs to the log or a joined table, the second to a different table."""
 
     own: Column
     table: Table
@@ -92,7 +92,7 @@ def _above(share: float, chance: float) -> float:
 
 
 def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """Expected share of numbers found in the other set by chance: small numbers are everywhere."""
+    """Expected share of numbers found in the other set by chance, since small numbers are common."""
     numbers, others = ({int(one) for one in group if one.isdecimal()} for group in (mine, theirs))
     if 2 * len(numbers) < len(mine) or 2 * len(others) < len(theirs):
         return 0.0
@@ -108,7 +108,7 @@ def is_unique(column: Column, days: Sequence[date | None] = ()) -> bool:
 
 
 def rows_of(columns: Sequence[Column]) -> list[tuple[str | None, ...]]:
-    """Return the keys of some columns, row by row."""
+    """Return the keys of the columns, row by row."""
     return list(zip(*[column.texts for column in columns], strict=True))
 
 
@@ -124,7 +124,7 @@ def determines(column: Column, other: Column) -> bool:
 
 
 def is_brief(column: Column, time: Column) -> bool:
-    """Whether the rows of each value span at most an hour, as for a request."""
+    """Whether the rows with each value span at most an hour, as for a request id."""
     spans: dict[str, tuple[datetime, datetime]] = {}
     for text, at in zip(column.texts, time.instants, strict=True):
         if text is not None and at is not None:
@@ -135,7 +135,7 @@ def is_brief(column: Column, time: Column) -> bool:
 
 
 def grows(column: Column, time: Column) -> bool:
-    """Whether a number hardly ever decreases over time, like a row or visit id."""
+    """Whether a numeric column rarely decreases over time, like a row or visit id."""
     numbers = zip(time.instants, column.values, strict=True)
     values = [
         value for _, value in sorted((at, value) for at, value in numbers if at is not None and value is not None)

@@ -19,8 +19,8 @@ _TABLE = re.compile(r"\w+(\.\w+){1,2}", re.ASCII)
 
 
 def look_at(inputs: Sequence[str], read_table: Callable[[str], pa.Table]) -> list[Table]:
-    """Sample each input. ``read_table`` returns some rows of a catalog table in Arrow format. Raise InputError if there
-    is no data.
+    """Sample each input. ``read_table`` returns some rows of a catalog table in Arrow format. Raise InputError
+    without data.
     """
     tables = [table for one in inputs for table in _look(one, read_table)]
     if not tables:

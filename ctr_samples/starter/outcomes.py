@@ -29,14 +29,14 @@ _NEUTRAL = frozenset(["0", "0.0", "false", "no", "n", "none", "null", "-", "[]"]
 
 
 def tells(column: Column, outcomes: Sequence[Sequence[bool]]) -> str | None:
-    """Explain why a column seems to be known only after a label. None without evidence."""
+    """Explain why a column seems to be known only after a label. Return None without evidence."""
     if outcomes and w.words(column) & w.OUTCOME and column.is_number:
         return "its name says that it is known only afterwards"
     return next((why for positive in outcomes if (why := follows(column, positive))), None)
 
 
 def follows(column: Column, positive: Sequence[bool]) -> str | None:
-    """Explain why values of a column seem to depend on a label, given its positive rows. None without evidence."""
+    """Explain why column values seem to depend on a label, given its positive rows. Return None without evidence."""
     rate = sum(positive) / max(1, len(positive))
     if not 0 < rate < 1:
         return None

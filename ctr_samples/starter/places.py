@@ -25,7 +25,7 @@ _DOCUMENTS = {".md", ".yaml", ".yml", ".py", ".html", ".pdf", ".rst"}
 
 @dataclass(frozen=True, slots=True)
 class InputPath:
-    """Input as a path for the configuration, with its files and the days in the path."""
+    """Input path for the configuration, with its files and days."""
 
     path: str
     files: tuple[Path, ...]
@@ -40,7 +40,7 @@ class InputPath:
         return (name if name[:1].isalpha() else f"log_{name}".rstrip("_"))[:40]
 
     def day_of(self, file: Path) -> date | None:
-        """Return the day in the path of a file, or None if the place is not dated."""
+        """Return the day in the path of a file, or None if the path contains no day."""
         return _day_in(self.path, file) if self.is_dated else None
 
     @property
@@ -50,7 +50,7 @@ class InputPath:
 
     @property
     def days_said(self) -> str:
-        """Available days, in words. Empty if the path contains no day."""
+        """Available days, in words. Empty for a path without a day."""
         return f"{len(self.days)} day(s) are there, {min(self.days)} to {max(self.days)}" if self.days else ""
 
     @property
@@ -61,7 +61,7 @@ class InputPath:
 
 
 def find_places(path: str) -> list[InputPath]:
-    """Return the inputs under a path: one, or each file and directory below it if these are of several kinds.
+    """Return the inputs under a path: the path itself, or each file and directory in it if they differ in kind.
 
     Raises UsageError if the path does not exist or contains hours, and InputError if all its files are empty.
     """
@@ -166,7 +166,7 @@ def _kind(file: Path, root: Path) -> str:
 
 
 def _dated(path: str) -> InputPath:
-    """Return the place with the files of each existing day."""
+    """Return the input with the files of each existing day."""
     root = Path(path[: path.index("{date")].rpartition("/")[0] or ("/" if path.startswith("/") else ".")).expanduser()
     below = sorted(_files_below(root)) if root.is_dir() else []
     files = {file: day for file in below if (day := _day_in(path, file)) and file.stat().st_size}

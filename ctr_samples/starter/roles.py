@@ -137,7 +137,7 @@ class Log:
 
     @property
     def prior(self) -> float:
-        """Positive rate of the first label in the sample, used as prior for new items."""
+        """Positive rate of the first label in the sample, used as the prior for new items."""
         if self.clicked_list is not None:
             marks = [item[-1] for value in self.clicked_list.present for item in str(value).split(" ")]
             return float(f"{marks.count('1') / len(marks):.2g}")
@@ -158,7 +158,7 @@ def _holds_list(value: object) -> bool:
 
 
 def _acted_on(log: Log) -> list[list[bool]]:
-    """Return a mask of impressions with a later action of the same user, for a log that contains both."""
+    """Return a mask of impressions with a later action of the same user, for a log of impressions and actions."""
     if log.action is None or log.item is None or log.user is None or log.explodes:
         return []
     pairs, shown = rows_of([log.user, log.item]), set(log.impressions)
@@ -203,7 +203,7 @@ def _points(log: Log, tables: Sequence[Table]) -> float:
 
 
 def _refers(one: Table, other: Table) -> bool:
-    """Whether rows of a table refer to rows of ``other``."""
+    """Whether rows of a table reference rows of ``other``."""
     repeated = [column for column in one.columns if column.may_be_key and not is_unique(column)]
     return best_match(repeated, _of_keys(other)) is not None
 
@@ -244,7 +244,7 @@ def _log_of(table: Table, others: Sequence[Table], told: Told) -> Log:
 
 
 def _find(table: Table, name: str | None) -> Column | None:
-    """Return the column with a name specified by the user."""
+    """Return the column that the user named."""
     return None if name is None else table.find(lambda c: name in (c.name, c.expr, c.title))
 
 
@@ -382,7 +382,7 @@ def _is_outcome(log: Log, column: Column) -> bool:
 
 
 def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, float]]) -> None:
-    """Lower the item score of attributes, which another key determines as an item determines its brand, and of item
+    """Lower the item score of attributes, which depend on a different key as a brand depends on the item, and of item
     keys with a single user each.
     """
     likely = sorted((c for c in own if max(points[id(c)]) > _LEAST), key=lambda c: -max(points[id(c)]))[:_MOST_KEYS]
@@ -396,7 +396,7 @@ def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, floa
 
 
 def _is_told_apart(log: Log, request: Column, item: Column | None) -> bool:
-    """Whether a request shows each item once, so that request and item identify an impression."""
+    """Whether each request shows an item at most once, so that request and item identify an impression."""
     if item is None or log.action is not None:
         return True
     pairs = rows_of([request, item])

@@ -106,7 +106,7 @@ class Column:
         return self.kind.startswith("ARRAY")
 
     def of(self, rows: list[int]) -> Column:
-        """Return the column restricted to some rows."""
+        """Return the column restricted to the given rows."""
         return Column(self.name, self.expr, self.kind, [self.values[row] for row in rows], self.named, self.title)
 
 

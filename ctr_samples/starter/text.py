@@ -101,7 +101,7 @@ def _lines(data: bytes, *, cut_end: bool) -> str:
 
 
 def text_table(place: InputPath, name: str) -> Table:
-    """Sample JSON lines or CSV. Raise InputError for input that the job could not read either."""
+    """Sample JSON lines or CSV. Raise InputError for input that the job could not read."""
     chunks = chunks_of(place)
     first = next((char for chunk in chunks for char in chunk.text if not char.isspace()), "")
     if not first:
@@ -146,7 +146,7 @@ def _table(
 
 @dataclass
 class _Lines:
-    """Properties of the sampled lines of an input, without their values."""
+    """Properties of the sampled lines of an input, without the values."""
 
     good: int = 0
     bad: int = 0

@@ -55,7 +55,7 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Interpretation of a column as a time: SQL expression, reason, and sampled times in UTC or as written."""
+    """Interpretation of a column as timestamps: SQL expression, reason, and sampled times in UTC or as written."""
 
     expr: str
     why: str
@@ -86,7 +86,7 @@ def words_of(name: str) -> list[str]:
 
 
 def time_of(name: str, expr: str, kind: str, present: Sequence[Any], *, named: bool) -> Time | None:
-    """Return the interpretation of a column as a time, or None if it does not hold times."""
+    """Return the interpretation of a column as timestamps, or None if it does not hold timestamps."""
     if not present:
         return None
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE"):

@@ -27,7 +27,7 @@ class Zone:
 
     name: str
     offset: timedelta
-    """Offset ahead of UTC."""
+    """Offset from UTC, positive to the east."""
     why: str
     todo: str = ""
 

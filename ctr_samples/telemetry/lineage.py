@@ -1,6 +1,6 @@
 """OpenLineage events for each day, with its inputs and published samples.
 
-The official client sends the events to the target in its own settings: ``OPENLINEAGE_URL``, or ``openlineage.yml``.
+The official client sends the events to the target in its settings: ``OPENLINEAGE_URL``, or ``openlineage.yml``.
 Dataset names follow the OpenLineage specification, https://openlineage.io/docs/spec/naming.
 """
 

@@ -1,4 +1,4 @@
-"""Listeners for the days of a command."""
+"""Listeners that a command notifies about each day."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Listeners:
 
 @dataclass(frozen=True, slots=True)
 class Gauges:
-    """Writes gauges of the last run and of the published samples to a file, replaced atomically after each day."""
+    """Writes gauges of the last run and the published samples to a file. Replaces it atomically after each day."""
 
     config: JobConfig
     file: Path

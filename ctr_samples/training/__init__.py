@@ -9,7 +9,7 @@ click_model.py     model with its preprocessing and recipe
 models/            logistic regression, FM, Wide & Deep, DeepFM over shared terms
 model_steps.py     preprocessing left to the model
 loop.py            epochs, on one machine or several
-checkpoints.py     checkpoints for resuming a training
+checkpoints.py     checkpoints for resuming training
 evaluation.py      AUC, log loss and calibration, with slices
 scoring.py         predictions for the samples of a split
 exporting.py       SavedModel for serialized examples

@@ -1,4 +1,4 @@
-"""Training checkpoints. A training resumes from its newest complete checkpoint, and only with equal settings."""
+"""Training checkpoints. Training resumes from the newest complete checkpoint, and only with equal settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETTINGS = "training.json"
 class Checkpoints:
     """Checkpoints in a directory shared by all workers and written by the chief.
 
-    A checkpoint becomes visible when the file ``checkpoint``, replaced atomically, names it. After a crash, the next
+    The file ``checkpoint``, which is replaced atomically, names the visible checkpoints. After a crash, the next
     process finds the previous checkpoint.
     """
 
@@ -38,7 +38,7 @@ class Checkpoints:
         )
 
     def restore(self) -> int:
-        """Restore the newest checkpoint, if any, and return its number of steps. Raise DamagedFile if unreadable."""
+        """Restore the newest checkpoint, if any, and return its step count. Raise DamagedFile if it is unreadable."""
         import tensorflow as tf
 
         newest = tf.train.latest_checkpoint(self._directory)
@@ -54,13 +54,13 @@ class Checkpoints:
         return int(self._steps.numpy())
 
     def save(self, steps: int) -> None:
-        """Write a checkpoint and keep the newest three. Does nothing on workers other than the chief."""
+        """Write a checkpoint and keep the newest three. Only the chief writes."""
         if self._manager is not None:
             self._steps.assign(steps)
             self._manager.save(checkpoint_number=steps)
 
     def _check(self, settings: Mapping[str, Any]) -> None:
-        """Reject checkpoints of a different training: the shapes of its weights may match, but not their meaning."""
+        """Reject checkpoints of a different training run, whose weights may match in shape but not in meaning."""
         current = json.loads(json.dumps(settings))
         path = Path(self._directory, SETTINGS)
         try:

@@ -66,7 +66,7 @@ class ClickModel:
         return tf.sigmoid(self.log_odds(prepared) + np.float32(np.log(self.recipe.kept)))
 
     def values(self) -> list[npt.NDArray[Any]]:
-        """Return the values of the variables."""
+        """Return the current values of all variables."""
         return [variable.numpy() for variable in self.variables]
 
     def copy(self) -> ClickModel:

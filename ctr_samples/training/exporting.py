@@ -85,7 +85,7 @@ def _of_features(model: ClickModel) -> Any:
 
 
 def _given(spec: FeatureSpec) -> dict[str, Any]:
-    """Input tensors of a feature."""
+    """Create the input tensors of a feature."""
     import tensorflow as tf
 
     dtype = tf.string if spec.dtype == "bytes" else tf.as_dtype(spec.dtype)
@@ -112,7 +112,7 @@ def evaluate_export(
 ) -> Evaluation:
     """Evaluate an exported model as a server would run it, on the serialized records of one split of a day.
 
-    ``path`` is a version, such as ``export/1``. This package only finds the shards. TensorFlow reads and decodes the
+    ``path`` is a version, such as ``export/1``. This package only locates the shards. TensorFlow reads and decodes the
     records, so it needs access to the shard paths.
     """
     path, samples = path_text("path", path), path_text("samples", samples)

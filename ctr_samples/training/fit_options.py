@@ -14,7 +14,7 @@ from ctr_samples.training.models import MODELS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitOptions:
-    """Training options. All workers of a training need the same options.
+    """Training options. All workers of a training run need the same options.
 
     ``batch_size`` is the total over all workers. ``calibrate`` trains without sample weights and corrects the
     probabilities instead. ``epochs`` and ``learning_rate`` default to the values of the model. ``threads`` limits the

@@ -1,4 +1,4 @@
-"""Train a click model on published days and evaluate it: `ctr-samples train`, from options to report."""
+"""Training and evaluation of a click model on published days, as in `ctr-samples train`."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
 def _report(
     options: FitOptions, training_set: TrainingSet, model: ClickModel, parts: Sequence[Part], steps: int, started: float
 ) -> FitReport:
-    """Evaluate the model on each part, the last part also by slice, and export it."""
+    """Evaluate the model on each part, and on the last part also by slice. Export the model."""
     splits: dict[str, Evaluation] = {}
     slices: Mapping[Any, Evaluation] = {}
     for part in parts:
@@ -78,8 +78,8 @@ def _report(
 def _train(
     options: FitOptions, training_set: TrainingSet, strategy: Any, on_step: Callable[[int, int], None]
 ) -> tuple[Loop, int, tuple[float, ...]]:
-    """Return the loop with the trained model, the number of steps including steps before a stop, and the mean losses of
-    the last two epochs if both were trained here.
+    """Return the loop with the trained model, the number of steps including earlier processes, and the mean losses of
+    the last two epochs if this process trained both.
     """
     kind = MODELS[options.model]
     recipe = Recipe(

@@ -72,7 +72,7 @@ class Loop:
 
     @property
     def variables(self) -> list[Any]:
-        """Complete training state: everything a checkpoint saves in addition to the step count."""
+        """Complete training state: everything that a checkpoint saves besides the step count."""
         return [*self.model.variables, *(variable.value for variable in self.optimizer.variables)]
 
     def run(self, batches: Callable[[int, int, int], Any], steps: int, on_step: Callable[[], None]) -> None:

@@ -24,7 +24,7 @@ _BATCH = 4096
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Samples that are evaluated together: one or more splits of one or more days."""
+    """Samples to evaluate together: splits of one or more days."""
 
     title: str
     days: tuple[str, ...]

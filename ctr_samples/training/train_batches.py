@@ -25,7 +25,7 @@ class TrainBatches:
     def steps(self, replicas: int) -> int:
         """Total number of training steps. Raise UsageError if a batch exceeds the split.
 
-        Several replicas use only full batches, with the same number in each epoch.
+        Several replicas use only full batches, and the same number of batches in each epoch.
         """
         records, size = self.training_set.records, self.options.batch_size
         of_epoch = math.ceil(records / size) if replicas == 1 else records // size

@@ -1,7 +1,7 @@
 """Daily quality checks. Each check yields scores, where higher is worse; :func:`findings` applies the limits.
 
 All checks are functions of the measures. Checks of counts or distributions subtract three standard deviations before
-the limit applies, so that noise alone does not refuse a small day.
+the limit applies, so that noise alone does not reject a small day.
 
 ::
 
@@ -109,7 +109,7 @@ def _held(check: str, score: Score, limits: Limits, accepted: bool) -> Finding:
 
 
 def _standing(score: Score, limits: Limits, accepted: bool) -> tuple[bool, Standing]:
-    """Return whether the score fails, and the standing of the finding."""
+    """Return whether the score fails and the resulting standing."""
     above_fail = limits.fail is not None and score.value > limits.fail
     if score.known and (above_fail or score.sure):
         return True, "accepted" if accepted else "blocks"

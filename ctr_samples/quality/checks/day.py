@@ -1,4 +1,4 @@
-"""Checks of the whole day: number of samples, their hours, users and duplicates."""
+"""Checks of the whole day: sample count, hours, users, and duplicates."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def too_few(days: Days) -> Iterator[Score]:
 
 
 def silent_hours(days: Days) -> Iterator[Score]:
-    """Hours without clicks or impressions, although the rest of the day or a reference day predicts many."""
+    """Hours without clicks or impressions for which the rest of the day or a reference day predicts many."""
     hours = _hours(days.now)
     if not hours:
         return
@@ -44,7 +44,7 @@ def silent_hours(days: Days) -> Iterator[Score]:
 
 
 def _emptied(hours: Sequence[Hour], before: Sequence[Hour]) -> list[int]:
-    """Hours without impressions, although ``before`` predicts many."""
+    """Hours without impressions for which ``before`` predicts many."""
     samples, total = (sum(hour.samples for hour in day) for day in (hours, before))
     return [
         old.hour
@@ -108,7 +108,7 @@ def conflicting(days: Days) -> Iterator[Score]:
 
 
 def _alike(shares: Sequence[tuple[float, Measured]], words: str) -> Iterator[Score]:
-    """Rise of a share since the day before, the second entry of ``shares``."""
+    """Rise of a share since the day before, whose value is the second entry of ``shares``."""
     if len(shares) > 1 and min(day.duplicates.looked_at for _, day in shares) >= FEWEST_ROWS:
         (new, _), (old, before) = shares
         yield Score("samples", max(0.0, new - old), f"{new:.1%} of the samples {words} ({was(f'{old:.1%}', before)})")

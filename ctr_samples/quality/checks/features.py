@@ -82,7 +82,7 @@ def _what_moved(now: Facts, before: Facts, day: Measured) -> str:
 
 
 def scale(days: Days) -> Iterator[Score]:
-    """Factor by which all non-zero values of a numeric feature grew or shrank.
+    """Factor by which the non-zero values of a numeric feature grew or shrank overall.
 
     Detects a change of unit, which hardly affects the distribution if most values are 0.
     """
@@ -144,7 +144,7 @@ def leak(days: Days) -> Iterator[Score]:
 
 
 def _features(days: Days) -> Iterator[tuple[str, Facts, Facts | None]]:
-    """Yield the features of the day with the facts of both days, None if the day before lacks the feature."""
+    """Yield the features of the day with their facts on both days, or None if the day before lacks the feature."""
     for name in days.now.features:
         now, before = drift.compared(days.now, days.before, name)
         if now is not None:
@@ -152,7 +152,7 @@ def _features(days: Days) -> Iterator[tuple[str, Facts, Facts | None]]:
 
 
 def _pairs(days: Days) -> Iterator[tuple[str, Facts, Facts, Measured]]:
-    """Yield the features that exist on both days, with the facts of both days and the day before."""
+    """Yield the features that exist on both days, with their facts and the measures of the day before."""
     for name, now, before in _features(days):
         if before is not None and days.before is not None:
             yield name, now, before, days.before

@@ -1,4 +1,4 @@
-"""Duplicate rows: share of rows with a twin, and of rows with a twin of a different label.
+"""Duplicate rows: share of rows with a twin, and share of rows whose twin has a different label.
 
 Each row gets a digest. The rows with the smallest digests over all tasks form a sample (bottom-k sampling), which never
 separates twins because they share a digest. Runs on executors and on the driver.
@@ -76,7 +76,7 @@ def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, 
 
 
 def _heavy(looked_at: int) -> float:
-    """Row count from which a digest is always counted: sampling such digests would add too much noise."""
+    """Row count at which a digest is always counted, since sampling such digests would add too much noise."""
     return max(8.0, looked_at * HEAVY)
 
 
@@ -95,7 +95,7 @@ def merged(parts: Sequence[Mapping[int, Sequence[int]]]) -> Counts:
 
 
 def shares(counts: Mapping[int, Sequence[int]], looked_at: int) -> tuple[float, float]:
-    """Share of sampled rows with a twin, and share with a twin of a different label.
+    """Share of sampled rows with a twin, and share of rows whose twin has a different label.
 
     Heavy digests are counted exactly. The smallest light digests represent all other digests.
     """

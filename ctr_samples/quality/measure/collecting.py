@@ -35,9 +35,9 @@ class Wanted:
 
     ``label`` is the 0/1 label of the click rate. ``hour`` and ``user`` are columns outside the contract; ``user`` holds
     the key named ``user_key``. ``key`` is the key of the contract. Rows are sorted by ``key``, so equal keys are
-    adjacent. ``defaults`` replace missing numbers and texts, ``missing`` holds the ids of missing single values,
-    ``hashed`` the number of hash buckets. ``tasks`` is the number of measuring tasks, whose results are collected in
-    the driver's memory.
+    adjacent. ``defaults`` replace missing numbers and texts, ``missing`` holds the ids of missing single values.
+    ``hashed`` holds the number of hash buckets. ``tasks`` is the number of measuring tasks, whose results
+    are collected in the driver's memory.
     """
 
     contract: ExampleContract
@@ -199,7 +199,7 @@ def _joined(contract: ExampleContract) -> FeatureSpec | None:
 
 
 def kinds(spec: FeatureSpec) -> tuple[bool, bool]:
-    """Return whether a column is sketched as numbers, and whether as repeated values. Single integers that are not ids
+    """Return whether to sketch a column as numbers, and whether as repeated values. Single integers that are not ids
     are sketched as both.
 
     Integers in lists are ids: their mean is meaningless, and new ids every day are not drift.

@@ -84,7 +84,7 @@ class Measures:
         return whole
 
     def columns(self, contract: ExampleContract, *roles: str) -> dict[str, Feature]:
-        """Return the facts of each column with one of the roles, by split."""
+        """Return the facts of each column with a given role, by split."""
         return {
             spec.name: Feature(_kind(spec), spec.dtype, spec.shape, self._facts(spec))
             for spec in measured(contract).values()
@@ -117,7 +117,7 @@ class Measures:
         )
 
     def users(self) -> Users | None:
-        """Users with the most samples among the sketched rows, or None without users."""
+        """Return the users with the most samples among the sketched rows, or None without users."""
         looked_at = [split for split in self.splits.values() if split.users.seen]
         if not looked_at:
             return None
@@ -206,7 +206,7 @@ def _most_frequent(top: Frequent) -> tuple[TopValue, ...]:
 
 
 def _finite(figure: float | None) -> float | None:
-    """Return the figure, or None if it overflowed, as squares beyond 10^154 do: JSON has no infinity."""
+    """Return a finite figure, else None: JSON has no infinity, and squares of values above 10^154 overflow."""
     return figure if figure is not None and np.isfinite(figure) else None
 
 

@@ -127,7 +127,7 @@ class Moments:
 
 
 class _Measured(NamedTuple):
-    """Origin, sum of distances from it, sum of squared distances, number of zeros, minimum and maximum.
+    """Statistics of a chunk: origin, sums of the distances from it and of their squares, zeros, minimum, maximum.
 
     The origin is a value of the chunk, which preserves precision if all values are far from 0.
     """

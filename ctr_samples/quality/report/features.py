@@ -161,7 +161,7 @@ def _note(feature: Feature, histogram: Histogram | None, facts: Facts) -> str:
 
 
 def collisions(ids: int, facts: Facts) -> str:
-    """Describe the estimated number of values of a hashed feature, and the share of values that collide.
+    """State the estimated number of values of a hashed feature and the share that collides.
 
     With n values hashed to m ids, m (1 - (1 - 1/m)^n) ids are in use, and a value has its own id with probability
     (1 - 1/m)^(n - 1).

@@ -31,7 +31,7 @@ class Histogram:
 
     @property
     def top(self) -> float:
-        """Height of the drawing. A dominant column, such as zeros, is cut off not far above the next."""
+        """Height of the drawing. A dominant column, such as zeros, is cut off slightly above the next highest."""
         highest = sorted(map(max, zip(self.day, self.before or self.day, strict=True)), reverse=True)
         if len(highest) > 1 and 0 < _MANY_TIMES * highest[1] < highest[0]:
             return 1.5 * highest[1]

@@ -25,7 +25,7 @@ class Shard(Protocol):
 
 
 class FeaturesFrom(Protocol):
-    """Decision to reuse the features of an earlier generation, or not."""
+    """Decision on reusing the features of an earlier generation."""
 
     @property
     def described(self) -> str:
@@ -33,7 +33,7 @@ class FeaturesFrom(Protocol):
 
 
 class Run(Protocol):
-    """Provenance of a day's samples."""
+    """Manifest of a day: the run that wrote the samples, and their origin."""
 
     @property
     def parent(self) -> str | None:
@@ -41,7 +41,7 @@ class Run(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint, equal for runs that must produce the same samples. Empty if unknown."""
+        """Fingerprint, which is equal for runs that must produce the same samples. Empty if unknown."""
 
     @property
     def compression(self) -> str:

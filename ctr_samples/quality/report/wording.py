@@ -39,7 +39,7 @@ def number(value: float | None) -> str:
 
 
 def share(value: float | None) -> str:
-    """Format ``0.0342`` as ``3.42%``. Only exactly 0 and 1 become 0% and 100%."""
+    """Format ``0.0342`` as ``3.42%``. Only the exact values 0 and 1 become 0% and 100%."""
     if value is None:
         return MISSING
     percent = value * 100
@@ -99,7 +99,7 @@ def shown(value: Any, longest: int = _LONGEST) -> str:
 
 
 def clipped(text: str, longest: int) -> str:
-    """Truncate a text to ``longest`` characters."""
+    """Truncate text to ``longest`` characters."""
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
@@ -138,7 +138,7 @@ class Table:
 
 
 def table(caption: str, titles: str, rows: Iterable[Sequence[str]], limit: int = 200) -> Table:
-    """Build a table from titles such as ``<view | matched | =share``: ``<`` means text, ``~`` sentences, ``=`` bars.
+    """Build a table from titles such as ``<view | matched | =share``. ``<`` marks text, ``~`` sentences, ``=`` bars.
 
     Keeps at most ``limit`` rows.
     """

@@ -54,12 +54,12 @@ def findings_of(days: Sequence[DayPoint], limit: int) -> Table:
 
 
 def names_of(days: Sequence[DayPoint], group: Group) -> list[str]:
-    """Figure names of a group, by most recent day."""
+    """Return the figure names of a group, most recent first."""
     return list(dict.fromkeys(name for day in reversed(days) for name in day.figures.get(group, {})))
 
 
 def charts_of(days: Sequence[DayPoint], group: Group, unit: str, names: Iterable[str] | None = None) -> list[Chart]:
-    """Charts of the figures of a group that exceed 0 on any day."""
+    """Draw charts of the figures in a group that exceed 0 on any day."""
     drawn = (
         chart(shown(name), [day.figure(group, name) for day in days], unit)
         for name in (names_of(days, group) if names is None else names)
@@ -68,7 +68,7 @@ def charts_of(days: Sequence[DayPoint], group: Group, unit: str, names: Iterable
 
 
 def rates_of(days: Sequence[DayPoint]) -> Iterator[Chart]:
-    """Charts of the mean of each label, or of the share of positives for 0/1 labels."""
+    """Yield a chart per label: the mean, or the share of positives for 0/1 labels."""
     flags = _flags(days)
     for name in names_of(days, "rate"):
         values = [day.figure("rate", name) for day in days]
