@@ -65,8 +65,7 @@ def _name_of_refused(storage: Storage, day: Period) -> str:
 
 
 def compared(a: Metrics, storage: Storage, manifest: Manifest) -> str:
-    """Render the page that compares a manifest with ``a``. The run itself may have used a different day for comparison.
-    """
+    """Render the page that compares a manifest with ``a``. The run itself may have used a different day for comparison."""
     b = metrics_of(storage, manifest)
     same_day = a.run_date == b.run_date
     names = [f"generation {day.generation}" if same_day else day.run_date for day in (a, b)]

@@ -129,8 +129,7 @@ def _check_state(contract: ExampleContract, state: FittedState | None) -> None:
 
 
 def _filled(path: str) -> str:
-    """Expand ``${NAME}`` from the environment, as in the configuration. Raises InputError if the variable is not set.
-    """
+    """Expand ``${NAME}`` from the environment, as in the configuration. Raises InputError if the variable is not set."""
 
     def value(match: re.Match[str]) -> str:
         if match[1] not in os.environ:

@@ -69,8 +69,7 @@ _digest = _fastest()
 
 
 def bucket_of(prefix: bytes, parts: Sequence[bytes], buckets: int) -> int:
-    """Return the bucket of some values: their signed hash modulo ``buckets``. ``prefix`` is the salt and a separator.
-    """
+    """Return the bucket of some values: their signed hash modulo ``buckets``. ``prefix`` is the salt and a separator."""
     value = _digest(prefix + SEPARATOR.join(parts), SEED)
     return (value - (value >> 63 << 64)) % buckets
 

@@ -4,7 +4,7 @@ lacks.
 ::
 
     public.py      register, write_tfrecord: functions for users, on the driver
-    data_source.py the DataSource: creates a schema, a reader or a writer from options; writes micro-batches exactly once
+    data_source.py the DataSource: creates a schema, a reader or a writer from options
     options.py     names and values of the options
     schema.py      Spark types and their features on the wire
     spark_columns.py  builds Spark columns from decoded features
@@ -19,6 +19,7 @@ lacks.
     reading.py     tasks that read files
     write_plan.py  plan of a write, checked before its first row
     writing.py     writes shards from Arrow batches, and commits them together
+    micro_batches.py  writes micro-batches, each exactly once
     stream_reading.py  reads a stream of files, each new file once
 
 Nothing here imports TensorFlow or Numba, since every Python worker would pay for it.

@@ -28,8 +28,7 @@ def before_scaling(value: Value, feature: Feature) -> Value:
 
 
 def scaled(value: Value, shift: Sequence[float], scale: Sequence[float]) -> Value:
-    """Return ``(x - shift) / scale``. A vector has moments for each position; a list of any length has common moments.
-    """
+    """Return ``(x - shift) / scale``. A vector has moments for each position; a list of any length has common moments."""
     if len(shift) == 1:
         return value.each(lambda x: (x - shift[0]) / scale[0], DoubleType())
     shifts, scales = _numbers(shift), _numbers(scale)

@@ -51,8 +51,7 @@ def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]
 
 
 def _used_together(spark: SparkSession, config: JobConfig) -> list[set[str]]:
-    """Group each feature with its views, its histories and the features it crosses, for :attr:`SampleColumns.together`.
-    """
+    """Group each feature with its views, its histories and the features it crosses, for :attr:`SampleColumns.together`."""
     groups = []
     for name, feature in config.features.items():
         roots = {path[0] for path in _references(spark, config, name)}

@@ -56,8 +56,7 @@ class Clock:
 
     @property
     def looked_at(self) -> Column:
-        """Condition for rows that the run needs or must count. Depends on a single time, so file pruning still works.
-        """
+        """Condition for rows that the run needs or must count. Depends on a single time, so file pruning still works."""
         time = self.time if self.placed_by is None else self.placed_by
         return self.near | time.isNull() | is_early(time) | is_late(time)
 

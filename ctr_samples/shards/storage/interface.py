@@ -71,8 +71,7 @@ class Storage(Protocol):
         """
 
     def names(self, directory: str) -> list[str]:
-        """Return the sorted names of files and directories directly in ``directory``, or no names if it does not exist.
-        """
+        """Return the sorted names of files and directories directly in ``directory``, or no names if it does not exist."""
 
     def files(self, directory: str) -> list[StoredFile]:
         """Return all files below ``directory`` at any depth, sorted by path, including incomplete files."""
