@@ -45,7 +45,7 @@ def fit(
 
 
 def growth_report(state: FittedState) -> RenderableType:
-    """Return what a version added, and how many of the tokens seen have an id."""
+    """Return the tokens added by a version, and the share of observed tokens that have an id."""
     days = state.days[0] if len(state.days) == 1 else f"{state.days[0]} to {state.days[-1]}"
     head = Text.assemble(("Fitted ", "bold green"), (state.name, "bold"), f", version {state.version}, on {days}\n")
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)

@@ -290,7 +290,10 @@ def open_records(path: str, date: str | None) -> tuple[Any, Any]:
 
 
 def published_or_foreign(path: str, published: Callable[[], T]) -> T | ForeignRecords:
-    """Return the ``published`` samples at a path, or else files without a manifest. Raise InputError without either."""
+    """Return the ``published`` samples at a path, or the files there if it has no manifest.
+
+    Raises InputError if the path has neither.
+    """
     from ctr_samples.records.foreign import find_foreign
     from ctr_samples.records.paths import existing_place
 

@@ -144,8 +144,9 @@ def _file_column(schema: StructType, options: Options) -> str | None:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Combine batches up to ``_ROWS`` rows, since each batch costs Spark as much as hundreds of rows and files may be
-    small.
+    """Combine small batches into batches of up to ``_ROWS`` rows.
+
+    Files may be small, and Spark's overhead per batch equals the cost of hundreds of rows.
     """
     waiting: list[pa.RecordBatch] = []
     rows = size = 0

@@ -60,7 +60,10 @@ def packing_of(spark: SparkSession) -> Packing:
 
 
 def session_setting(name: str, default: str) -> str:
-    """Read a setting of the session that runs the query. Runs in tasks, since Spark passes settings nowhere else."""
+    """Read a setting of the query's session.
+
+    Call it only in tasks: Spark does not pass session settings anywhere else.
+    """
     context = TaskContext.get()
     value = context.getLocalProperty(name) if context else None
     return default if value is None else value

@@ -79,7 +79,10 @@ def change(now: float | None, before: float | None) -> str:
 
 
 def moved(now: float | None, before: float | None) -> str:
-    """Format the change of a share in percentage points. Empty without a change or a previous value."""
+    """Format the change of a share in percentage points.
+
+    Returns an empty string if the share did not change or has no previous value.
+    """
     if now is None or before is None:
         return ""
     return _signed((now - before) * 100, 2, " points")

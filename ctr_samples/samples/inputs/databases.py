@@ -49,7 +49,7 @@ def open_database_table(spark: SparkSession, name: str, source: DatabaseSource) 
 
 
 def place_of(source: DatabaseSource) -> str:
-    """Return the table or query and the database, without anything that may be a secret."""
+    """Return the database and its table or query, with possible secrets removed."""
     what = f"the table {source.table}" if source.table else "the query"
     return f"{what} of {written(source.url) or shown_url(source.url)}"
 

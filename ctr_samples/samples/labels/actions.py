@@ -79,7 +79,10 @@ def action_of(frame: DataFrame, plan: LabelPlan) -> Column:
 
 
 def is_near_action(time: Column, span: Span, plans: Sequence[LabelPlan]) -> Column:
-    """Whether an action may belong to an impression of the day, or happened that day. True without a time."""
+    """Whether an action may belong to an impression of the day, or happened that day.
+
+    True if the action has no time.
+    """
     return span.reaches(time, longest_skew(plans), longest_window(plans)) | time.isNull()
 
 
