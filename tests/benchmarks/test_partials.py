@@ -96,9 +96,9 @@ class _Nights:
     """Runs of a configuration with windows of so many days, with what is kept or without."""
 
     def __init__(self, spark: SparkSession, logs: Path, place: Path, days: int, *, kept: bool) -> None:
-        self._spark, self.out, self.state = spark, place / "out", place / "partials"
+        self._spark, self.out, self.partials = spark, place / "out", place / "partials"
         text = CONFIG.replace("LOGS", str(logs)).replace("OUT", str(self.out)).replace("WINDOW", f"{days}d")
-        text = text.replace("BEFORE", str(days + 1)) + (f"partials: {{path: {self.state}}}\n" if kept else "")
+        text = text.replace("BEFORE", str(days + 1)) + (f"partials: {{path: {self.partials}}}\n" if kept else "")
         place.mkdir(parents=True)
         (place / "c.yaml").write_text(text)
         self._loaded = load_config(place / "c.yaml")
@@ -142,7 +142,7 @@ def test_a_night_costs_the_same_however_long_its_windows_are(
         figures.add(f"{what}, from what is kept, time vs. one day", ratios, "x", at_most(1.3) if days == 30 else None)
     log = sum(file.stat().st_size for file in (logs / f"user_action/dt={nights[0]}").iterdir())
     for view in ("article", "user"):
-        sizes = [day.bytes / log for day in kept_days(open_storage(str(kept.state))) if day.view == view]
+        sizes = [day.bytes / log for day in kept_days(open_storage(str(kept.partials))) if day.view == view]
         figures.add(f"what is kept of a day for the view {view}, size vs. its log", sizes, "x", at_most(0.1))
 
 
