@@ -59,9 +59,11 @@ def feature_column(
     from_values = feature.kind.takes == "values"
     value = _as_id_source(value, feature) if from_values else _converted(value, feature)
     missing = value.column.isNull()
-    pads = feature.pad or feature.top_k is not None or _of_history(frame, feature, where, histories)
-    if from_values:  # ids always fill their shape, tokens that a model looks up never do
-        pads = feature.computed == "sample"
+    pads = (
+        feature.computed == "sample"  # ids always fill their shape, tokens that a model looks up never do
+        if from_values
+        else feature.pad or feature.top_k is not None or _of_history(frame, feature, where, histories)
+    )
     if feature.computed == "model":
         return _finished(_missing_inside(_filled(value, feature), feature), feature, missing, pads)
     value = _filled(before_scaling(value, feature), feature)
