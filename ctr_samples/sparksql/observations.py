@@ -31,8 +31,7 @@ class Observations:
 
     def __init__(self, *, active: bool = True) -> None:
         self._active = active
-        self._observations: list[Observation] = []
-        self._read: dict[Observation, dict[str, Any]] = {}
+        self._read: dict[Observation, Mapping[str, Any]] = {}
 
     def on(self, frame: DataFrame, aggregates: Mapping[str, Column]) -> DataFrame:
         """Return the frame with an observation of its rows."""
@@ -40,7 +39,7 @@ class Observations:
             return frame
         # Spark identifies an observation by its name and frame, and drops the second of two equal observations.
         observation = Observation(f"observation {next(_NUMBERS)}")
-        self._observations.append(observation)
+        self._read[observation] = {}
         return frame.observe(observation, *[column.alias(key) for key, column in aggregates.items()])
 
     def counts(self) -> dict[str, int]:
@@ -69,9 +68,8 @@ class Observations:
 
     def _values(self) -> Iterator[Mapping[str, Any]]:
         """Yield the values of each observation. Available values are final, so they are read from the JVM only once."""
-        for observation in self._observations:
-            if not self._read.get(observation):
-                self._read[observation] = observed(observation)
+        for observation, values in self._read.items():
+            self._read[observation] = values or observed(observation)
             yield self._read[observation]
 
 
