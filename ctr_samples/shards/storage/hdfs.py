@@ -53,12 +53,12 @@ class HadoopStorage:
     @contextmanager
     def new_file(self, path: str) -> Iterator[Sink]:
         """See the interface."""
-        with self._staged(plain(path), overwrite=True) as sink:
+        with self._staged(path, overwrite=True) as sink:
             yield sink
 
     def put_new(self, path: str, data: bytes) -> None:
         """See the interface. The name node renames one file at a time, and never onto an existing name."""
-        with self._staged(plain(path), overwrite=False) as sink:
+        with self._staged(path, overwrite=False) as sink:
             sink.write(data)
 
     def read(self, path: str) -> bytes:
@@ -130,7 +130,7 @@ class HadoopStorage:
     @contextmanager
     def _staged(self, path: str, *, overwrite: bool) -> Iterator[_HadoopSink]:
         """Write a file under a hidden name and rename it if the block succeeds. Raises NameTaken if the name exists."""
-        final, location = self._absolute(path), self.locate(path)
+        final, location = self._absolute(plain(path)), self.locate(path)
         staged = f"{final.rpartition('/')[0]}/.{final.rpartition('/')[2]}.{uuid.uuid4().hex}"
         sink = self._create(staged, location)
         try:
