@@ -59,8 +59,8 @@ def problems(spark: SparkSession, loaded: LoadedConfig, run_date: Period | None 
                 found.append(_placed(loaded, str(error)))
         if len(sources) < len(loaded.config.sources):
             return found
-        day = Span.of(run_date or WHOLE, loaded.config.timezone)
-        return sorted((_placed(loaded, error) for error in _errors(loaded, day, sources)), key=_line)
+        span = Span.of(run_date or WHOLE, loaded.config.timezone)
+        return sorted((_placed(loaded, error) for error in _errors(loaded, span, sources)), key=_line)
 
 
 def _line(problem: str) -> int:

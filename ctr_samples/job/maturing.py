@@ -155,10 +155,10 @@ def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay
     """Count the timestamps of each clock on some days of a source. Raises UnusableFeatures if an impression of the run
     could see a counted row.
     """
-    config, day = inputs.config, inputs.span
+    config, span = inputs.config, inputs.span
     rows = with_parsed_times(inputs.plain(name, days), texts_of_times(config, name))
-    clocks = [clock for use in _USES for clock in clocks_of(config, day, name, use, rows)]
-    seen = {key: F.count_if(those) for key, those in seen_on(day, config, clocks).items()}
+    clocks = [clock for use in _USES for clock in clocks_of(config, span, name, use, rows)]
+    seen = {key: F.count_if(those) for key, those in seen_on(span, config, clocks).items()}
     counts = {**seen, **clock_counts(clocks)}
     found = rows.agg(*[column.alias(key) for key, column in counts.items()]).collect()[0].asDict()
     for key in seen:

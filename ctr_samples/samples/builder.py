@@ -70,17 +70,17 @@ class SampleBuilder:
 
     def build(self) -> SamplePlan:
         """Plan the samples. Raises errors that depend only on the source schemas before any data is read."""
-        config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
+        config, span, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         rows = watches.canary.on(watches.sampling.on(self.labelled_impressions()))
         joins = _Joins.of(self.inputs, rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
         steps = joins.views.plan()
         phases = phases_of(config, steps, columns.together, columns.moving)
         first = watches.joins.on(joins.join(rows, phases.before), views_of(phases.before))
-        placed = with_place(columns.make_some(first, phases.features), split_column(config, day))
+        placed = with_place(columns.make_some(first, phases.features), split_column(config, span))
         in_order = in_final_order(placed, config.output.partitions)
         joined = watches.joins.on(joins.views.join(in_order, phases.after), views_of(phases.after))
-        return SamplePlan(columns.make(joined, weight_column(config, day), measured_key(config)), steps)
+        return SamplePlan(columns.make(joined, weight_column(config, span), measured_key(config)), steps)
 
     def check(self) -> None:
         """Plan only as much as the source schemas allow. Raises the same errors as :meth:`build`."""
@@ -89,9 +89,9 @@ class SampleBuilder:
 
     def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
         """Plan the samples of :meth:`build` with features from an earlier generation. Computes only labels."""
-        config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
+        config, span, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         heavy = measured_key(config)
-        placed = with_place(self.labelled_impressions(), split_column(config, day))
+        placed = with_place(self.labelled_impressions(), split_column(config, span))
         # Only the types of views and histories are needed; a plan that never runs must not be counted.
         joins = _Joins.of(self.inputs.uncounted(), placed)
         blank = joins.blank(placed)
@@ -110,12 +110,12 @@ class SampleBuilder:
         matched and its age in seconds. Runs a few small jobs that read the logs. Joins only rows that have a key of
         the chosen impressions. Raises InputError if the day has no readable impression.
         """
-        config, day = self.inputs.config, self.inputs.span
+        config, span = self.inputs.config, self.inputs.span
         rows = self._few_labelled(limit).localCheckpoint()
         joins = _Joins.of(self.inputs, rows, few=rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
-        joined = joins.join(with_place(rows, split_column(config, day)), joins.views.plan())
-        return columns.make(joined, weight_column(config, day), measured_key(config), {ORIGIN: self._origin()})
+        joined = joins.join(with_place(rows, split_column(config, span)), joins.views.plan())
+        return columns.make(joined, weight_column(config, span), measured_key(config), {ORIGIN: self._origin()})
 
     def _origin(self) -> Column:
         shown = self.inputs.config.impressions
@@ -131,11 +131,11 @@ class SampleBuilder:
         that share a matching key with the chosen impressions. It labels the whole day if no key is common to all
         matches or if ``skip_above`` is set.
         """
-        config, day = self.inputs.config, self.inputs.span
+        config, span = self.inputs.config, self.inputs.span
         # Sampling or `skip_above` may drop some of the chosen impressions once their labels are known.
         spare = 1 if config.impressions.skip_above is None and config.sampling is None else _SPARE
         by_chance = stable_hash("preview", [F.col("impression_id")])
-        kept = self._impressions().where(day.contains(F.col("impression_time")))
+        kept = self._impressions().where(span.contains(F.col("impression_time")))
         key = _key_of_all(plan_labels(config)) if config.impressions.skip_above is None else None
         value = F.lit(None) if key is None else F.col(key)
         chosen = kept.select("impression_id", value.cast("string")).orderBy(by_chance).limit(limit * spare).collect()
@@ -166,9 +166,9 @@ class SampleBuilder:
 
         With ``sharing``, returns only impressions with one of its key values.
         """
-        config, day, watches = self.inputs.config, self.inputs.span, self.inputs.watches
+        config, span, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         shown, plans = config.impressions, plan_labels(config)
-        mine = watches.labels.on_rows(self._attributed(plans, sharing).where(day.contains(F.col("impression_time"))))
+        mine = watches.labels.on_rows(self._attributed(plans, sharing).where(span.contains(F.col("impression_time"))))
         own = [F.col(c) for c in shown.column_names]
         labels = [column for name in config.labels for column in self._label(name)]
         seen = self._looked_at(mine.select(*own, *labels))
@@ -214,11 +214,11 @@ class SampleBuilder:
 
     def _impressions(self) -> DataFrame:
         """Return the impressions of the day and within the label reach of it, without dropped impressions."""
-        shown, day, watches = self.inputs.config.impressions, self.inputs.span, self.inputs.watches
+        shown, span, watches = self.inputs.config.impressions, self.inputs.span, self.inputs.watches
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
         reach = impression_reach(self.inputs.config)
-        impressions = watches.impressions.on(cut_impressions(log, shown, day, reach, rows))
+        impressions = watches.impressions.on(cut_impressions(log, shown, span, reach, rows))
         return impressions.where(F.col(DROPPED).isNull()).drop(DROPPED)
 
     def _looked_at(self, labelled: DataFrame) -> DataFrame:

@@ -120,16 +120,16 @@ class ImpressionsWatch:
     """Counts a day's impressions and dropped impressions. Lives on the driver."""
 
     def __init__(self, config: Impressions, span: Span, *, active: bool = True) -> None:
-        self._config, self._day = config, span
+        self._config, self._span = config, span
         self._cut, self._marked = Observations(active=active), Observations(active=active)
 
     def on(self, impressions: DataFrame) -> DataFrame:
         """Count impressions of :func:`cut_impressions`."""
-        return self._counted(impressions, on_day(self._day, F.col("impression_time")))
+        return self._counted(impressions, on_day(self._span, F.col("impression_time")))
 
     def on_rows(self, rows: DataFrame, is_impression: Column, time: Column) -> DataFrame:
         """Count the impressions among mixed rows, which have ``_dropped`` and a ``time``."""
-        return self._counted(rows, is_impression & on_day(self._day, time))
+        return self._counted(rows, is_impression & on_day(self._span, time))
 
     def _counted(self, rows: DataFrame, mine: Column) -> DataFrame:
         reasons = {reason: F.count_if(mine & (F.col(DROPPED) == reason)) for reason in drop_reasons(self._config)}

@@ -61,14 +61,14 @@ class SamplingWatch:
     """Drops negatives and counts them. Lives on the driver."""
 
     def __init__(self, config: JobConfig, span: Span, *, active: bool = True) -> None:
-        self._config, self._day = config, span
+        self._config, self._span = config, span
         self._observations = Observations(active=active)
 
     def on(self, labelled: DataFrame) -> DataFrame:
         """Drop negatives from the labelled impressions. Without sampling, keeps all rows."""
         if self._config.sampling is None:
             return labelled
-        negative = _may_be_dropped(self._config, self._day)
+        negative = _may_be_dropped(self._config, self._span)
         dropped = negative & (_place_of_negative(self._config) >= self._config.sampling.negatives)
         counts = {DOWN_SAMPLED: F.count_if(dropped), _NEGATIVES: F.count_if(negative)}
         return self._observations.on(labelled, counts).where(~dropped)

@@ -74,12 +74,12 @@ class Inputs:
         ``known_by``. ``pinned`` maps sources to versions of lake tables; other tables are read at their current
         version.
         """
-        day, pins = Span.of(run_date, config.timezone, known_by), pinned or {}
+        span, pins = Span.of(run_date, config.timezone, known_by), pinned or {}
         sources = {
             name: read_source(spark, name, source, run_date, forward_reach(config, name), pins.get(name))
             for name, source in config.sources.items()
         }
-        return cls(config, day, sources, Watches.of(config, day, active=watched))
+        return cls(config, span, sources, Watches.of(config, span, active=watched))
 
     def uncounted(self) -> Self:
         """Return the same inputs with watches that count nothing, for plans that run only in part."""

@@ -66,12 +66,12 @@ class LabelsWatch:
         *,
         active: bool = True,
     ) -> None:
-        self._plans, self._day, self._rows = plans, span, rows
+        self._plans, self._span, self._rows = plans, span, rows
         self._observations, self._of_rows = Observations(active=active), Observations(active=active)
 
     def on(self, attributed: DataFrame) -> DataFrame:
         """Count the actions among rows of :func:`ctr_samples.samples.labels.attribute`."""
-        return self._observations.on(with_numbers(attributed, self._day, self._plans), action_counts(self._plans))
+        return self._observations.on(with_numbers(attributed, self._span, self._plans), action_counts(self._plans))
 
     def on_rows(self, impressions: DataFrame) -> DataFrame:
         """Count the row labels of the day's impressions."""

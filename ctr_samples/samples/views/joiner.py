@@ -96,7 +96,7 @@ class ViewJoiner:
 
     def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
         """Prepare a view with some of its columns. Unless ``watched``, does not count the rows of its source."""
-        inputs, view, day = self._inputs, self._views[name], self._inputs.span
+        inputs, view, span = self._inputs, self._views[name], self._inputs.span
         if isinstance(view, WindowView | DailyCountView):
             cut = partial(view_steps, name=name, view=view)
             rows = self._counted(view, inputs.with_kept(name, view.source, "views", cut, watched=watched), columns)
@@ -105,12 +105,12 @@ class ViewJoiner:
             cut = partial(view_rows, name=name, view=view, columns=columns)
             rows = inputs.with_kept(name, view.source, "views", cut, watched=watched)
         back = reach(view) if isinstance(view, WindowView) else view.max_age
-        near = within_reach(usable(rows), day, back)
+        near = within_reach(usable(rows), span, back)
         return Join(as_of(name, view, on_column(view.joined_on)), self._of_few(view, near))
 
     def _counted(self, view: WindowView | DailyCountView, steps: DataFrame, columns: Sequence[str]) -> DataFrame:
-        day, zone = self._inputs.span, self._inputs.config.timezone
-        return counted_rows(in_reach(steps, view, day, zone), view, columns, Seen.of(view, day, zone))
+        span, zone = self._inputs.span, self._inputs.config.timezone
+        return counted_rows(in_reach(steps, view, span, zone), view, columns, Seen.of(view, span, zone))
 
     def _of_few(self, view: View, rows: DataFrame) -> DataFrame:
         """Keep only the rows that the few impressions need, where possible.
@@ -153,9 +153,9 @@ class ViewJoiner:
 
     def _hot_keys(self, step: JoinStep) -> HotKeys | None:
         """Keys of a join with too many rows for one task. Measured only if the log is large."""
-        shown, day = self._inputs.config.impressions, self._inputs.span
+        shown, span = self._inputs.config.impressions, self._inputs.span
         size = self._inputs.shown().bytes
-        if day.slices(self._limits.slices) is None or (size is not None and size < self._limits.measured_bytes):
+        if span.slices(self._limits.slices) is None or (size is not None and size < self._limits.measured_bytes):
             return None
         views = [(self._keys(name), KEY, 1.0) for name in step.views]
         if any("." in part for part in step.on):
@@ -163,7 +163,7 @@ class ViewJoiner:
             return self._sliced(measure_hot_keys(views, 1))
         if shown.shown_key in step.on and len(step.on) > 1:
             return None  # no user sees the same item that often
-        named = keys_shown(self._inputs.sample_shown(self._limits.sample), shown, day, step.on)
+        named = keys_shown(self._inputs.sample_shown(self._limits.sample), shown, span, step.on)
         on = named.select(joint_key([F.col(name) for name in step.on]).alias(KEY))
         return self._sliced(measure_hot_keys([(on, KEY, self._limits.sample), *views], self._limits.rows_of_a_hot_key))
 

@@ -38,12 +38,12 @@ class CoverageWatch:
     """Counts the rows of impressions and actions by quarter-hour, up to the end of the windows. Lives on the driver."""
 
     def __init__(self, config: JobConfig, span: Span, *, active: bool = True) -> None:
-        self._day, self._zone, self._observations = span, config.timezone, Observations(active=active)
+        self._span, self._zone, self._observations = span, config.timezone, Observations(active=active)
         self._ends = {} if span.end is None else ends_of_windows(config, span.end)
 
     def on(self, rows: DataFrame, source: str, clocks: Sequence[Clock]) -> DataFrame:
         """Count the rows of a source for impressions and labels."""
-        if self._day.start is None or source not in self._ends:
+        if self._span.start is None or source not in self._ends:
             return rows
         steps = self._steps(self._ends[source])
         return self._observations.on(
@@ -51,13 +51,13 @@ class CoverageWatch:
         )
 
     def _step(self, clock: Clock, steps: int) -> Column:
-        assert self._day.start is not None
-        step = F.floor((F.unix_micros(clock.time) - micros_at(self._day.start)) / micros_of(STEP))
+        assert self._span.start is not None
+        step = F.floor((F.unix_micros(clock.time) - micros_at(self._span.start)) / micros_of(STEP))
         return F.when(clock.applies & step.between(0, steps - 1), step)
 
     def _steps(self, end: datetime) -> int:
-        assert self._day.start is not None
-        return ceil((end - self._day.start) / STEP)
+        assert self._span.start is not None
+        return ceil((end - self._span.start) / STEP)
 
     def cut(self) -> Iterator[str]:
         """Yield a sentence for each source whose log ends before the windows do. Call it after the action.
@@ -65,14 +65,14 @@ class CoverageWatch:
         A log is truncated if it has no later rows up to the end of the windows, while the same hours of the run's own
         period had at least ten rows.
         """
-        if self._day.start is None or self._day.end is None:
+        if self._span.start is None or self._span.end is None:
             return
-        own = self._steps(self._day.end)
+        own = self._steps(self._span.end)
         for source, counts in self._by_source().items():
             steps, last = self._steps(self._ends[source]), max(counts, default=-1)
             expected = sum(counts.get(step % own, 0) for step in range(last + 1, steps))
             if expected >= ENOUGH:
-                latest = in_zone(self._day.start + (last + 1) * STEP, self._zone)
+                latest = in_zone(self._span.start + (last + 1) * STEP, self._zone)
                 end = in_zone(self._ends[source], self._zone)
                 yield (
                     f"sources.{source}: no row is later than {latest}, but the label windows end at {end}, and "
