@@ -4,6 +4,7 @@
 
     job.py                  root
     source.py  view.py      unions of kinds, distinguished by keys; kinds.py reports mixed keys of two kinds
+    order.py                order of samples, and a split that does not cut requests
     grain.py                options that apply only to daily, hourly or whole-log runs
     impressions.py          impressions, with their split and sampling
     label.py  history.py  counting.py  output.py  quality.py

@@ -116,24 +116,36 @@ class Split(Model):
     by: Name = Field(
         "impression",
         description="A name under `impressions.keys`, `request` or `impression`: all samples of one such key go to the same "
-        "split. `time`: the last part goes to eval.",
+        "split. `time`: the last part goes to eval. `request` with `eval_from`: requests that begin in the last part go to eval.",
     )
     eval_from: str | None = Field(
         None,
         pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|[0-9]{4}-[0-9]{2}-[0-9]{2}(T([01][0-9]|2[0-3]):[0-5][0-9])?)$",
-        description="With `by: time`: where eval begins, in the zone of the configuration: a time such as `20:00`; with "
+        description="With `by: time` or `by: request`: where eval begins, in the zone of the configuration: a time such as `20:00`; with "
         "`grain: all` a day or a time of a day, such as `2019-06-05` or `2019-06-05T20:00`.",
     )
 
     @model_validator(mode="after")
     def _shares_or_time(self) -> Split:
-        if (self.by == "time") != (self.eval_from is not None):
-            raise ValueError("`by: time` needs `eval_from`, such as `eval_from: '20:00'`; other splits take none")
-        if self.by == "time" and self.model_fields_set & {"eval", "test"}:
-            raise ValueError("`by: time` takes no shares: remove `eval` and `test`")
+        if self.by == "time" and self.eval_from is None:
+            raise ValueError("`by: time` needs `eval_from`, such as `eval_from: '20:00'`")
+        if self.eval_from is not None and self.by not in ("time", "request"):
+            raise ValueError(f"`eval_from` needs `by: time` or `by: request`; found `by: {self.by}`")
+        if self.eval_from is not None and self.model_fields_set & {"eval", "test"}:
+            raise ValueError("`eval_from` splits by time, without shares: remove `eval` and `test`")
         if self.eval + self.test >= 1:
             raise ValueError("`eval` and `test` leave nothing to train on; their sum must be less than 1")
         return self
+
+    @property
+    def needs_beginnings(self) -> bool:
+        """Whether the time of the first impression of a request decides the split."""
+        return self.by == "request" and self.eval_from is not None
+
+    @property
+    def leaves_all_to_train(self) -> bool:
+        """Whether there is no split but train."""
+        return self.eval_from is None and self.eval + self.test == 0
 
 
 class Sampling(Model):

@@ -85,6 +85,25 @@ class JobConfig(Model):
             return "the layout legacy_121 has no impression ids"
         return None
 
+    @property
+    def request_keys(self) -> tuple[str, ...]:
+        """Keys that are equal for the impressions of a request; ``time`` stands for the time of the impression. Empty if
+        no key tells which impressions form a request.
+        """
+        if isinstance(self.output.order, list):
+            return tuple(self.output.order)
+        user = ("user",) if "user" in self.impressions.entities else ()
+        return ("request", *user) if self.impressions.request is not None else self.visit_keys
+
+    @property
+    def visit_keys(self) -> tuple[str, ...]:
+        """Keys that are equal for the impressions of a request without an id: the user and the time. Without a user,
+        all keys but the shown item. Empty without such keys.
+        """
+        shown = self.impressions
+        who = [name for name in shown.entities if name != shown.shown_key]
+        return (*(["user"] if "user" in who else who), "time") if who else ()
+
     def reads_days(self, source: str) -> bool:
         """Return whether a run reads some days of a source rather than all of it."""
         return self.grain != "all" and self.sources[source].is_dated

@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from ctr_samples.config.base import Model, from_home
+from ctr_samples.config.base import Model, Name, from_home
 from ctr_samples.config.units import Duration, Size
 
 
@@ -40,6 +40,13 @@ class Output(Model):
         "many times more slowly; executors then need TensorFlow.",
     )
     shard_size: Size = Field(128 * 2**20, ge=4096, description="A shard is closed once it reaches this size.")
+    order: Literal["impression", "request"] | list[Name] = Field(
+        "impression",
+        description="The order of samples in the shards. `impression`: by a hash of the impression, so that any run of samples is "
+        "a random one. `request`: the impressions of a request stand together, which compresses two to four times better; a "
+        "request is `impressions.request` and the user, or the user and the time without one. A list of keys, such as "
+        "`[session]` or `[user, time]`: what stands together.",
+    )
     partitions: int = Field(8, ge=1, le=100_000, description="How many tasks write; each makes at least one shard.")
     retention: Retention = Field(Retention(), description="What is kept of earlier runs of a day.")
     ids: Literal["pseudonyms", "raw"] = Field(
@@ -53,6 +60,13 @@ class Output(Model):
         description="A secret, as `${NAME}`, for making the pseudonyms; default: `name`, with which anyone who can list all "
         "ids can reverse them.",
     )
+
+    @field_validator("order")
+    @classmethod
+    def _each_key_once(cls, value: str | list[str]) -> str | list[str]:
+        if isinstance(value, list) and (not value or len(set(value)) < len(value)):
+            raise ValueError("expected `impression`, `request`, or a list of different keys such as `[session]`")
+        return value
 
     @field_validator("path")
     @classmethod

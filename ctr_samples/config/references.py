@@ -19,6 +19,7 @@ from ctr_samples.config.impressions import Impressions
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.label import ActionLabel, Label
 from ctr_samples.config.masking import HIDDEN_PARAMETER
+from ctr_samples.config.order import order_problems
 from ctr_samples.config.problems import Problem, nearest
 from ctr_samples.config.source import FileSource
 from ctr_samples.config.units import format_duration
@@ -197,12 +198,7 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
     for name in shown.columns:
         if name in (*OWN_COLUMNS, *shown.entities):
             yield Problem(("impressions", "columns", name), f"{name!r} is a name that every impression has; rename it")
-    by = config.split.by
-    if by == "request" and shown.request is None:
-        yield Problem(("split", "by"), "samples cannot be split by request, since `impressions.request` is not set")
-    elif by not in (*shown.entities, "request", "impression", "time"):
-        near = nearest(by, [*shown.entities, "request", "impression", "time"])
-        yield Problem(("split", "by"), f"samples cannot be split by {by}: impressions have no such key{near}")
+    yield from order_problems(config)
     skip = config.impressions.skip_above
     if skip is not None and skip not in config.labels:
         what = f"there is no label {skip!r}{nearest(skip, config.labels)}"

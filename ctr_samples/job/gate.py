@@ -43,8 +43,10 @@ WEEK = 7
 _WEEKS = 4
 
 
-def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str) -> Wanted:
-    """Return the measurements of a run. ``hour`` and ``user`` are columns of its samples outside the contract."""
+def wanted_of(
+    config: JobConfig, contract: ExampleContract, *, hour: str, user: str, request: str, place: str
+) -> Wanted:
+    """Return the measurements of a run. The others are names of columns of its samples outside the contract."""
     labels = [name for name, label in config.labels.items() if label.is_flag]
     names = contract.names("label")
     main = next((name for name in labels if name in names), names[0] if labels and contract.parts else None)
@@ -56,11 +58,23 @@ def wanted_of(config: JobConfig, contract: ExampleContract, hour: str, user: str
     missing = {name: id_ for name, f in config.features.items() if (id_ := f.missing_id) is not None}
     hashed = {name: f.hash_buckets - 1 for name, f in config.features.items() if f.hash_buckets and not f.multi_hot}
     key = next(iter(contract.names("key")), None)
-    by_hour = hour if config.grain == "day" else None
     heavy = measured_key(config)
-    wanted = Wanted(contract, main, by_hour, key=key, defaults=defaults, missing=missing, hashed=hashed)
-    wanted = replace(wanted, tasks=config.output.partitions)
-    return wanted if heavy is None else replace(wanted, user=user, user_key=heavy)
+    return Wanted(
+        contract,
+        main,
+        hour if config.grain == "day" else None,
+        None if heavy is None else user,
+        key,
+        defaults=defaults,
+        missing=missing,
+        hashed=hashed,
+        tasks=config.output.partitions,
+        user_key=heavy or "user",
+        request=request if config.request_keys else None,
+        place=place,
+        request_keys=config.request_keys,
+        by_request=config.output.order != "impression",
+    )
 
 
 def check_accepted(accepted: Collection[str]) -> None:
@@ -150,6 +164,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         users=users and replace(users, key=wanted.user_key),
         duplicates=measures.duplicates(),
         baseline=measures.baseline(wanted.label),
+        requests=measures.requests(wanted.request_keys, wanted.contract),
     )
 
 

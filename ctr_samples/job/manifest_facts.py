@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from ctr_samples.config import JobConfig
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
@@ -21,7 +22,7 @@ from ctr_samples.samples.labels import LabelPlan, plan_labels
 from ctr_samples.samples.labels.shifts import best_shift
 from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.watches.times import counts_of_view
-from ctr_samples.shards import DayRun, Manifest, Shard, Storage
+from ctr_samples.shards import DayRun, Manifest, Order, Receipt, Shard, Storage
 from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES
 from ctr_samples.sparksql.releases import versions
 from ctr_samples.vocabulary import FittedState
@@ -47,6 +48,13 @@ def facts_of_run(
         "sampling": sampling_facts(loaded.config, inputs.watches.sampling.result()),
         "known_by": known_by and known_by.astimezone(UTC).isoformat(),
     }
+
+
+def order_fact(config: JobConfig, receipts: Sequence[Receipt]) -> Order | None:
+    """Return the order by request, with the number of requests, or None if samples have no such order."""
+    if config.output.order == "impression":
+        return None
+    return Order(config.request_keys, sum(receipt.requests or 0 for receipt in receipts))
 
 
 def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:

@@ -18,7 +18,7 @@ from ctr_samples.errors import DamagedPartial, UnusableFeatures
 from ctr_samples.job.accounting import balanced, check_sources
 from ctr_samples.job.gate import check_accepted, judge
 from ctr_samples.job.looking_back import LookBack
-from ctr_samples.job.manifest_facts import descriptions, facts_of_run
+from ctr_samples.job.manifest_facts import descriptions, facts_of_run, order_fact
 from ctr_samples.job.maturing import EarlierRun, earlier_run
 from ctr_samples.job.planning import Prepared, check_writable, open_output, planning, warn_of_event_log
 from ctr_samples.job.reporting import Reporter, Silent
@@ -186,6 +186,7 @@ class _Run:
             output.shard_size,
             output.engine,
             plan.prepared.wanted,
+            plan.samples.order,
         )
         return write_shards(plan.samples.samples, sink, progress)
 
@@ -203,6 +204,7 @@ class _Run:
         manifest = run.manifest(
             **facts_of_run(prepared, run, shards, canaries),
             accounting=accounting.to_dict(),
+            order=order_fact(config, receipts),
             label_mature=prepared.label_mature and not cut,
             plan=masked_tree(tuple(plan.described)),
             features_from=plan.features_from,

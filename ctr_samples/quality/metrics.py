@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import datetime
 from statistics import median
 from typing import Annotated, Any, Final, Literal, Required, Self, TypedDict
@@ -184,6 +184,35 @@ class Duplicates:
 
 
 @dataclass(frozen=True, slots=True)
+class Gzip:
+    """Estimated share of the plain size that gzip leaves, in the order by impression and by request, of ``looked_at``
+    bytes of records.
+    """
+
+    looked_at: Count
+    by_impression: Finite
+    by_request: Finite
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests with equal ``keys``. All figures are estimates from ``looked_at`` requests, exact if these are all.
+
+    ``mean``, ``median`` and ``largest`` are numbers of samples. ``equal_bytes`` is the share of a record's bytes that
+    equals the record before it in the same request, or None if no request has two samples.
+    """
+
+    keys: Annotated[tuple[str, ...], _SOME]
+    requests: Count
+    looked_at: Count
+    mean: Finite
+    median: Finite
+    largest: Count
+    equal_bytes: Share | None
+    gzip: Gzip | None
+
+
+@dataclass(frozen=True, slots=True)
 class Baseline:
     """Scores of a constant prediction: the positive rate of the train split."""
 
@@ -233,6 +262,8 @@ class Measured:
     users: Users | None
     duplicates: Duplicates
     baseline: Baseline | None
+    requests: Requests | None = field(default=None, kw_only=True)
+    """None if no key tells which samples form a request."""
 
     @property
     def rows(self) -> int:
@@ -267,7 +298,7 @@ class Metrics(Measured):
         """Combine the measures of a day with the check results."""
         accepted = sorted({finding.check for finding in findings if finding.standing == "accepted"})
         return cls(
-            **{field.name: getattr(measured, field.name) for field in fields(Measured)},
+            **{f.name: getattr(measured, f.name) for f in fields(Measured)},
             checks=tuple(findings),
             reference=reference,
             drift=drift,

@@ -15,7 +15,7 @@ from ctr_samples.config import RowLabel
 from ctr_samples.config.references import inherited, measured_key
 from ctr_samples.errors import InputError
 from ctr_samples.samples.earlier import EarlierFeatures
-from ctr_samples.samples.features import IMPRESSION, SampleColumns, in_final_order, with_place
+from ctr_samples.samples.features import IMPRESSION, SampleColumns, in_final_order, order_of, with_place
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.histories.lists import KEY, HistoryPlan
 from ctr_samples.samples.impressions import DROPPED, cut_impressions, is_below, row_label, time_not_read
@@ -37,6 +37,7 @@ from ctr_samples.samples.labels import (
 )
 from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.phases import phases_of
+from ctr_samples.samples.requests import BEGINNING, request_hash, with_beginning
 from ctr_samples.samples.sampling import split_column, weight_column
 from ctr_samples.samples.views.as_of import JoinStep, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
@@ -54,11 +55,13 @@ _SPARE = 20
 class SamplePlan:
     """Samples of a day in final order, not yet computed, and the join steps of their views.
 
-    ``samples`` has the columns of the contract, ``_split``, ``_shuffle``, ``_hour`` and ``_user``.
+    ``samples`` has the columns of the contract, ``_split``, ``_request``, ``_shuffle``, ``_hour`` and ``_user``.
+    ``order`` has the columns that order the samples of a split.
     """
 
     samples: DataFrame
     steps: Sequence[JoinStep]
+    order: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +80,10 @@ class SampleBuilder:
         steps = joins.views.plan()
         phases = phases_of(config, steps, columns.together, columns.moving)
         first = watches.joins.on(joins.join(rows, phases.before), views_of(phases.before))
-        placed = with_place(columns.make_some(first, phases.features), split_column(config, span))
-        in_order = in_final_order(placed, config.output.partitions)
+        in_order = self._in_final_order(columns.make_some(first, phases.features))
         joined = watches.joins.on(joins.views.join(in_order, phases.after), views_of(phases.after))
-        return SamplePlan(columns.make(joined, weight_column(config, span), measured_key(config)), steps)
+        samples = columns.make(joined, weight_column(config, span), measured_key(config))
+        return SamplePlan(samples, steps, order_of(config))
 
     def check(self) -> None:
         """Plan only as much as the source schemas allow. Raises the same errors as :meth:`build`."""
@@ -89,19 +92,20 @@ class SampleBuilder:
 
     def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
         """Plan the samples of :meth:`build` with features from an earlier generation. Computes only labels."""
-        config, span, watches = self.inputs.config, self.inputs.span, self.inputs.watches
+        config, watches = self.inputs.config, self.inputs.watches
         heavy = measured_key(config)
-        placed = with_place(self.labelled_impressions(), split_column(config, span))
+        rows = self.labelled_impressions()
         # Only the types of views and histories are needed; a plan that never runs must not be counted.
-        joins = _Joins.of(self.inputs.uncounted(), placed)
-        blank = joins.blank(placed)
+        joins = _Joins.of(self.inputs.uncounted(), rows)
+        blank = joins.blank(rows)
         columns = SampleColumns.of(blank, config, self.state)
+        placed = self._placed(rows)
         kinds = placed.drop(IMPRESSION).schema
         none = [F.lit(None).cast(kind.dataType).alias(kind.name) for kind in kinds]
         types = columns.make(blank.select("*", *none), heavy=heavy).schema
-        in_order = in_final_order(placed, config.output.partitions)
+        in_order = self._in_final_order(rows)
         samples = earlier.behind(columns.make_without_features(in_order, heavy), types)
-        return SamplePlan(watches.joins.on(samples, ()), ())
+        return SamplePlan(watches.joins.on(samples, ()), (), order_of(config))
 
     def build_few(self, limit: int) -> DataFrame:
         """Return at most ``limit`` samples, chosen by hash, with the columns and values of :meth:`build`.
@@ -114,8 +118,15 @@ class SampleBuilder:
         rows = self._few_labelled(limit).localCheckpoint()
         joins = _Joins.of(self.inputs, rows, few=rows)
         columns = SampleColumns.of(joins.blank(rows), config, self.state)
-        joined = joins.join(with_place(rows, split_column(config, span)), joins.views.plan())
+        joined = joins.join(self._placed(rows), joins.views.plan())
         return columns.make(joined, weight_column(config, span), measured_key(config), {ORIGIN: self._origin()})
+
+    def _placed(self, rows: DataFrame) -> DataFrame:
+        return with_place(rows, split_column(self.inputs.config, self.inputs.span), request_hash(self.inputs.config))
+
+    def _in_final_order(self, rows: DataFrame) -> DataFrame:
+        config = self.inputs.config
+        return in_final_order(self._placed(rows), config.output.partitions, order_of(config))
 
     def _origin(self) -> Column:
         shown = self.inputs.config.impressions
@@ -129,14 +140,15 @@ class SampleBuilder:
 
         The attribution of an action may depend on every impression with the same key. So this labels all impressions
         that share a matching key with the chosen impressions. It labels the whole day if no key is common to all
-        matches or if ``skip_above`` is set.
+        matches, if ``skip_above`` is set, or if the beginnings of requests decide the split.
         """
         config, span = self.inputs.config, self.inputs.span
         # Sampling or `skip_above` may drop some of the chosen impressions once their labels are known.
         spare = 1 if config.impressions.skip_above is None and config.sampling is None else _SPARE
         by_chance = stable_hash("preview", [F.col("impression_id")])
         kept = self._impressions().where(span.contains(F.col("impression_time")))
-        key = _key_of_all(plan_labels(config)) if config.impressions.skip_above is None else None
+        whole = config.impressions.skip_above is not None or config.split.needs_beginnings
+        key = None if whole else _key_of_all(plan_labels(config))
         value = F.lit(None) if key is None else F.col(key)
         chosen = kept.select("impression_id", value.cast("string")).orderBy(by_chance).limit(limit * spare).collect()
         if not chosen:
@@ -169,7 +181,8 @@ class SampleBuilder:
         config, span, watches = self.inputs.config, self.inputs.span, self.inputs.watches
         shown, plans = config.impressions, plan_labels(config)
         mine = watches.labels.on_rows(self._attributed(plans, sharing).where(span.contains(F.col("impression_time"))))
-        own = [F.col(c) for c in shown.column_names]
+        mine = with_beginning(config, mine)
+        own = [F.col(c) for c in (*shown.column_names, *({BEGINNING} & {*mine.columns}))]
         labels = [column for name in config.labels for column in self._label(name)]
         seen = self._looked_at(mine.select(*own, *labels))
         return seen.select(F.struct(*own).alias(IMPRESSION), *label_columns(config.labels))

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig
 from ctr_samples.samples.features import IMPRESSION
 from ctr_samples.samples.period import Span
+from ctr_samples.samples.requests import BEGINNING, request_name
 from ctr_samples.sparksql.columns import stable_hash
 from ctr_samples.sparksql.observations import Observations
 
@@ -28,19 +29,29 @@ _OWN_ID = f"{IMPRESSION}.impression_id"
 
 
 def split_column(config: JobConfig, span: Span) -> Column:
-    """Return the split: ``train``, ``eval`` or ``test``. Without a user or request, the impression id decides."""
+    """Return the split: ``train``, ``eval`` or ``test``. If the key is null, the impression id decides.
+
+    Needs the impressions of :func:`ctr_samples.samples.requests.with_beginning`.
+    """
     split = config.split
-    if split.by == "time":
-        assert split.eval_from is not None
-        late = F.col(f"{IMPRESSION}.impression_time") >= F.lit(_eval_from(span, config.timezone, split.eval_from))
-        return F.when(late, "eval").otherwise("train")
-    own = F.col(_OWN_ID).cast("string")
-    key = own if split.by == "impression" else F.coalesce(F.col(f"{IMPRESSION}.{split.by}").cast("string"), own)
-    place = _place("split", key)
+    if split.eval_from is not None:
+        time = F.col(f"{IMPRESSION}.{'impression_time' if split.by == 'time' else BEGINNING}")
+        return F.when(time >= F.lit(_eval_from(span, config.timezone, split.eval_from)), "eval").otherwise("train")
+    place = _place("split", _split_key(config))
     chosen = F.when(place < split.eval, "eval")
     if split.test:
         chosen = chosen.when(place < split.eval + split.test, "test")
     return chosen.otherwise("train")
+
+
+def _split_key(config: JobConfig) -> Column:
+    """Text whose hash decides the split."""
+    by, own = config.split.by, F.col(_OWN_ID).cast("string")
+    if by == "impression":
+        return own
+    if by == "request":
+        return request_name(config)
+    return F.coalesce(F.col(f"{IMPRESSION}.{by}").cast("string"), own)
 
 
 DOWN_SAMPLED = "down_sampled"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
@@ -33,6 +35,8 @@ class SinkPlan:
     engine: Literal["native", "tensorflow"] = "native"
     wanted: Wanted | None = None
     """Measurements of the samples to collect, if any."""
+    order: tuple[str, ...] = (SHUFFLE,)
+    """Integer columns that order the rows of a split."""
 
 
 def write_shards(samples: DataFrame, plan: SinkPlan, progress: Progress) -> list[Receipt]:
@@ -62,7 +66,8 @@ class _Task:
         assert context is not None
         names = plan.contract.names()
         collector = None if plan.wanted is None else Collector(plan.wanted, context.partitionId())
-        last = ("", -(2**63))
+        last: tuple[Any, ...] = ("",)
+        requests = 0
         with shard_writer(
             plan.storage,
             plan.directory,
@@ -75,11 +80,14 @@ class _Task:
         ) as writer:
             for batch in batches:
                 for split, rows in by_split(batch):
-                    last = _in_order(split, rows, last)
+                    first, last = _in_order(split, [rows.column(name).to_numpy() for name in plan.order], last)
+                    requests += first
                     writer.write(rows.select(names), split)
                     if collector is not None:
                         collector.observe(rows, split)
             receipt = writer.close()
+        if len(plan.order) > 1:
+            receipt = replace(receipt, requests=requests)
         if collector is not None:
             receipt = replace(receipt, measures=collector.close())
         self.progress.samples.add(sum(shard.records for shard in receipt.shards))
@@ -87,18 +95,26 @@ class _Task:
         yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()]})
 
 
-def _in_order(split: str, rows: pa.RecordBatch, last: tuple[str, int]) -> tuple[str, int]:
-    """Return the position of the last row. Raises RuntimeError if the rows of a split are not in final order after
-    ``last``.
+def _in_order(
+    split: str, places: Sequence[npt.NDArray[np.int64]], last: tuple[Any, ...]
+) -> tuple[int, tuple[Any, ...]]:
+    """Return how many values of the first column begin in these rows of a split, and the position of the last row.
 
-    Spark preserves row order through a broadcast join, but does not guarantee it.
+    ``places`` are the columns of the order. Raises RuntimeError if the rows are not in final order after ``last``: Spark
+    preserves row order through a broadcast join, but does not guarantee it.
     """
-    places = rows.column(SHUFFLE).to_numpy()
-    if (split, places[0]) < last or (places[1:] < places[:-1]).any():
+    begins, ends = ((split, *[int(column[row]) for column in places]) for row in (0, -1))
+    below = np.zeros(len(places[0]) - 1, np.bool_)
+    equal = ~below
+    for column in places:
+        below |= equal & (column[:-1] > column[1:])
+        equal &= column[:-1] == column[1:]
+    if begins < last or below.any():
         raise RuntimeError(
             "Samples are not in their final order, so the shards would change from run to run; report it."
         )
-    return split, places[-1]
+    changes = np.count_nonzero(places[0][1:] != places[0][:-1])
+    return int(changes) + (begins[:2] != last[:2]), ends
 
 
 def by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

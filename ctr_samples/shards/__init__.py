@@ -16,7 +16,7 @@ storage/        storage backends
 """
 
 from ctr_samples.shards.day_output import DayOutput, DayRun
-from ctr_samples.shards.manifest import FeaturesFrom, Manifest, Receipt, Shard, check_receipts
+from ctr_samples.shards.manifest import FeaturesFrom, Manifest, Order, Receipt, Shard, check_receipts
 from ctr_samples.shards.publish import (
     check_age,
     check_directory,
@@ -43,6 +43,7 @@ __all__ = [
     "FeaturesFrom",
     "Manifest",
     "NameTaken",
+    "Order",
     "Receipt",
     "Shard",
     "ShardWriter",

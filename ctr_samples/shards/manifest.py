@@ -44,13 +44,15 @@ class Shard:
 class Receipt:
     """Output of one task, without shards if its partition was empty. The driver gets one receipt per partition.
 
-    ``measures`` holds the task's measurements, if any, as opaque text.
+    ``measures`` holds the task's measurements, if any, as opaque text. ``requests`` is the number of requests, if the
+    samples are ordered by request.
     """
 
     partition: int
     attempt: int
     shards: tuple[Shard, ...]
     measures: str | None = None
+    requests: int | None = None
 
     def to_json(self) -> str:
         """Serialize to one line that :meth:`from_json` reads back."""
@@ -61,7 +63,7 @@ class Receipt:
         """Parse the output of :meth:`to_json`."""
         value = json.loads(text)
         shards = tuple(Shard(**s) for s in value["shards"])
-        return cls(value["partition"], value["attempt"], shards, value.get("measures"))
+        return cls(value["partition"], value["attempt"], shards, value.get("measures"), value.get("requests"))
 
 
 class _Flips(TypedDict, total=False):
@@ -147,6 +149,16 @@ class FeaturesFrom:
 
 
 @dataclass(frozen=True, slots=True)
+class Order:
+    """Order by request: samples with equal keys ``by`` are adjacent. ``requests`` counts those of the run that wrote
+    the samples, before any were forgotten.
+    """
+
+    by: tuple[str, ...]
+    requests: Count
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """One generation of one day.
 
@@ -155,7 +167,8 @@ class Manifest:
     detected. ``features_from`` is None if no earlier generation was eligible. If ``rollback`` is set, the samples are
     from an earlier generation: ``run_id`` and ``created_at`` describe the rollback, all other fields come from that
     generation. ``known_by`` is the time as of which the run read its inputs, or None if it used all data available when
-    it ran. ``checksum`` is the value read, or empty if an older release wrote none; :meth:`to_json` recomputes it.
+    it ran. ``order`` is None if a hash of the impression orders the samples. ``checksum`` is the value read, or empty
+    if an older release wrote none; :meth:`to_json` recomputes it.
     """
 
     name: Annotated[str, _SAMPLE_SET]
@@ -182,6 +195,7 @@ class Manifest:
     features_from: FeaturesFrom | None = None
     rollback: Rollback | None = None
     known_by: Instant | None = None
+    order: Order | None = None
     format: int = MANIFEST_FORMAT
     checksum: str = field(default="", compare=False)
 

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure import alike, distinct
 from ctr_samples.quality.measure.numbers import Column, Flat, Frequent, packed
+from ctr_samples.quality.measure.requests import RequestCollector
 from ctr_samples.quality.metrics import HOURS
 
 LOOKED_AT = 1 << 12
@@ -21,7 +23,9 @@ LOOKED_AT = 1 << 12
 LOOKED_AT_BYTES = 8 << 20
 """Maximum size of the sketched rows in bytes, since the task holds them in memory."""
 LOOKING = 32
-"""Number of tasks that sketch. Samples are hashed to tasks, so the first rows of the first tasks are random."""
+"""Number of tasks that sketch. Samples are hashed to tasks, so the rows with the smallest hashes in the first tasks are
+random.
+"""
 
 MOST_COLUMNS = 250_000
 """Maximum number of columns over all tasks at full precision: Spark rejects task results above 1 GB."""
@@ -33,9 +37,10 @@ COARSE = 8
 class Wanted:
     """Description of the measures to collect. Pickled for the executors.
 
-    ``label`` is the 0/1 label of the click rate. ``hour`` and ``user`` are columns outside the contract; ``user`` holds
-    the key named ``user_key``. ``key`` is the key of the contract. Rows are sorted by ``key``, so equal keys are
-    adjacent. ``defaults`` replace missing numbers and texts, ``missing`` holds the ids of missing single values.
+    ``label`` is the 0/1 label of the click rate. ``hour``, ``user``, ``request`` and ``place`` are columns outside the
+    contract; ``user`` holds the key named ``user_key``, ``request`` and ``place`` the hashes of the request, which has
+    equal ``request_keys``, and of the impression. ``key`` is the key of the contract. Equal keys are adjacent. Rows are
+    in the order of ``place``, or ``by_request``. ``defaults`` replace missing numbers and texts, ``missing`` holds the ids of missing single values.
     ``hashed`` holds the number of hash buckets. ``tasks`` is the number of measuring tasks, whose results
     are collected in the driver's memory.
     """
@@ -50,6 +55,10 @@ class Wanted:
     hashed: Mapping[str, int] = field(default_factory=dict)
     tasks: int = 1
     user_key: str = "user"
+    request: str | None = None
+    place: str | None = None
+    request_keys: Sequence[str] = ()
+    by_request: bool = False
 
     @property
     def precision(self) -> int:
@@ -66,6 +75,9 @@ class Collector:
         self._splits: dict[str, _Split] = {}
         self._last_key: Any = None
         self._same_keys = 0
+        self._requests: RequestCollector | None = None
+        if wanted.request is not None and wanted.place is not None:
+            self._requests = RequestCollector(wanted.contract, wanted.request, wanted.place, wanted.tasks)
 
     def observe(self, rows: pa.RecordBatch, split: str) -> None:
         """Measure rows of a split, in written order."""
@@ -76,12 +88,15 @@ class Collector:
             keys = rows.column(self._wanted.key).to_numpy(zero_copy_only=False)
             self._same_keys += int(np.count_nonzero(keys[1:] == keys[:-1])) + int(self._last_key == keys[0])
             self._last_key = keys[-1]
+        if self._requests is not None:
+            self._requests.observe(rows)
 
     def close(self) -> str:
         """Return all measures, compressed because the driver collects the results of all tasks."""
         measures = {
             "same_keys": self._same_keys,
             "splits": {name: split.close() for name, split in self._splits.items()},
+            "requests": None if self._requests is None else self._requests.close(),
         }
         return packed(json.dumps(measures, separators=(",", ":")).encode())
 
@@ -96,9 +111,10 @@ class _Split:
         self._rows = 0
         self._positives = 0
         self._by_hour = np.zeros((2, HOURS), np.int64)
-        self._users = Frequent()
+        self._users, self._requests = Frequent(), Frequent()
         self._room = LOOKED_AT if looks else 0
         self._kept: list[pa.RecordBatch] = []
+        self._largest = 2**63 - 1
         self._alike: tuple[int, alike.Counts] = (0, {})
 
     def observe(self, rows: pa.RecordBatch) -> None:
@@ -119,13 +135,31 @@ class _Split:
             self._keep(rows)
 
     def _keep(self, rows: pa.RecordBatch) -> None:
-        """Keep rows for sketching. Sketch once enough rows are kept."""
+        """Keep the rows with the smallest hashes for sketching. In the order by impression these are the first rows, so
+        sketch once enough are kept.
+        """
+        if self._wanted.by_request and self._wanted.place is not None:
+            self._keep_smallest(rows, self._wanted.place)
+            return
         fitting = max(1, LOOKED_AT_BYTES * rows.num_rows // max(1, rows.nbytes)) - sum(r.num_rows for r in self._kept)
         kept = rows.slice(0, max(0, min(self._room, fitting)))
         self._kept.append(kept)
         self._room -= kept.num_rows
         if self._room == 0 or kept.num_rows < rows.num_rows:
             self._look()
+
+    def _keep_smallest(self, rows: pa.RecordBatch, place: str) -> None:
+        below = rows.filter(pc.less(rows.column(place), self._largest))
+        if not below.num_rows:
+            return
+        self._kept.append(below)
+        kept = sum(batch.num_rows for batch in self._kept)
+        room = max(1, LOOKED_AT_BYTES * kept // max(1, sum(batch.nbytes for batch in self._kept)))
+        if kept > 2 * min(self._room, room):
+            whole = pa.Table.from_batches(self._kept).combine_chunks().to_batches()[0]
+            smallest = np.argsort(whole.column(place).to_numpy(), kind="stable")[: min(self._room, room)]
+            self._kept = [whole.take(pa.array(smallest))]
+            self._largest = self._kept[0].column(place)[-1].as_py()
 
     def _look(self) -> None:
         self._room = 0
@@ -140,6 +174,8 @@ class _Split:
             as_numbers, as_values = kinds(specs[name])
             default = self._wanted.missing.get(name, self._wanted.defaults.get(name))
             self._columns[name].look(column, label, default, as_numbers=as_numbers, as_values=as_values)
+        if self._wanted.request is not None:
+            self._requests.observe(rows.column(self._wanted.request).drop_null(), None)
         if self._wanted.user is not None:
             users = rows.column(self._wanted.user)
             self._users.observe(users.drop_null(), None)
@@ -160,6 +196,7 @@ class _Split:
             "by_hour": self._by_hour.tolist(),
             "columns": {name: column.to_dict() for name, column in self._columns.items()},
             "users": self._users.to_list(),
+            "requests": self._requests.to_list(),
             "alike": [looked_at, [[digest, *both] for digest, both in counts.items()]],
         }
 

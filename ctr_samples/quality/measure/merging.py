@@ -14,6 +14,7 @@ from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Kind, Lengt
 from ctr_samples.quality.measure import alike, distinct
 from ctr_samples.quality.measure.collecting import kinds, measured
 from ctr_samples.quality.measure.numbers import Column, Frequent, Quantiles, unpacked
+from ctr_samples.quality.measure.requests import RequestMeasures
 from ctr_samples.quality.metrics import (
     HOURS,
     Baseline,
@@ -23,6 +24,7 @@ from ctr_samples.quality.metrics import (
     Hour,
     Label,
     LabelSplit,
+    Requests,
     User,
     Users,
 )
@@ -31,6 +33,8 @@ POINTS = 101
 """Number of points of a distribution, one per percent."""
 RANKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
 HEAVIEST = 10
+_OFTEN = 20
+"""Least number of sketched samples that tell the size of a request."""
 
 
 @dataclass(slots=True)
@@ -42,6 +46,7 @@ class SplitMeasures:
     by_hour: Any = field(default_factory=lambda: np.zeros((2, HOURS), np.int64))
     columns: dict[str, Column] = field(default_factory=dict)
     users: Frequent = field(default_factory=Frequent)
+    requests: Frequent = field(default_factory=Frequent)
     looked_at: int = 0
     alike: list[Mapping[int, Sequence[int]]] = field(default_factory=list)
 
@@ -57,6 +62,7 @@ class SplitMeasures:
             else:
                 self.columns[name] = measured_column
         self.users.merge(Frequent.from_list(task["users"]))
+        self.requests.merge(Frequent.from_list(task["requests"]))
         looked_at, counts = task["alike"]
         self.looked_at += looked_at
         self.alike.append({digest: (often, positive) for digest, often, positive in counts})
@@ -68,6 +74,7 @@ class Measures:
 
     same_keys: int = 0
     splits: dict[str, SplitMeasures] = field(default_factory=dict)
+    sampled_requests: RequestMeasures = field(default_factory=RequestMeasures)
 
     @classmethod
     def of(cls, tasks: Iterable[str]) -> Measures:
@@ -81,6 +88,8 @@ class Measures:
             whole.same_keys += task["same_keys"]
             for name, split in task["splits"].items():
                 whole.splits.setdefault(name, SplitMeasures()).add(split)
+            if task["requests"] is not None:
+                whole.sampled_requests.add(task["requests"])
         return whole
 
     def columns(self, contract: ExampleContract, *roles: str) -> dict[str, Feature]:
@@ -129,6 +138,15 @@ class Measures:
         first = sorted(samples.items(), key=lambda entry: (-entry[1], str(entry[0])))[:HEAVIEST]
         heaviest = tuple(User(str(name), often / total, round(often)) for name, often in first)
         return Users(sum(split.users.seen for split in looked_at), heaviest) if first else None
+
+    def requests(self, keys: Sequence[str], contract: ExampleContract) -> Requests | None:
+        """Return the figures of requests with equal ``keys``, or None without keys or samples."""
+        largest = 0
+        for split in self.splits.values():  # finds a request with more than about one in two hundred samples
+            for _, often, _ in split.requests.first(1):
+                if often >= _OFTEN:
+                    largest = max(largest, split.rows * often // split.requests.seen)
+        return self.sampled_requests.result(keys, largest, contract.record) if keys else None
 
     def duplicates(self) -> Duplicates:
         """Count rows with equal keys exactly. Estimate the share of identical rows from the sketched rows."""

@@ -27,8 +27,9 @@ IMPRESSION = "impression"
 _ID = f"{IMPRESSION}.impression_id"
 
 SPLIT = "_split"
+REQUEST = "_request"
 SHUFFLE = "_shuffle"
-"""Columns of a sample outside the record: its split, and its position in the day's order."""
+"""Columns of a sample outside the record: its split, and the hashes of its request and of its id, which order the day."""
 
 HOUR = "_hour"
 USER = "_user"
@@ -75,21 +76,27 @@ def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[S
             yield from referenced_paths(spark, text, f"features.{name}.{key}")
 
 
-def with_place(impressions: DataFrame, split: Column) -> DataFrame:
-    """Add the ``split`` (text) of each impression, and its position in the day's order, which is a hash of its id."""
-    return impressions.withColumns({SPLIT: split, SHUFFLE: stable_hash("shuffle", [F.col(_ID)])})
+def with_place(impressions: DataFrame, split: Column, request: Column) -> DataFrame:
+    """Add the ``split`` (text) of each impression, the hash of its ``request``, and a hash of its id."""
+    return impressions.withColumns({SPLIT: split, REQUEST: request, SHUFFLE: stable_hash("shuffle", [F.col(_ID)])})
 
 
-def in_final_order(rows: DataFrame, partitions: int) -> DataFrame:
-    """Partition and sort rows of :func:`with_place` by hash. The result is the same in every run.
+def order_of(config: JobConfig) -> tuple[str, ...]:
+    """Return the columns that order the samples of a split. The first one also decides the partition."""
+    return (SHUFFLE,) if config.output.order == "impression" else (REQUEST, SHUFFLE)
 
-    Samples of one user or hour end up far apart, so a reader needs only a small shuffle buffer.
+
+def in_final_order(rows: DataFrame, partitions: int, order: Sequence[str] = (SHUFFLE,)) -> DataFrame:
+    """Partition and sort rows of :func:`with_place` by the hashes of ``order``. The result is the same in every run.
+
+    Ordered by their own hashes, samples of one user or hour end up far apart, so a reader needs only a small shuffle
+    buffer. Ordered by request, samples of a request are adjacent, in one partition.
     """
     # By split, then by hash. One number settles nearly all comparisons, so Spark rarely looks at the rows.
-    unsigned = F.col(SHUFFLE).bitwiseXOR(F.lit(-(2**63)))
+    unsigned = F.col(order[0]).bitwiseXOR(F.lit(-(2**63)))
     number = F.when(F.col(SPLIT) == "eval", -1).when(F.col(SPLIT) == "test", 0).otherwise(1) * F.lit(2**62)
-    spread = rows.repartition(partitions, F.col(SHUFFLE))
-    return spread.sortWithinPartitions(number + F.shiftrightunsigned(unsigned, 2), SHUFFLE, _ID)
+    spread = rows.repartition(partitions, F.col(order[0]))
+    return spread.sortWithinPartitions(number + F.shiftrightunsigned(unsigned, 2), *order, _ID)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +165,7 @@ class SampleColumns:
         more = [column.alias(name) for name, column in also.items()]
         rows = with_joined_ids(joined, [ids for ids in self.ids if ids.feature in left])
         rows = rows.select(*features, *weights, *self._beside_features(heavy), *more)
-        return rows.select(*self.record, SPLIT, SHUFFLE, HOUR, USER, *also)
+        return rows.select(*self.record, SPLIT, REQUEST, SHUFFLE, HOUR, USER, *also)
 
     def make_without_features(self, placed: DataFrame, heavy: str | None = None) -> DataFrame:
         """Return the columns of :meth:`make` that need only labelled rows of :func:`with_place`."""
@@ -169,6 +176,7 @@ class SampleColumns:
             *[F.col(name) for name in self.contract.names("label", "mask")],
             F.col(_ID).alias("impression_id"),
             F.col(SPLIT),
+            F.col(REQUEST),
             F.col(SHUFFLE),
             F.hour(f"{IMPRESSION}.impression_time").cast("tinyint").alias(HOUR),
             (F.lit(None) if heavy is None else F.col(f"{IMPRESSION}.{heavy}")).cast("string").alias(USER),

@@ -1,0 +1,245 @@
+"""Requests: how many impressions they have, which share of a record they repeat, and what each order costs in gzip.
+
+All figures come from a sample of requests by hash: every task keeps the requests whose hash ends in the same number of
+zero bits, so a request is kept by all tasks or by none. Runs on executors and on the driver.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from ctr_samples.codec import ExampleEncoder
+from ctr_samples.codec.deflate import compressor
+from ctr_samples.codec.layout import FOOTER, HEADER
+from ctr_samples.contract import ExampleContract, RecordType
+from ctr_samples.quality.metrics import Gzip, Requests
+
+COUNTED = 4096
+"""Number of requests that a task counts."""
+KEPT_BYTES = 8 << 20
+"""Size of the records that all tasks together keep."""
+LEAST_BYTES = 4 << 10
+KEPT_ROWS = 64
+"""Number of records kept of a request, so that a crawler's request leaves room for others."""
+COMPARED = 1000
+"""Number of pairs of neighbours whose bytes are compared."""
+
+Hashes = npt.NDArray[np.int64]
+_NONE = np.empty(0, np.int64)
+
+
+class Counts:
+    """Number of impressions of the requests whose hash ends in ``level`` zero bits."""
+
+    def __init__(self, level: int = 0, requests: Hashes = _NONE, counts: Hashes = _NONE) -> None:
+        self.level, self._requests, self._counts = level, requests, counts
+
+    def add(self, requests: Hashes, counts: Hashes, level: int = 0) -> None:
+        """Add requests, which may repeat, with their numbers of impressions. Their sample has this level."""
+        self.level = max(level, self.level)
+        kept = _ends_in_zeros(requests, self.level)
+        self._requests = np.concatenate([self._requests, requests[kept]])
+        self._counts = np.concatenate([self._counts, counts[kept]])
+        if len(self._requests) > 2 * COUNTED:
+            self._reduce()
+
+    def _reduce(self) -> None:
+        """Merge equal requests, and keep at most :data:`COUNTED`."""
+        self._requests, back = np.unique(self._requests, return_inverse=True)
+        self._counts = np.bincount(back, self._counts, len(self._requests)).astype(np.int64)
+        while len(kept := np.flatnonzero(_ends_in_zeros(self._requests, self.level))) > COUNTED:
+            self.level += 1
+        self._requests, self._counts = self._requests[kept], self._counts[kept]
+
+    def result(self) -> tuple[int, Hashes, Hashes]:
+        """Return the level, and the kept requests with their numbers of impressions."""
+        self._reduce()
+        return self.level, self._requests, self._counts
+
+
+class Records:
+    """Records of a sample of requests, at most :data:`KEPT_ROWS` of each, in the order by request."""
+
+    def __init__(self, most_bytes: int, level: int = 0) -> None:
+        self._most, self.level = most_bytes, level
+        self.requests, self.places = _NONE, _NONE
+        self._records: list[bytes] = []
+
+    def add(self, requests: Hashes, places: Hashes, records: Sequence[bytes], level: int = 0) -> None:
+        """Add records with the hashes of their requests and impressions."""
+        self.level = max(level, self.level)
+        self.requests = np.concatenate([self.requests, requests])
+        self.places = np.concatenate([self.places, places])
+        self._records += records
+        self._reduce()
+
+    def _reduce(self) -> None:
+        order = np.lexsort((self.places, self.requests))
+        first = np.r_[True, np.diff(self.requests[order]) != 0][: len(order)]
+        within = np.arange(len(order)) - np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+        order = order[within < KEPT_ROWS]
+        sizes = np.array([len(self._records[row]) for row in order], np.int64)
+        while sizes[kept := _ends_in_zeros(self.requests[order], self.level)].sum() > self._most:
+            self.level += 1
+        order = order[kept]
+        self.requests, self.places = self.requests[order], self.places[order]
+        self._records = [self._records[row] for row in order]
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def in_order(self, *columns: Hashes) -> Iterator[bytes]:
+        """Yield the records in ascending order of the last column, then of those before."""
+        return (self._records[row] for row in np.lexsort(columns))
+
+    def neighbours(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield adjacent records of equal requests."""
+        for row in np.flatnonzero(self.requests[1:] == self.requests[:-1]):
+            yield self._records[row], self._records[row + 1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the records as JSON."""
+        texts = [base64.b64encode(record).decode() for record in self._records]
+        return {"level": self.level, "at": [self.requests.tolist(), self.places.tolist()], "records": texts}
+
+
+class RequestCollector:
+    """Samples the requests of one task. Runs on an executor. Errors fail the task attempt."""
+
+    def __init__(self, contract: ExampleContract, request: str, place: str, tasks: int) -> None:
+        self._contract, self._request, self._place = contract, request, place
+        self._counts = Counts()
+        self._most = max(LEAST_BYTES, KEPT_BYTES // tasks)
+        self._records = Records(self._most)
+        self._encoder = ExampleEncoder(contract)
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = 0
+
+    def observe(self, rows: pa.RecordBatch) -> None:
+        """Sample rows of any split."""
+        if rows.column(self._request).null_count:
+            return
+        requests = rows.column(self._request).to_numpy()
+        self._counts.add(*np.unique(requests[_ends_in_zeros(requests, self._counts.level)], return_counts=True))
+        kept = np.flatnonzero(_ends_in_zeros(requests, self._records.level))
+        if not len(kept):
+            return
+        self._waiting.append(rows.take(pa.array(kept)))
+        self._size += self._waiting[-1].nbytes
+        if self._size > self._most:
+            self._encode()
+
+    def _encode(self) -> None:
+        for rows in self._waiting:
+            encoded = self._encoder.encode(rows.select(self._contract.names()))
+            records = [bytes(encoded.records(row, row + 1)) for row in range(len(encoded))]
+            self._records.add(rows.column(self._request).to_numpy(), rows.column(self._place).to_numpy(), records)
+        self._waiting, self._size = [], 0
+
+    def close(self) -> dict[str, Any]:
+        """Return the sample as JSON."""
+        self._encode()
+        level, requests, counts = self._counts.result()
+        return {"level": level, "counts": [requests.tolist(), counts.tolist()], "records": self._records.to_dict()}
+
+
+class RequestMeasures:
+    """Sample of the requests of a run, merged from all tasks."""
+
+    def __init__(self) -> None:
+        self._counts = Counts()
+        self._records = Records(KEPT_BYTES)
+
+    def add(self, task: Mapping[str, Any]) -> None:
+        """Add the result of a task."""
+        requests, counts = np.array(task["counts"], np.int64)
+        self._counts.add(requests, counts, task["level"])
+        kept = task["records"]
+        requests, places = np.array(kept["at"], np.int64)
+        self._records.add(requests, places, [base64.b64decode(record) for record in kept["records"]], kept["level"])
+
+    def result(self, keys: Sequence[str], largest: int, record: RecordType) -> Requests | None:
+        """Return the figures, or None without samples. ``largest`` is the size of the largest request seen elsewhere."""
+        level, _, counts = self._counts.result()
+        if not len(counts):
+            return None
+        return Requests(
+            keys=tuple(keys),
+            requests=len(counts) << level,
+            looked_at=len(counts),
+            mean=float(counts.mean()),
+            median=float(np.median(counts)),
+            largest=max(largest, int(counts.max())),
+            equal_bytes=self._equal_bytes(record),
+            gzip=self._gzip(),
+        )
+
+    def _equal_bytes(self, record: RecordType) -> float | None:
+        equal = total = 0
+        for before, after in islice(self._records.neighbours(), COMPARED):
+            equal += _equal_bytes(*({b"": one} if record == "byte_array" else _entries(one) for one in (before, after)))
+            total += len(after)
+        return equal / total if total else None
+
+    def _gzip(self) -> Gzip | None:
+        plain = sum(map(len, self._records.in_order(self._records.places)))
+        if not plain:
+            return None
+        by_impression, by_request = (
+            _gzipped(self._records.in_order(*columns)) / plain
+            for columns in ([self._records.places], [self._records.places, self._records.requests])
+        )
+        return Gzip(plain, by_impression, by_request)
+
+
+def _ends_in_zeros(hashes: Hashes, bits: int) -> npt.NDArray[np.bool_]:
+    zeros: npt.NDArray[np.bool_] = (hashes & np.int64((1 << bits) - 1)) == 0
+    return zeros
+
+
+def _equal_bytes(before: Mapping[bytes, bytes], after: Mapping[bytes, bytes]) -> int:
+    """Count bytes of features with equal values, and equal words of four bytes in features of equal size."""
+    equal = 0
+    for name, value in after.items():
+        other = before.get(name, b"")
+        if other == value:
+            equal += len(value)
+        elif len(other) == len(value):  # the values stand at the end
+            words = (np.frombuffer(one[len(one) % 4 :], np.uint32) for one in (other, value))
+            equal += 4 * int(np.equal(*words).sum())
+    return equal
+
+
+def _entries(record: bytes) -> dict[bytes, bytes]:
+    """Return the features of a framed Example or SequenceExample by name, each with its tags and lengths."""
+    entries = {}
+    for part in _fields(record, HEADER, len(record) - FOOTER):
+        for entry in _fields(record, *part):
+            name = next(_fields(record, *entry))
+            entries[record[slice(*name)]] = record[slice(*entry)]
+    return entries
+
+
+def _fields(data: bytes, first: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield where the contents of the length-delimited fields of a message begin and end."""
+    while first < stop:
+        size, shift, first = 0, 0, first + 1
+        while True:
+            byte = data[first]
+            size, shift, first = size | (byte & 0x7F) << shift, shift + 7, first + 1
+            if byte < 0x80:
+                break
+        yield first, first + size
+        first += size
+
+
+def _gzipped(records: Iterator[bytes]) -> int:
+    stream = compressor("gzip")
+    return sum(len(stream.compress(record)) for record in records) + len(stream.flush())
