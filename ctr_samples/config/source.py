@@ -148,7 +148,7 @@ class ColumnarSource(FileSource):
 
 
 class TextSource(FileSource):
-    """Files of lines, whose columns and types the configuration gives."""
+    """Text files with one record per line, whose columns and types come from the configuration."""
 
     schema_: str = Field(
         alias="schema",
