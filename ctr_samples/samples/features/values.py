@@ -1,4 +1,4 @@
-"""Value of a feature before any transformation: a column, an expression, or part of a map, time or list."""
+"""The value of a feature before any transformation: a column, an expression, or part of a map, time or list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOUBLES = ("byte", "short", "integer", "float", "double")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Intermediate column of a feature, with its Spark type. ``where`` is the configuration key shown in errors."""
+    """An intermediate column of a feature, with its Spark type. ``where`` is the configuration key shown in errors."""
 
     column: Column
     kind: DataType

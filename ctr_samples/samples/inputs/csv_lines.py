@@ -22,7 +22,7 @@ _UNREAD = "_unread_"
 
 @dataclass(frozen=True, slots=True)
 class CsvColumns:
-    """Values of a line in order, each with its text in the first line and its schema column."""
+    """The values of a line in order, each with its text in the first line and its column in the schema."""
 
     first_line: str
     cells: tuple[str, ...]
