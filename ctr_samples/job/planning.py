@@ -1,4 +1,4 @@
-"""Inputs and contract of a run, before it reads any row, and their changes since a day was published.
+"""The inputs and contract of a run before it reads any row, and their changes since a day was published.
 
 Also used by checks, previews and runs of many days.
 """
@@ -52,7 +52,7 @@ def planning(spark: SparkSession, loaded: LoadedConfig) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """State of a run before it reads any row: inputs, fitted state and contract."""
+    """The state of a run before it reads any row: inputs, fitted state and contract."""
 
     loaded: LoadedConfig
     inputs: Inputs
