@@ -52,7 +52,7 @@ class Curve:
         return all(x == math.floor(x) for x in self.at)
 
     def share_of(self, value: float) -> float:
-        """Return the share of values above the previous integer and up to ``value``. For integers only."""
+        """Return the share of values above the previous point and up to ``value``. For integers only."""
         after = bisect_right(self.at, value)
         if after == 0 or self.at[after - 1] <= value - 1:
             return 0.0

@@ -1,4 +1,4 @@
-"""Reader of the data source. Planned once, then run in tasks that each read files in sequence."""
+"""The reader of the data source. Planned once, then run in tasks that each read files in sequence."""
 
 from __future__ import annotations
 
