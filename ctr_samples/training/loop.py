@@ -94,7 +94,7 @@ class Loop:
             on_step()
 
     def take_loss(self) -> float | None:
-        """Return the sum of the losses since the last call, and reset it. None with several replicas."""
+        """Return the sum of the losses since the last call, and reset it. None if there are several replicas."""
         if self._lost is None:
             return None
         lost = float(self._lost.numpy())
