@@ -74,7 +74,7 @@ def take_apart(array: pa.Array) -> Lists:
 
 
 def _without_null_lists(offsets: Offsets, values: pa.Array, array: pa.Array) -> tuple[Offsets, pa.Array]:
-    """Remove values covered by null lists. Fixed-size lists always have such values."""
+    """Remove values covered by null lists. Every null fixed-size list covers values."""
     valid, lengths = array.is_valid().to_numpy(zero_copy_only=False), np.diff(offsets)
     if not lengths[~valid].any():
         return offsets, plain(values)

@@ -1,4 +1,4 @@
-"""Description of the plan, printed before a run starts."""
+"""Describe the plan, printed before a run starts."""
 
 from __future__ import annotations
 

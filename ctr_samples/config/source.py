@@ -304,4 +304,4 @@ Source = Annotated[
     Field(discriminator="format"),
     BeforeValidator(_without_absent),
 ]
-"""One input: files of a format under a path, a table that the catalog knows, or a table of a database."""
+"""One input: files of a format under a path, a table in the catalog, or a table of a database."""

@@ -173,7 +173,7 @@ class TimedView(ViewKind):
 
     @property
     def clock(self) -> Expression:
-        """Expression of `event_time`."""
+        """The expression given as `event_time`."""
         return self.event_time
 
     @property

@@ -1,4 +1,5 @@
-"""Status of each day of a sample set: published, refused, damaged or missing. Reads only manifests; needs no Spark."""
+"""The status of each day of a sample set: published, refused, damaged or missing. Reads only manifests, without Spark.
+"""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def retention_of(config: JobConfig) -> Retention:
 def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
     """Whether all label windows of the run had closed, and all log days that they cover existed.
 
-    Only reading those days shows whether they are complete: see :class:`CoverageWatch`. The whole log counts as
+    Only reading these days shows whether they are complete: see :class:`CoverageWatch`. The whole log counts as
     complete.
     """
     end = inputs.span.end

@@ -45,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """Pieces and blocks that a worker reads in one epoch."""
+    """The pieces and blocks that a worker reads in one epoch."""
 
     lanes: tuple[tuple[Piece, ...], ...]
     blocks: tuple[Block, ...]

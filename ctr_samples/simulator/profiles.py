@@ -101,8 +101,8 @@ def _spread(user: Ints, article: Ints, weight: Floats, articles: Articles) -> Ga
 def history_before(spec: SimulationSpec, world: World, users: Ints, block: int) -> Gains:
     """Draw the gains of a block of users over the sixty days before the start.
 
-    A fifth of the users have no topics, the rest 1..12. Half of the topics are favourites, the rest are arbitrary
-    topics of a favoured channel.
+    A fifth of the users have no topics; each of the other users has 1..12. Half of the topics are favourites. The
+    remaining topics are arbitrary topics of a favoured channel.
     """
     rng = generator(spec.seed, Stream.HISTORY, block)
     count = np.where(rng.random(len(users)) < 0.2, 0, rng.integers(1, HISTORY_TOPICS + 1, len(users)))

@@ -53,7 +53,7 @@ class Chunk:
 
 
 def chunks_of(place: InputPath) -> list[Chunk]:
-    """Read the beginning and the end of a few files of an input, or all of a small one."""
+    """Read the beginning and the end of a few files of an input, or all of a small input."""
     files = some_of(place.files)
     whole = sum(file.stat().st_size for file in place.files) <= _BYTES
     files = list(place.files) if whole and len(place.files) <= 50 else files

@@ -39,7 +39,7 @@ _RECORD_OF_CHUNK = re.compile(r"^Record (\d+) at byte (\d+)")
 
 @dataclass
 class FilePartition(InputPartition):
-    """Files that one task reads."""
+    """The files that one task reads."""
 
     files: tuple[DataFile, ...]
 

@@ -23,8 +23,8 @@ def use_threads(threads: int | None) -> None:
 def strategy_here() -> Any:
     """Choose the distribution strategy of this process: the workers in TF_CONFIG, all local GPUs, or one device.
 
-    With several workers, it must run before any other use of TensorFlow, and waits for all workers. Raises UsageError
-    for a malformed TF_CONFIG.
+    With several workers, call this before any other use of TensorFlow; it waits for all workers. Raises UsageError for
+    a malformed TF_CONFIG.
     """
     import tensorflow as tf
 

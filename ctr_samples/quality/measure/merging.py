@@ -99,7 +99,7 @@ class Measures:
         }
 
     def labels(self, contract: ExampleContract) -> dict[str, Label]:
-        """Count, sum and mean of each label, by split."""
+        """Return the count, sum and mean of each label, by split."""
         columns = self.columns(contract, "label")
         return {name: Label(column.dtype == "int64", _label_splits(column)) for name, column in columns.items()}
 

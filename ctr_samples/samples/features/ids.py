@@ -76,7 +76,7 @@ class JoinedIds:
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether the vocabulary is broadcast to all tasks; Spark picks the join for a larger one."""
+        """Whether the vocabulary is broadcast to all tasks. For a larger vocabulary, Spark chooses the join."""
         return len(self.vocabulary.tokens) <= MOST_TOKENS_BROADCAST
 
 

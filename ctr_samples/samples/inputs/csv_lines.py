@@ -99,7 +99,7 @@ def delimiter_hint(line: str, delimiter: str, columns: int | None = None) -> str
 def _by_name(
     where: str, source: CsvSource, wanted: Sequence[str], file: str, cells: Sequence[str], day: str | None
 ) -> list[str]:
-    """Return the column of each value in a line. Ignores the case of names, like Spark."""
+    """Return the column of each value in a line. The case of names does not matter, as in Spark."""
     lower = [cell.lower() for cell in cells]
     for cell in cells:
         if lower.count(cell.lower()) > 1:

@@ -61,7 +61,7 @@ def shown_url(url: str) -> str:
 
 @contextmanager
 def without_secrets(what: str, source: DatabaseSource) -> Iterator[None]:
-    """Turn database errors into a one-sentence InputError without URL and password."""
+    """Turn database errors into a one-sentence InputError without the URL and the password."""
     try:
         yield
     except SPARK_FAILURES as error:

@@ -123,9 +123,7 @@ class _Lines:
         return [name for name in self._type.fieldNames() if name not in listed] + listed
 
     def events(self, names: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
-        """Return the events of all lines. ``names`` are the needed keys, ``plans`` the labels with actions in this
-        log.
-        """
+        """Return the events of all lines. ``names`` are needed keys, ``plans`` the labels with actions in this log."""
         keyed = [(alike, action_keys(self._log, alike[0])) for alike in of_one_log(plans)]
         key_types = self._key_types(names, [keys for _, keys in keyed])
         no_line, no_action = F.lit(None).cast(self._type), F.lit(None).cast(ACTION_TYPE)

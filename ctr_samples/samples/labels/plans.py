@@ -1,4 +1,4 @@
-"""Labels with inherited values filled in, and values derived from them. No Spark."""
+"""Labels with inherited values filled in, and values derived from these labels. No Spark."""
 
 from __future__ import annotations
 

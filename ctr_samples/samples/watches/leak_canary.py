@@ -1,6 +1,6 @@
 """Canary for data leaks: rows from the future, joined in every run like the views, that must never match.
 
-The canary uses a few impressions of the day, those with the greatest hashes. The counting job returns them, so the
+The canary uses the few impressions of the day with the greatest hashes. The counting job returns them, so the
 logs are not read twice. Each impression gets four rows under its own key in a canary table. The first is valid: its
 event precedes the impression and it became available at the impression time. The other three must not match: an event
 at the impression time, an event a microsecond later, and an earlier event that became available a microsecond later.
