@@ -1,4 +1,4 @@
-"""Checks on addresses of files and directories: reject embedded credentials and detect overlaps."""
+"""Check the addresses of files and directories: reject embedded credentials and detect overlaps."""
 
 from __future__ import annotations
 

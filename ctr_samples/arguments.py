@@ -45,6 +45,6 @@ def names_in(name: str, value: Any) -> Collection[str]:
 
 
 def check_kind(name: str, value: Any, kind: type, how: str) -> None:
-    """Raise UsageError unless the value is an instance of ``kind``. ``how`` tells the user how to get an instance."""
+    """Raise UsageError unless the value is an instance of ``kind``. ``how`` says how to get an instance."""
     if not isinstance(value, kind):
         raise UsageError(f"`{name}` is {value!r}; expected the {kind.__name__} {how}.")

@@ -1,4 +1,4 @@
-"""Wire format of a sample: the single description shared by the encoder, manifest, readers and serving."""
+"""The wire format of a sample: one description shared by the encoder, manifest, readers and serving."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LEAST_BYTES = {"int64": 1, "float32": 4, "float64": 8, "bytes": 1}
 
 
 class _State(TypedDict):
-    """Identity of the fitted state behind the ids."""
+    """The identity of the fitted state behind the ids."""
 
     lineage: str
     version: int
@@ -58,7 +58,7 @@ class ModelSteps:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Position of a feature in a record that joins all features: ``size`` numbers or ids starting at ``start``.
+    """The position of a feature in a record that joins all features: ``size`` numbers or ids starting at ``start``.
 
     ``missing`` has the same meaning as in :class:`FeatureSpec`.
     """

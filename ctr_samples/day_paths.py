@@ -29,8 +29,8 @@ _SAFE = re.compile(r"[\w.=-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class DayPath:
-    """Path in a source's configuration. Globs do not match slashes, so components are counted from the end of a matched
-    path.
+    """A path in a source's configuration. Globs do not match slashes, so components of a match are counted from its
+    end.
     """
 
     path: str
@@ -76,7 +76,7 @@ class DayPath:
 
     @property
     def spread(self) -> str:
-        """Path with templates split at slashes, so that ``{date:%Y/%m}`` becomes ``{date:%Y}/{date:%m}``."""
+        """The path with templates split at slashes, so that ``{date:%Y/%m}`` becomes ``{date:%Y}/{date:%m}``."""
         return _NAMED.sub(_spread, self.path)
 
     def names(self) -> list[str]:
@@ -85,7 +85,7 @@ class DayPath:
 
     @property
     def key(self) -> str | None:
-        """Partition key if a single directory name contains the whole date: ``dt`` for ``users/dt={date}``. Otherwise
+        """The partition key if a single directory name contains the whole date: ``dt`` for ``users/dt={date}``, else
         None.
         """
         for name in self.names():
@@ -96,13 +96,13 @@ class DayPath:
 
     @property
     def from_end(self) -> int:
-        """Position of the first component with a date, counted from the end (the last is 1)."""
+        """The position of the first component with a date, counted from the end (the last is 1)."""
         names = self.names()
         return len(names) - next(i for i, name in enumerate(names) if "{date" in name)
 
     def day_pattern(self) -> tuple[str, list[int]]:
-        """Return a regular expression, for Java and Python, that matches the date components, and its group numbers of
-        year, month and day.
+        """Return a regular expression for the date components, in Java and Python, and its groups of year, month and
+        day.
         """
         names = self.names()[-self.from_end :]
         names = names[: 1 + max(i for i, name in enumerate(names) if "{date" in name)]

@@ -26,9 +26,9 @@ class FeatureKind:
     ids: Callable[[Any, Mapping[str, Any]], int]
     """Number of ids, given the vocabularies. It is 0 if the feature is not an id or its vocabulary does not exist."""
     words: Callable[[Any], str] = lambda _: ""
-    """Description of the ids for the plan."""
+    """A description of the ids for the plan."""
     takes: Literal["numbers", "values", "features"] | None = None
-    """Input of the ids: numbers, any values or other features, or None if the kind makes no ids of its own."""
+    """The input of the ids: numbers, any values or other features, or None if the kind makes no ids."""
     missing: int | None = None
     """Id reserved for a single missing value."""
     in_model: str | None = None
@@ -115,7 +115,7 @@ class FeatureRules:
 
     @property
     def missing_id(self: Any) -> int | None:
-        """Id reserved for a missing value, or None if the record does not hold a single id."""
+        """The id reserved for a missing value, or None if the record does not hold a single id."""
         return self.kind.missing if self.computed == "sample" and not (self.is_list or self.multi_hot) else None
 
     @property
@@ -125,7 +125,7 @@ class FeatureRules:
 
     @property
     def default_value(self: Any) -> int | float | str:
-        """Replacement for a missing value."""
+        """The replacement for a missing value."""
         if self.default is not None:
             return self.default  # type: ignore[no-any-return]
         if self.makes_ids and self.dtype == "float32":

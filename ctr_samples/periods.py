@@ -27,7 +27,7 @@ _EXAMPLES = {"day": "a day such as 2019-11-26", "hour": "an hour such as 2019-11
 
 @dataclass(frozen=True, slots=True)
 class Hour:
-    """Hour of local time on a day. If the clocks go back and repeat the hour, ``again`` marks the second occurrence."""
+    """An hour of local time on a day. If the clocks go back and repeat it, ``again`` marks the second occurrence."""
 
     day: date
     hour: int
@@ -43,7 +43,7 @@ class Hour:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """Period of the whole log, regardless of its days."""
+    """The period of the whole log, regardless of its days."""
 
     def isoformat(self) -> str:
         """Return ``all``."""
@@ -112,7 +112,7 @@ def is_period(text: str) -> bool:
 
 
 def grain_of(period: Period) -> Grain:
-    """Return the grain of a period."""
+    """Return the grain of a period: day, hour or whole log."""
     return "day" if isinstance(period, date) else "hour" if isinstance(period, Hour) else "all"
 
 

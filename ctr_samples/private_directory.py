@@ -1,4 +1,4 @@
-"""Directory that no other user can write to, since it holds code to be executed.
+"""A directory that no other user can write to, since it holds code to be executed.
 
 The directory is checked once, through the descriptor that is then used to access its files, so that nothing can be
 swapped in between. Symbolic links are not followed, neither to the directory nor to a file in it.
@@ -31,7 +31,8 @@ class NotPrivate(Exception):
 
 
 class PrivateDirectory:
-    """Handle to an open private directory. Reads only regular files directly in the directory, and follows no links."""
+    """A handle to an open private directory. Reads only regular files directly in the directory, and follows no links.
+    """
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
@@ -107,7 +108,7 @@ def private_directory(path: Path, *, create: bool) -> Iterator[PrivateDirectory]
 
 
 def exposure(status: os.stat_result) -> str | None:
-    """Return how another user could write there, or None if only the owner can and the owner is this user or root."""
+    """Return how another user could write to a file, or None if only its owner can and is this user or root."""
     if status.st_uid not in (os.geteuid(), 0):
         return f"it belongs to user {status.st_uid}"
     return "others can write to it" if status.st_mode & 0o022 else None

@@ -50,7 +50,7 @@ def visible_lines(text: str) -> str:
 
 
 class Terminal(Console):
-    """Console that prints text literally: markup and emoji codes only on request, control characters never.
+    """A console that prints text literally: markup and emoji codes only on request, control characters never.
 
     Tables are never truncated. A table that is too wide gets narrower gaps and multi-line cells, or else becomes one
     paragraph per row.

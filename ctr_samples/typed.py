@@ -27,7 +27,7 @@ class Mistyped(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """Rule for numbers from ``least`` to ``most``, excluding NaN."""
+    """A rule for numbers from ``least`` to ``most``, excluding NaN."""
 
     least: float
     most: float
@@ -42,7 +42,7 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Such:
-    """Rule for values that pass a test, which may also raise ValueError. ``description`` completes "expected ..."."""
+    """A rule for values that pass a test, which may also raise ValueError. ``description`` completes "expected ..."."""
 
     test: Callable[[Any], object]
     description: str
@@ -60,7 +60,7 @@ class Such:
 
 @dataclass(frozen=True, slots=True)
 class Like:
-    """Rule for objects that can be parsed as ``kind``, but are kept unchanged."""
+    """A rule for objects that can be parsed as ``kind``, but are kept unchanged."""
 
     kind: Any
 

@@ -1,4 +1,4 @@
-"""Fitted state of a sample set: ids of tokens, moments and quantiles. Data classes and pure functions, without I/O.
+"""The fitted state of a sample set: ids of tokens, moments and quantiles. Data classes and pure functions; no I/O.
 
 ::
 
@@ -54,7 +54,7 @@ class Vocabulary:
 
     @property
     def fingerprint(self) -> str:
-        """Hash of the tokens, their order, ``oov_buckets`` and ``capacity``, as sixteen hex digits."""
+        """A hash of the tokens, their order, ``oov_buckets`` and ``capacity``, as sixteen hex digits."""
         digest = hashlib.sha256(f"{self.oov_buckets} {self.capacity}\n".encode())
         for token in self.tokens:
             encoded = token.encode()
@@ -85,7 +85,7 @@ class Moments:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Growth of a vocabulary in one version, and its coverage of the version's training days."""
+    """The growth of a vocabulary in one version, and its coverage of the version's training days."""
 
     before: int
     added: int
@@ -97,7 +97,7 @@ class Growth:
 
     @property
     def coverage(self) -> float:
-        """Share of token occurrences for which the token has its own id."""
+        """The share of token occurrences whose token has its own id."""
         return self.covered / self.occurrences if self.occurrences else 1.0
 
 

@@ -1,4 +1,4 @@
-"""Program with all commands."""
+"""The program with all its commands."""
 
 from __future__ import annotations
 
@@ -75,5 +75,5 @@ def _options(
 
 
 def main() -> None:
-    """Entry point of ``ctr-samples``."""
+    """Run ``ctr-samples``."""
     app(prog_name="ctr-samples")

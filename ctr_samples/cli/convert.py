@@ -14,14 +14,14 @@ from ctr_samples.terminal import say, stderr_console
 
 
 class Unreadable(StrEnum):
-    """What an image that cannot be read leads to."""
+    """What to do about an image that cannot be read."""
 
     fail = "fail"
     skip = "skip"
 
 
 class Mode(StrEnum):
-    """What happens to images that are published there already."""
+    """What to do about images that are already published there."""
 
     errorifexists = "errorifexists"
     overwrite = "overwrite"
@@ -72,7 +72,7 @@ def images(
 
 
 class AppendMode(StrEnum):
-    """What happens to records that are published there already."""
+    """What to do about records that are already published there."""
 
     errorifexists = "errorifexists"
     append = "append"

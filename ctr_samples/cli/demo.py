@@ -1,4 +1,4 @@
-"""``ctr-samples demo`` and ``ctr-samples where``: a demo run, and the locations of files shipped with the package."""
+"""``ctr-samples demo`` and ``ctr-samples where``: run a demo, and locate the files shipped with the package."""
 
 from __future__ import annotations
 

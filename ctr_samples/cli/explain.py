@@ -1,4 +1,4 @@
-"""``ctr-samples explain``: explanation of the labels and features of one impression."""
+"""``ctr-samples explain``: explain the labels and features of one impression."""
 
 from __future__ import annotations
 

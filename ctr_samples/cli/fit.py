@@ -1,4 +1,4 @@
-"""``ctr-samples fit``: a new version of vocabularies, moments and quantiles."""
+"""``ctr-samples fit``: fit a new version of vocabularies, moments and quantiles."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ctr-samples infer``: the contract of TFRecord files without a manifest. Does not use Spark."""
+"""``ctr-samples infer``: infer the contract of TFRecord files without a manifest. Does not use Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``ctr-samples pack``: archive of this environment for executors."""
+"""``ctr-samples pack``: pack this environment into an archive for executors."""
 
 from pathlib import Path
 from typing import Annotated

@@ -67,7 +67,7 @@ def status(
 
 
 def _compared(loaded: LoadedConfig, days: list[DayStatus], console: Console) -> list[DayStatus]:
-    """Add to each published day its changes since publication."""
+    """Add the changes since publication to each published day."""
     with spark_for(loaded.config, f"ctr-samples status {loaded.config.name}", console) as (spark, progress):
         from ctr_samples.job.planning import why_stale
 

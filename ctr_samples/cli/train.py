@@ -1,4 +1,4 @@
-"""``ctr-samples train``: a click model from published samples."""
+"""``ctr-samples train``: train a click model on published samples."""
 
 from enum import StrEnum
 from typing import Annotated

@@ -16,8 +16,8 @@ Extract = Callable[[pa.Array], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Source of the feature ``name``. ``type`` is the value type before conversion; ``extract`` gets the values from
-    the column.
+    """The source of the feature ``name``. ``type`` is the value type before conversion; ``extract`` reads the values
+    from the column.
     """
 
     name: str

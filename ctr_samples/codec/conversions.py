@@ -31,7 +31,7 @@ Mask = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class FeaturePlan:
-    """Encoding plan for one feature: number of list ``levels`` around the values, type conversion and null policies."""
+    """The encoding plan for one feature: the number of list ``levels``, type conversion and null policies."""
 
     spec: FeatureSpec
     source: Source

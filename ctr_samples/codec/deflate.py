@@ -26,14 +26,14 @@ PIECE = 1 << 20
 
 
 class Readable(Protocol):
-    """Minimal binary file interface needed for reading."""
+    """The minimal binary file interface needed for reading."""
 
     def read(self, size: int = ..., /) -> bytes:
         """Read at most ``size`` bytes. Returns no bytes at the end."""
 
 
 class Compressor(Protocol):
-    """Interface common to zlib and ISA-L."""
+    """The interface common to zlib and ISA-L."""
 
     def compress(self, data: Any, /) -> bytes:
         """Compress data and return the output that is ready."""
@@ -43,7 +43,7 @@ class Compressor(Protocol):
 
 
 class _Stored:
-    """Compressor that does not compress."""
+    """A compressor that does not compress."""
 
     def compress(self, data: Any, /) -> Any:
         return data

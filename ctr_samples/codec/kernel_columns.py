@@ -1,4 +1,4 @@
-"""Batch columns in the form that kernels need: flat values of a wire type, and the range of values of each feature."""
+"""Batch columns in the form that kernels need: flat values of a wire type, and the range of each feature's values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Offsets = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """List column as offsets and values: list i holds ``values[offsets[i]:offsets[i + 1]]``.
+    """A list column as offsets and values: list i holds ``values[offsets[i]:offsets[i + 1]]``.
 
     Only the values of the slice are kept. A null list has no values; null masks are kept elsewhere.
     """
@@ -74,7 +74,7 @@ def take_apart(array: pa.Array) -> Lists:
 
 
 def _without_null_lists(offsets: Offsets, values: pa.Array, array: pa.Array) -> tuple[Offsets, pa.Array]:
-    """Remove values covered by null lists. Fixed-size lists always have such values."""
+    """Remove values covered by null lists. Every null fixed-size list covers values."""
     valid, lengths = array.is_valid().to_numpy(zero_copy_only=False), np.diff(offsets)
     if not lengths[~valid].any():
         return offsets, plain(values)
@@ -121,7 +121,7 @@ def validity(array: pa.Array) -> npt.NDArray[np.bool_] | None:
 
 @dataclass(frozen=True, slots=True)
 class WireColumn:
-    """Kernel input to encode one feature; see ``layout.Encoded``.
+    """The kernel input to encode one feature; see ``layout.Encoded``.
 
     ``values`` is an array of the wire type. ``stride`` is the number of values per feature if it is constant; otherwise
     ``offsets`` delimits the values of each feature. ``steps`` is set for a FeatureList.

@@ -21,7 +21,7 @@ BYTES, FLOAT, INT64 = 1, 2, 3
 """Field number of each list in tf.train.Feature."""
 
 GROUP_SIZE = 24
-"""Size of one map of a message, three int64: tag, first column and column end. A zero tag ends the list."""
+"""Size of one map of a message, as three int64: tag, first column and column end. A zero tag ends the list."""
 
 KEY_PADDING = bytes(8)
 SLACK = 16
@@ -99,4 +99,4 @@ STATUS_SIZE = OPEN_GROUPS + DEEPEST_GROUP
 """Size of the decoder's status: reason, column, a number that depends on the reason, and scratch space for groups."""
 
 FIRST_OF_KEY, ACTION = 1, 2
-"""Flags of a row with an action or an impression: first row of its key; row is an action."""
+"""Flags of a row that is an action or an impression: it is the first row of its key; it is an action."""

@@ -4,8 +4,10 @@ A packed environment already contains them (``compiled_ahead.py``). Elsewhere th
 a digest of everything that it depends on: the kernels' source, the versions of Numba and LLVM, the processor. The code
 is loaded from, and stored in, the first usable directory of:
 
-1. ``$CTR_SAMPLES_CACHE_DIR`` 2. ``__pycache__`` of this package 3. ``$XDG_CACHE_HOME/ctr-samples``, by default
-``~/.cache/ctr-samples`` 4. ``ctr-samples-<user>`` in the directory for temporary files
+1. ``$CTR_SAMPLES_CACHE_DIR``
+2. ``__pycache__`` of this package
+3. ``$XDG_CACHE_HOME/ctr-samples``, by default ``~/.cache/ctr-samples``
+4. ``ctr-samples-<user>`` in the directory for temporary files
 
 A directory or file is usable only if it belongs to this user or root and no other user may write to it; symbolic links
 are not followed (``private_directory.py``). One process compiles, under a file lock; processes that start at the same

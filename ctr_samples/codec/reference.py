@@ -27,7 +27,7 @@ PER_DAY = {"D": 1, "s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86
 
 
 class ReferenceEncoder:
-    """Drop-in replacement for ``ExampleEncoder`` that writes the same bytes, about fifty times slower."""
+    """A drop-in replacement for ``ExampleEncoder`` that writes the same bytes, about fifty times slower."""
 
     def __init__(self, contract: ExampleContract) -> None:
         import tensorflow as tf
@@ -153,7 +153,7 @@ def _vector(name: str, value: dict[str, Any] | None, names: set[str]) -> Iterato
 
 
 class _Ticks(int):
-    """Timestamp as a count of ``unit`` since 1970."""
+    """A timestamp as a count of ``unit`` since 1970."""
 
     unit = "us"
 

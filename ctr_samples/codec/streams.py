@@ -149,8 +149,8 @@ class RecordReader:
         return _joined(parts), False
 
     def _next_size(self, rest: npt.NDArray[np.uint8]) -> int:
-        """Number of bytes to read next: one chunk, or the whole record if it is larger. The record length is already
-        verified.
+        """Return the number of bytes to read next: one chunk, or the whole record if it is larger. The record length is
+        already verified.
         """
         if rest.size < HEADER:
             return max(self._chunk_size, HEADER)

@@ -58,9 +58,7 @@ def varint(number: int) -> bytes:
 
 
 def unpack_tensors(array: pa.Array, spec: FeatureSpec) -> pa.Array:
-    """Unpack the result of :func:`pack_tensors` to (nested) lists. Raises DamagedFile for bytes that are not such a
-    tensor.
-    """
+    """Unpack the result of :func:`pack_tensors` to (nested) lists. Raises DamagedFile for bytes of any other form."""
     width = _NUMPY[spec.dtype].itemsize
     lengths = pc.fill_null(pc.binary_length(array), 0).to_numpy().astype(np.int64)
     valid = array.is_valid().to_numpy(zero_copy_only=False)

@@ -43,8 +43,8 @@ class UnwritableError(Exception):
 def converter(spec: FeatureSpec, column: str, column_type: pa.DataType, leaf: pa.DataType) -> Convert:
     """Choose the conversion from type ``leaf`` to ``spec.dtype``.
 
-    Runs at planning. Raises ContractError, naming ``column``, if there is no faithful conversion. The returned function
-    returns an array of the wire type with the same nulls, or raises :class:`UnwritableError`.
+    Runs while planning. Raises ContractError, naming ``column``, if there is no faithful conversion. The returned
+    function returns an array of the wire type with the same nulls, or raises :class:`UnwritableError`.
     """
     convert = _CONVERTERS[spec.dtype](spec, leaf)
     if convert is not None:

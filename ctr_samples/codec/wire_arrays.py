@@ -34,8 +34,10 @@ def arrow_type(spec: FeatureSpec) -> pa.DataType:
 
 
 def _room(count: int, dtype: Any) -> npt.NDArray[Any]:
-    """Allocate uninitialised memory from Arrow's pool. It is aligned to 64 bytes, so TensorFlow needs no copy, and
-    reused once free, since touching fresh pages costs as much as decoding into them.
+    """Allocate uninitialised memory from Arrow's pool.
+
+    The memory is aligned to 64 bytes, so TensorFlow needs no copy. It is reused once free, since touching fresh pages
+    costs as much as decoding into them.
     """
     width = np.dtype(dtype).itemsize
     return np.frombuffer(pa.allocate_buffer(max(1, count) * width), dtype)[:count]
@@ -55,7 +57,7 @@ def _from_zero(count: int) -> npt.NDArray[np.int64]:
 
 
 class WireLayout:
-    """Kernel description of a contract's features, independent of any records."""
+    """The kernel's description of a contract's features, independent of any records."""
 
     def __init__(self, specs: Sequence[FeatureSpec]) -> None:
         self.specs = specs
@@ -120,7 +122,7 @@ def _values_of(spec: FeatureSpec) -> int | None:
 
 
 class WireArray:
-    """Resizable arrays of one feature, and the feature's row in the kernel's column matrix."""
+    """The resizable arrays of one feature, and the feature's row in the kernel's column matrix."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
-"""Configuration file that fully describes a sample set: models, loader, and plan in words.
+"""The configuration file, which describes a whole sample set: models, loading, and the plan in words.
 
 ::
 
     job.py                  root
-    source.py  view.py      unions of kinds, distinguished by keys; kinds.py reports mixed keys of two kinds
+    source.py  view.py      unions of kinds, told apart by their keys; kinds.py reports entries that mix two kinds
     order.py                order of samples, and a split that does not cut requests
     grain.py                options that apply only to daily, hourly or whole-log runs
     impressions.py          impressions, with their split and sampling

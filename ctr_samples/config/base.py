@@ -21,7 +21,7 @@ Scalar = Annotated[int | float | str, BeforeValidator(_one_value)]
 
 
 def as_text(value: Any) -> Any:
-    """Convert a plain YAML value to the intended text."""
+    """Turn a boolean or number that YAML parsed back into text. Return other values unchanged."""
     # YAML parses `where: true` as a boolean and `key: 1` as a number; both are valid SQL as text.
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -79,7 +79,7 @@ SAMPLE_WEIGHT = "sample_weight"
 """Feature added by downsampling."""
 
 RESERVED_FEATURES = ("impression_id", SAMPLE_WEIGHT)
-"""Record names that the job itself writes."""
+"""Feature names reserved for the job itself."""
 
 LEGACY_LABEL = "label"
 """Name of the label in records of the `legacy_121` layout."""

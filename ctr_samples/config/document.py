@@ -18,7 +18,7 @@ _OF_NO_BYTE_IN_OUTPUT = ("path", "retention", "ids", "ids_salt")
 
 
 def of_the_bytes(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Keep the configuration keys that affect the bytes of samples. If these keys differ, two runs may differ."""
+    """Drop the keys that do not affect the bytes of the samples. Changing any other key may change the samples."""
     kept = {key: value for key, value in document.items() if key not in _OF_NO_BYTE}
     output = {key: value for key, value in (document.get("output") or {}).items() if key not in _OF_NO_BYTE_IN_OUTPUT}
     return {**kept, "output": output}
@@ -43,7 +43,7 @@ def filled(node: Any, value_of: Callable[[str, tuple[Any, ...]], str], where: tu
 
 
 def references(node: Any, values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each text that contains ``${NAME}``, both filled with these values and as written."""
+    """Yield each text that contains ``${NAME}`` as a pair: with the values filled in, and as written."""
     if isinstance(node, Mapping | list):
         for child in node.values() if isinstance(node, Mapping) else node:
             yield from references(child, values)

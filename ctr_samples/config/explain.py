@@ -1,4 +1,4 @@
-"""Description of the plan, printed before a run starts."""
+"""Describe the plan, printed before a run starts."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def _features(config: JobConfig) -> Iterator[str]:
 
 
 def _feature(feature: Feature) -> str:
-    """Describe a feature: type, shape, source, transformations, place of computation, and value if missing."""
+    """Describe a feature: type, shape, source, transformations, where it is computed, and the value if missing."""
     shape = f"{list(feature.shape)}" if feature.shape else " list of any length" if feature.ragged else ""
     source = f"the cross of {' and '.join(feature.cross)}" if feature.cross else feature.from_ or feature.expr
     parts = [f"{feature.dtype}{shape} from {source}", *_changes(feature)]

@@ -51,7 +51,7 @@ def width(config: JobConfig, feature: Feature) -> int | None:
 
 
 def ids_of(config: JobConfig, feature: Feature) -> int | None:
-    """Return the number of ids of a feature, from 0. None without ids, or if its vocabulary does not exist."""
+    """Return the number of ids of a feature, including id 0. None if it has no ids or its vocabulary does not exist."""
     return feature.kind.ids(feature, config.vocabularies) or None
 
 

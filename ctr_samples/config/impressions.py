@@ -70,7 +70,7 @@ class Impressions(Model):
 
     @property
     def shown_key(self) -> str | None:
-        """Key that identifies the shown item, or None without such a key."""
+        """The key that identifies the shown item, or None if there is no such key."""
         return self.shown or next((name for name in _SHOWN if name in self.entities), None)
 
     @property

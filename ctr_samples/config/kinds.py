@@ -12,7 +12,7 @@ from ctr_samples.config.problems import closest, nearest
 
 
 class Kind(Model):
-    """A model of such a union, with what a message says of it when an entry mixes the keys of two kinds."""
+    """Base class of the models in a union, with the wording for an entry that mixes the keys of two kinds."""
 
     thing: ClassVar[str]
     """General term for the kinds: ``view``."""

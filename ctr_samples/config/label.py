@@ -15,7 +15,7 @@ _INHERITED = "Default, in the impressions' source: the same as there."
 
 
 class LabelKind(Kind):
-    """What a model should predict of an impression."""
+    """Base class of the labels: what a model should predict about an impression."""
 
     thing: ClassVar[str] = "label"
 
@@ -173,4 +173,4 @@ Label = Annotated[
     Discriminator(_tag),
     BeforeValidator(_without_absent),
 ]
-"""What a model should predict of an impression."""
+"""What a model should predict about an impression."""

@@ -54,7 +54,7 @@ class LoadedConfig:
 
     @contextmanager
     def masked_errors(self) -> Iterator[None]:
-        """Remove values from the environment from expected errors of the block, and from their causes.
+        """Mask values from the environment in expected errors of the block, and in their causes.
 
         In the block :func:`ctr_samples.config.masking.written` recognizes the texts of the file.
         """

@@ -113,7 +113,7 @@ def mask(text: str, filled: Mapping[str, str]) -> str:
 
 @lru_cache(maxsize=32)
 def _finder(filled: tuple[tuple[str, str], ...]) -> tuple[list[str], re.Pattern[str] | None]:
-    """Return a pattern with a group for each form of a value, and the names of the groups' values."""
+    """Return a pattern with one group for each form of a value, and the name of the value behind each group."""
     found = [(len(form), _pattern(form), name) for name, value in filled for form in _forms(value)]
     addresses = [(form, name) for name, value in filled if _TEMPLATE.search(value) for form in {value, *_places(value)}]
     templates = [(len(form), _filled_in(form), name) for form, name in addresses]

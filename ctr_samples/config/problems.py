@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    """Problem at one location in the file."""
+    """A problem at one location in the file."""
 
     where: tuple[str, ...]
     what: str
@@ -29,5 +29,5 @@ def nearest(name: str, valid: Iterable[str]) -> str:
 
 
 def end_sentence(text: str) -> str:
-    """Add a full stop, unless the text ends in one or in a question, as from :func:`nearest`."""
+    """Add a full stop, unless the text ends with one or, as from :func:`nearest`, with a question mark."""
     return text if text.endswith((".", "?")) else f"{text}."

@@ -39,7 +39,7 @@ def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
 
 
 def match_of(label: ActionLabel, shown: Impressions) -> tuple[tuple[str, ...], ...]:
-    """Return the sets of key names that find an action's impression, in the order of trial. May be empty."""
+    """Return the sets of keys that match an action to its impression, in the order they are tried. May be empty."""
     if label.match is not None:
         return label.match
     keys, item = action_keys(label, shown), shown.shown_key
@@ -372,7 +372,7 @@ def _reach(view: View, read: int, timezone: str) -> _Reach | None:
 
 
 def _since_last_step(aggregates: Aggregates, delay: timedelta, timezone: str) -> timedelta:
-    """Maximum time from the end of the last known step to the start of a day."""
+    """Return the longest possible time from the end of the last known step to the start of a day."""
     lag = math.ceil(delay / aggregates.step) * aggregates.step
     zone, seasons = ZoneInfo(timezone), (datetime(2020, 1, 1), datetime(2020, 7, 1))
     offsets = [zone.utcoffset(when) or timedelta() for when in seasons]

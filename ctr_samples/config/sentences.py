@@ -1,4 +1,4 @@
-"""Conversion of pydantic errors into sentences with file, line, key, found value and expectation."""
+"""Turn pydantic errors into sentences with the file, line, key, value found and value expected."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def kind_of(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class KeyPlace:
-    """Location in the file with its type. ``kinds`` holds the models of the union that contains the type."""
+    """A location in the file with its type. ``kinds`` holds the models of the union that contains the type."""
 
     where: tuple[str, ...] = ()
     type: Any = JobConfig

@@ -148,7 +148,7 @@ class ColumnarSource(FileSource):
 
 
 class TextSource(FileSource):
-    """Files of lines, whose columns and types the configuration gives."""
+    """Text files with one record per line, whose columns and types come from the configuration."""
 
     schema_: str = Field(
         alias="schema",
@@ -304,4 +304,4 @@ Source = Annotated[
     Field(discriminator="format"),
     BeforeValidator(_without_absent),
 ]
-"""One input: files of a format under a path, a table that the catalog knows, or a table of a database."""
+"""One input: files of a format under a path, a table in the catalog, or a table of a database."""

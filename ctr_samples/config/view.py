@@ -78,7 +78,7 @@ class ViewKind(Kind):
 
     @property
     def looked_up_in(self) -> tuple[str, ...]:
-        """Views that provide a key, and must be joined before this one."""
+        """Views that provide a key and must therefore be joined before this view."""
         return tuple(dict.fromkeys(part.partition(".")[0] for part in self.joined_on if "." in part))
 
     @property
@@ -113,7 +113,7 @@ class ViewKind(Kind):
 
 
 class AgingView(ViewKind):
-    """A view whose rows are too old for an impression some time after they became true."""
+    """A view whose rows may expire: `ttl` limits their age."""
 
     ttl: Age = Field(
         description="The greatest age of a row, relative to each impression (inclusive). Where rows come once a day, at least "
@@ -163,7 +163,7 @@ _SHORT = timedelta(days=7)
 
 
 class TimedView(ViewKind):
-    """A view of a source whose rows have a time of their own."""
+    """A view of a source whose rows carry their own timestamps."""
 
     event_time: Expression = Field(description="When an action happened.")
     available_after: Duration | None = Field(
@@ -173,7 +173,7 @@ class TimedView(ViewKind):
 
     @property
     def clock(self) -> Expression:
-        """Expression of `event_time`."""
+        """The expression given as `event_time`."""
         return self.event_time
 
     @property

@@ -72,7 +72,7 @@ impression.
 
 @dataclass(frozen=True, slots=True)
 class LabelEvidence:
-    """Inputs of an action label: actions that share keys with the impression, and other impressions that may claim
+    """The inputs of an action label: actions that share keys with the impression, and other impressions that may claim
     them.
     """
 
@@ -83,7 +83,7 @@ class LabelEvidence:
 
 @dataclass(frozen=True, slots=True)
 class ViewEvidence:
-    """Inputs of a view: its rows with the impression's key, and the rules (None for a view without times).
+    """The inputs of a view: its rows with the impression's key, and the rules (None for a view without times).
 
     ``on`` names the parts of the key: keys, or columns of other views. ``kept`` describes the origin of the counts,
     unless a run reads them from the log alone.
@@ -98,7 +98,7 @@ class ViewEvidence:
 
 @dataclass(frozen=True, slots=True)
 class HistoryEvidence:
-    """Inputs of a history: actions with the impression's ``key`` up to the end of its day, of any age.
+    """The inputs of a history: actions with the impression's ``key`` up to the end of its day, of any age.
 
     ``kept`` describes the origin of the actions, unless a run reads them from the log alone.
     """
@@ -112,7 +112,7 @@ class HistoryEvidence:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Complete evidence for an impression. ``dropped`` is the reason why the impression does not become a sample."""
+    """The complete evidence for an impression. ``dropped`` is the reason why it does not become a sample, if any."""
 
     impression: Impression
     dropped: str | None
@@ -123,7 +123,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """Impression to explain, identified by ``id``, or by ``keys`` and the time to which it is nearest."""
+    """The impression to explain, identified by ``id``, or by ``keys`` and the time to which it is nearest."""
 
     id: int | None = None
     keys: Mapping[str, str] = field(default_factory=dict)
@@ -184,12 +184,12 @@ class Gatherer:
 
     @property
     def config(self) -> JobConfig:
-        """Configuration used to explain the impression."""
+        """The configuration used to explain the impression."""
         return self.inputs.config
 
     @property
     def span(self) -> Span:
-        """Day of the impression."""
+        """The day of the impression."""
         return self.inputs.span
 
     def gather(self, sought: Sought) -> Evidence:
@@ -247,7 +247,7 @@ class Gatherer:
     def _others(
         self, impression: Impression, impressions: DataFrame, plan: LabelPlan, actions: Sequence[Action]
     ) -> list[Impression]:
-        """Other impressions that may claim any of the actions."""
+        """Return other impressions that may claim any of the actions."""
         keys = [impression.values, *[action.keys for action in actions]]
         wanted = {name: sorted({str(one[name]) for one in keys if one[name] is not None}) for name in plan.keys}
         sets = [names for names in plan.tried if all(wanted[name] for name in names)]

@@ -1,4 +1,4 @@
-"""Definitions of label actions, feature row matches and history contents, in plain Python.
+"""Define label actions, feature row matches and history contents in plain Python.
 
 This module shares no code with the job, which computes the same results with columns, so each can be checked against
 the other.
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Impression:
-    """Impression. ``values`` holds all its columns."""
+    """An impression. ``values`` holds all its columns."""
 
     id: int
     time: datetime
@@ -23,7 +23,7 @@ class Impression:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """Action that a label counts, with its ``keys`` by name."""
+    """An action that a label counts, with its ``keys`` by name."""
 
     time: datetime | None
     value: float | None = None
@@ -32,7 +32,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class RowEvidence:
-    """Label from the impression's own row: its expression, and its value in the row."""
+    """A label from the impression's own row: its expression, and its value in the row."""
 
     expr: str
     value: float | None
@@ -53,8 +53,7 @@ class LabelRules:
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
-    """View row with the impression's key. ``valid_to`` is its end, ``closed`` the time at which the end
-    became known.
+    """A view row with the impression's key. ``valid_to`` is its end, ``closed`` the time at which the end became known.
     """
 
     event_time: datetime
@@ -82,7 +81,7 @@ class ViewRules:
 
 @dataclass(frozen=True, slots=True)
 class PastAction:
-    """Action that a history may list. ``tie`` orders simultaneous actions on the same item."""
+    """An action that a history may list. ``tie`` orders simultaneous actions on the same item."""
 
     time: datetime
     item: Any
@@ -93,8 +92,8 @@ class PastAction:
 
 @dataclass(frozen=True, slots=True)
 class HistoryRules:
-    """Number of items in a history, their maximum age, the delay until actions are known, and the request
-    to exclude.
+    """The number of items in a history, their maximum age, the delay until actions are known, and the request to
+    exclude.
     """
 
     last: int
@@ -105,7 +104,7 @@ class HistoryRules:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Candidate, whether it was accepted, and the reason."""
+    """A candidate, whether it was accepted, and the reason."""
 
     what: Any
     taken: bool

@@ -1,4 +1,5 @@
-"""Status of each day of a sample set: published, refused, damaged or missing. Reads only manifests; needs no Spark."""
+"""The status of each day of a sample set: published, refused, damaged or missing. Reads only manifests, without Spark.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class DayStatus:
-    """Status of a day: the published manifest, any run refused since, and any damage to the newest manifest."""
+    """The status of a day: the published manifest, any run refused since, and any damage to the newest manifest."""
 
     day: Period
     manifest: Manifest | None = None
@@ -38,7 +39,7 @@ class DayStatus:
 
     @property
     def sentence(self) -> str:
-        """Status in words."""
+        """The status in words."""
         if self.damage:
             return f"damaged: {self.damage}"
         if self.manifest is None:
@@ -56,7 +57,7 @@ class DayStatus:
 def statuses(
     storage: Storage, first: Period | None, last: Period | None, newest: int | None = None
 ) -> Iterator[DayStatus]:
-    """Yield all days from ``first`` to ``last``, by default the first and last directory.
+    """Yield all days from ``first`` to ``last``, which default to the first and last directory.
 
     With ``newest``, yields at most that many days. For hourly samples yields all hours, for a whole log its single
     period. Raises InputError if there are no samples.
@@ -97,7 +98,7 @@ def is_due(status: DayStatus, config: JobConfig, now: datetime) -> bool:
 
 
 def config_of_newest(days: Iterable[DayStatus]) -> JobConfig | None:
-    """Return the configuration of the last manifest, without the run's environment, or None without a manifest."""
+    """Return the configuration of the last manifest, without the run's environment, or None if there is no manifest."""
     for day in reversed(list(days)):
         if day.manifest is not None:
             with suppress(ValidationError):
@@ -107,7 +108,7 @@ def config_of_newest(days: Iterable[DayStatus]) -> JobConfig | None:
 
 
 def _timezone(storage: Storage, days: Sequence[Period]) -> str:
-    """Time zone that defines the hours, from the newest readable manifest. Days need no time zone."""
+    """Return the time zone that defines the hours, from the newest readable manifest. Days need no time zone."""
     if isinstance(next(iter(days), None), Hour):
         for day in reversed(days):
             manifest = _status(storage, day).manifest

@@ -97,7 +97,7 @@ def state_of_run(config: JobConfig, run_date: Period) -> FittedState | None:
 def check_state(config: JobConfig, state: FittedState, *, may_lack: bool = False) -> None:
     """Reject a state that was fitted for a different configuration, because its ids would have different meanings.
 
-    With ``may_lack``, accepts a state without a new feature, which the next version then adds.
+    With ``may_lack``, accepts a state that lacks a new feature; the next version then adds it.
     """
     if state.name != config.name:
         raise UsageError(

@@ -73,7 +73,7 @@ def _ids_and_labels(contract: ExampleContract) -> ExampleContract:
 
 @dataclass(frozen=True, slots=True)
 class _Generation:
-    """Ids of a generation in ascending order, and its labels in the same order."""
+    """The ids of a generation in ascending order, and its labels in the same order."""
 
     ids: npt.NDArray[np.int64]
     labels: Columns

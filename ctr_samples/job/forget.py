@@ -51,7 +51,7 @@ _INT64 = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Values found in a day's samples: in the published ``manifest`` and in earlier generations."""
+    """The values found in a day's samples: in the published ``manifest`` and in earlier generations."""
 
     manifest: Manifest
     now: frozenset[str]
@@ -60,7 +60,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """Result for a day: number of removed samples, and the published manifest."""
+    """The result for a day: the number of removed samples, and the published manifest."""
 
     manifest: Manifest
     samples: int
@@ -173,7 +173,7 @@ def _values_among(
 
 
 def _restorable(storage: Storage, manifest: Manifest) -> Iterator[Manifest]:
-    """Earlier generations of a day that may still be restored and whose shards exist."""
+    """Yield the earlier generations of a day that may still be restored and whose shards exist."""
     there = storage.names(run_directory(manifest.day, "").rstrip("/"))
     first = last_forgotten(storage, manifest.day)
     for number in generations.numbers(storage, manifests_directory(manifest.day)):

@@ -47,15 +47,15 @@ class Values:
 
     @property
     def looked_for(self) -> list[str]:
-        """Values, and their parts without quotes, blanks and commas, which :meth:`check` must search for too."""
+        """Everything to search for: the values and, for :meth:`check`, their parts without quotes, blanks and commas.
+        """
         return list(dict.fromkeys([*self.lines, *(part for line in self.lines for part in _parts(line))]))
 
     def check(self, found: Collection[str]) -> str | None:
-        """Describe the values that no sample has, if any. ``found`` is the subset of :attr:`looked_for` found in
-        samples.
+        """Describe the values that no sample has, if any. ``found`` is the subset of :attr:`looked_for` in the samples.
 
-        Raises UsageError for a quoted line, and for a line if samples contain only part of it. Such a line would not
-        mean the intended users.
+        Raises UsageError for a quoted line, and for a line of which the samples contain only a part, since neither
+        would match the intended users.
         """
         missing = {line: number for line, number in self.lines.items() if line not in found}
         for line, number in missing.items():

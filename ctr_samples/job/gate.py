@@ -169,7 +169,9 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
 
 
 def _with_facts_of(earlier: Metrics, measured: Measured) -> Measured:
-    """Copy the feature facts of an earlier generation into a day's metrics, except facts that depend on labels."""
+    """Copy the facts about features from an earlier generation into a day's metrics, except facts that depend on
+    labels.
+    """
     features = {
         name: replace(
             feature,
@@ -188,7 +190,7 @@ def _actions(counts: Mapping[str, Any]) -> Actions:
 
 
 def filling_features(manifests: Iterable[Manifest]) -> set[str]:
-    """Return features of windows and histories that reach further back than the log of one of these days."""
+    """Return the features of windows and histories that reach back beyond the start of the log on any of these days."""
     filling: set[str] = set()
     for manifest in manifests:
         config = manifest.config
@@ -207,7 +209,7 @@ def filling_features(manifests: Iterable[Manifest]) -> set[str]:
 
 
 def _manifest_of(storage: Storage, metrics: Metrics | None) -> list[Manifest]:
-    """Return the manifest of the generation with these metrics, in a list that is empty without metrics or manifest."""
+    """Return the manifest of the generation with these metrics in a list, which is empty if either is missing."""
     if metrics is None:
         return []
     manifest = latest_manifest(storage, parse_period(metrics.run_date))
@@ -224,7 +226,7 @@ def _judged(days: Days, quality: Quality, accepted: Collection[str], more: Itera
 
 
 def _in_manifest(metrics: Metrics) -> dict[str, Any]:
-    """Return the verdict for the manifest: failed checks, and findings accepted nevertheless."""
+    """Return the verdict for the manifest, with the checks that did not pass and the accepted checks."""
     not_passed = [
         {
             "check": finding.check,
@@ -272,12 +274,14 @@ def last_before(storage: Storage, day: Period) -> Metrics | None:
 
 
 def last_same_weekday(storage: Storage, day: Period) -> Metrics | None:
-    """Return the metrics of the last sound same weekday, at most four weeks back. For an hour, uses the same hour."""
+    """Return the metrics of the last sound day on the same weekday, at most four weeks back. An hour uses the same
+    hour.
+    """
     return _sound(storage, (days_before(day, WEEK * back) for back in range(1, _WEEKS + 1)))
 
 
 def _sound(storage: Storage, days: Iterable[Period | None]) -> Metrics | None:
-    """Metrics of the newest published day that needed no acceptance. ``days`` are sorted newest first.
+    """Return the metrics of the newest published day that needed no acceptance. ``days`` are sorted newest first.
 
     Of two consecutive accepted days, returns the newer, since a change accepted twice is the new normal.
     """
@@ -295,7 +299,7 @@ def _sound(storage: Storage, days: Iterable[Period | None]) -> Metrics | None:
 
 
 def _of_day(storage: Storage, day: Period) -> Metrics | None:
-    """Metrics of a day, or None if it is not published or its files cannot be read.
+    """Return the metrics of a day, or None if it is not published or its files cannot be read.
 
     The commands `verify` and `report` report damage to an earlier day. It must not stop this day.
     """

@@ -18,9 +18,7 @@ from ctr_samples.shards import Manifest, open_storage, require_generation
 
 @dataclass(frozen=True, slots=True)
 class LookBack:
-    """Inputs of a run: the data known at ``known_by``, or all data. Reads the inputs of ``earlier``, or the current
-    inputs.
-    """
+    """The inputs of a run: the inputs of ``earlier`` or the current inputs, limited to data known at ``known_by``."""
 
     known_by: datetime | None = None
     earlier: Manifest | None = None
@@ -40,7 +38,7 @@ class LookBack:
 
     @property
     def pinned(self) -> dict[str, TableVersion]:
-        """Versions of lake tables read by the generation, by source."""
+        """The versions of lake tables that the generation read, by source."""
         inputs = self.earlier.inputs if self.earlier else {}
         return {name: TableVersion(**facts["snapshot"]) for name, facts in inputs.items() if "snapshot" in facts}
 

@@ -58,7 +58,8 @@ def order_fact(config: JobConfig, receipts: Sequence[Receipt]) -> Order | None:
 
 
 def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
-    """Return for each view the number of samples that matched a row, the ages of these rows, and irregular rows."""
+    """Return, for each view, the number of matched samples, the ages of the matched rows, and counts of irregular rows.
+    """
     clocks, joined, rows = inputs.clocks(), inputs.watches.joins.result(), inputs.watches.rows.result()
     return {
         name: {
@@ -82,7 +83,7 @@ def label_facts(
     contract: ExampleContract,
     document: Mapping[str, Any],
 ) -> dict[str, dict[str, Any]]:
-    """Return for each label the counts of its actions and, if compared, its flips since the previous generation.
+    """Return, for each label, the counts of its actions and, if compared, its flips since the previous generation.
 
     ``document`` is the configuration as stored in the manifest.
     """

@@ -29,12 +29,12 @@ Became = Literal["published", "unchanged", "refused", "failed", "not tried"]
 _SECONDS_BETWEEN_STOPS = 1
 
 _WORST_FIRST = (5, 1, 2, 3, 4)
-"""Exit codes, worst first. Unexpected errors and errors of every day precede errors of one day."""
+"""Exit codes, worst first. Unexpected errors, and errors that affect every day, precede errors of a single day."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayOutcome:
-    """Outcome of a day: its published manifest, or the error that prevented it."""
+    """The outcome of a day: its published manifest, or the error that prevented it."""
 
     day: Period
     became: Became

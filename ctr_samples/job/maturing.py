@@ -1,4 +1,4 @@
-"""Feature reuse by runs that only make a day's labels final, if a full run would compute the same features.
+"""Reuse features in a run that only makes a day's labels final, if a full run would compute the same features.
 
 Reuse requires that configuration, release, fitted state and inputs are those of the first run, and that new input data
 holds no row visible to an impression of the day. The shards of that run hold the features, so nothing else is kept.
@@ -36,7 +36,7 @@ _USES: tuple[Use, ...] = ("impressions", "views", "histories")
 
 @dataclass(frozen=True, slots=True)
 class EarlierRun:
-    """Generation whose features a run reuses, and counts of the rows that arrived for its views since then."""
+    """A generation whose features a run reuses, and counts of the rows that have arrived for its views since then."""
 
     manifest: Manifest
     storage: Storage
@@ -63,7 +63,7 @@ class EarlierRun:
         return replace(manifest, views=views, inputs=inputs)
 
     def _rows_of(self, view: str, facts: Mapping[str, float]) -> dict[str, float]:
-        """Bad rows of a view, including rows that arrived since then."""
+        """Count the bad rows of a view, including rows that have arrived since then."""
         return {key: facts.get(key, 0) + count for key, count in counts_of_view(self.clocks, view).items()}
 
     def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +119,8 @@ def usable_run(prepared: Prepared, output: DayOutput, current: Manifest) -> Earl
 def _made_alike(prepared: Prepared, current: Manifest) -> bool:
     """Whether a run over the generation's inputs would publish nothing new.
 
-    A truncated log is detected only by reading it, so a run with such a log began as a run with final labels.
+    Checks both with and without final labels: a truncated log is only detected while it is read, so the run of such a
+    log began as a run with final labels.
     """
     day, then = current.day, {name: facts.get("fingerprint") for name, facts in current.inputs.items()}
     return current.fingerprint in {
@@ -128,7 +129,7 @@ def _made_alike(prepared: Prepared, current: Manifest) -> bool:
 
 
 def _added(inputs: Inputs, current: Manifest) -> Iterator[tuple[str, Collection[date]]]:
-    """Days added to the sources of impressions, views and histories. All other files must be unchanged."""
+    """Yield the days added to the sources of impressions, views and histories. All other files must be unchanged."""
     config = inputs.config
     joined = [*config.views.values(), *config.histories.values()]
     for name in dict.fromkeys([config.impressions.source, *[one.source for one in joined]]):
@@ -169,7 +170,8 @@ def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay
 
 
 def seen_on(span: Span, config: JobConfig, clocks: Sequence[Clock]) -> dict[str, Column]:
-    """Return the rows that an impression of the day may see or repeat, for impressions and each view and history."""
+    """Return conditions for rows that an impression of the day may see or repeat, for impressions, views and histories.
+    """
     by_name = {clock.name: clock for clock in clocks}
     delays = {"impressions.time": timedelta()}
     delays |= {f"views.{name}.event_time": view.delay for name, view in config.views.items()}

@@ -32,7 +32,7 @@ def metrics_of(storage: Storage, manifest: Manifest) -> Metrics:
 
 
 def metrics_text(storage: Storage, manifest: Manifest) -> str:
-    """Raw ``metrics.json``, in any format."""
+    """Return ``metrics.json`` as it is, even if its format is unknown."""
     path = file_of_run(manifest.day, manifest.made_by, METRICS)
     try:
         return storage.read(path).decode()

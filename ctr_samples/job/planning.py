@@ -1,4 +1,4 @@
-"""Inputs and contract of a run, before it reads any row, and their changes since a day was published.
+"""The inputs and contract of a run before it reads any row, and their changes since a day was published.
 
 Also used by checks, previews and runs of many days.
 """
@@ -52,7 +52,7 @@ def planning(spark: SparkSession, loaded: LoadedConfig) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """State of a run before it reads any row: inputs, fitted state and contract."""
+    """The state of a run before it reads any row: inputs, fitted state and contract."""
 
     loaded: LoadedConfig
     inputs: Inputs
@@ -139,7 +139,7 @@ def retention_of(config: JobConfig) -> Retention:
 def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
     """Whether all label windows of the run had closed, and all log days that they cover existed.
 
-    Only reading those days shows whether they are complete: see :class:`CoverageWatch`. The whole log counts as
+    Only reading these days shows whether they are complete: see :class:`CoverageWatch`. The whole log counts as
     complete.
     """
     end = inputs.span.end

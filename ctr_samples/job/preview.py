@@ -1,4 +1,4 @@
-"""A few samples of a day as a table, without writing anything."""
+"""Show a few samples of a day as a table, without writing anything."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ class Reporter(Protocol):
 
 
 class Silent:
-    """Reporter that shows nothing."""
+    """A reporter that shows nothing."""
 
     def stage(self, text: str) -> None:
         """Do nothing."""

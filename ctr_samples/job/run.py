@@ -37,7 +37,7 @@ from ctr_samples.sparksql.observations import Progress
 
 @dataclass(frozen=True, slots=True)
 class RunResult:
-    """Result of a run: the manifest that readers now see, and whether this run published it."""
+    """The result of a run: the manifest that readers now see, and whether this run published it."""
 
     manifest: Manifest
     published: bool
@@ -76,7 +76,7 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Inputs and joins of a run, and the origin of its features."""
+    """The inputs and joins of a run, and the origin of its features."""
 
     prepared: Prepared
     earlier: EarlierRun | None
@@ -87,13 +87,13 @@ class _Plan:
 
     @property
     def described(self) -> list[str]:
-        """Steps of the joins and use of partial results, in words."""
+        """The join steps and the use of partial results, in words."""
         return [] if self.earlier else [*described(self.samples.steps), *self.partials.described()]
 
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Run of a day, from its inputs to its manifest. The methods are in call order."""
+    """The run of a day, from its inputs to its manifest. The methods are in call order."""
 
     spark: SparkSession
     loaded: LoadedConfig
@@ -104,7 +104,7 @@ class _Run:
     before_verdict: Callable[[], None]
 
     def result(self, force: bool) -> RunResult:
-        """Run the day. Restarts at most once without damaged partial results, and at most once without earlier
+        """Run the day. Starts over at most once without damaged partial results, and at most once without earlier
         features.
         """
         why_joined = "`--force` was given" if force else ""
@@ -158,7 +158,8 @@ class _Run:
         return RunResult(manifest, published=True)
 
     def _planned(self, prepared: Prepared, output: DayOutput, why_joined: str) -> _Plan:
-        """Decide whether to reuse features, and plan the joins. Raises the errors of already counted sources."""
+        """Decide whether to reuse features, and plan the joins. Raises the errors of sources that are already counted.
+        """
         reporter = self.reporter
         earlier, features_from = earlier_run(prepared, output, why_joined, reporter)
         partials = (

@@ -216,7 +216,7 @@ def _grid(title: str, rows: list[tuple[str, str, str]]) -> RenderableType:
 
 @dataclass(frozen=True, slots=True)
 class DayLine:
-    """Row of the table. ``manifest`` is the published manifest, if any, and ``note`` a remark on the day."""
+    """A row of the table. ``manifest`` is the published manifest, if any, and ``note`` is a remark on the day."""
 
     day: Period
     manifest: Manifest | None
@@ -225,7 +225,7 @@ class DayLine:
 
     @classmethod
     def of(cls, outcome: DayOutcome) -> DayLine:
-        """Row for a day that just succeeded or failed."""
+        """Return the row for a day that just succeeded or failed."""
         return cls(outcome.day, outcome.manifest, outcome.became, outcome.seconds or None)
 
 

@@ -1,4 +1,4 @@
-"""Page about many days of a sample set, from files that their runs wrote beside the samples. Needs no Spark."""
+"""The page about many days of a sample set, from files that their runs wrote beside the samples. Needs no Spark."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ _AT_ONCE = 8
 def trends_page(
     storage: Storage, first: Period | None, last: Period | None, newest: int = MOST_DAYS, *, root: str = ""
 ) -> str:
-    """Return the page about the days from ``first`` to ``last``, or the ``newest`` days. Raises InputError without
-    samples.
+    """Return the page about the days from ``first`` to ``last``, or about the ``newest`` days.
+
+    Raises InputError if there are no samples.
 
     ``root`` is the path from the page to the sample set; by default the page is in it. A day whose metrics cannot be
     read is shown without figures.

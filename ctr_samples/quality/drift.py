@@ -34,7 +34,9 @@ def main_split(rows: Mapping[str, int]) -> str:
 
 
 def drifts(metrics: Measured, reference: Measured) -> dict[str, float]:
-    """Drift of each feature in both documents, from 0 to 1: Jensen-Shannon divergence or L-infinity distance."""
+    """Measure the drift of each feature in both documents, from 0 to 1: Jensen-Shannon divergence or L-infinity
+    distance.
+    """
     drift = {}
     for name in metrics.features:
         now, before = compared(metrics, reference, name)
@@ -48,7 +50,8 @@ def drifts(metrics: Measured, reference: Measured) -> dict[str, float]:
 
 
 def binned(now: Curve, before: Curve) -> tuple[Shares, Shares]:
-    """Shares of both curves in common bins. A bin holds at most about 5 % of each curve, or a single frequent value.
+    """Return the shares of both curves in common bins. A bin holds about 5 % of each curve at most, or one frequent
+    value.
 
     Both curves define the bin edges. Values outside the range of the other curve get their own bins, and the divergence
     is symmetric.
@@ -58,7 +61,7 @@ def binned(now: Curve, before: Curve) -> tuple[Shares, Shares]:
 
 
 def _twentieths(curve: Curve) -> Shares:
-    """Quantiles at every 5 %, and the maximum."""
+    """Return the quantiles at every 5 %, and the maximum."""
     at, below = np.array(curve.at), np.array(curve.below)
     wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
     twentieths: Shares = np.append(at[np.minimum(wanted, len(at) - 1)], at[-1])
@@ -66,7 +69,7 @@ def _twentieths(curve: Curve) -> Shares:
 
 
 def _cdf(curve: Curve, edges: Shares) -> Shares:
-    """Share of values at or below each edge.
+    """Return the share of values at or below each edge.
 
     The share is linear between two kept values, but the mass of a frequent value stays on that value.
     """
@@ -77,7 +80,7 @@ def _cdf(curve: Curve, edges: Shares) -> Shares:
 
 
 def sizes(curve: Curve) -> list[float] | None:
-    """Quartiles of the non-zero absolute values, or None if nearly all values are 0."""
+    """Return the quartiles of the non-zero absolute values, or None if nearly all values are 0."""
     at, below = np.array(curve.at), np.array(curve.below)
     # Mass between two kept values, at most 1 % of all values, is assigned to the upper value.
     shares = np.where(at == 0, 0.0, np.diff(below, prepend=0.0))
@@ -98,7 +101,9 @@ def names_of(now: Sequence[TopValue], before: Sequence[TopValue]) -> list[int | 
 
 
 def by_value(now: Sequence[TopValue], before: Sequence[TopValue]) -> tuple[Shares, Shares]:
-    """Shares of each value kept for either day, in the order of :func:`names_of`, then of the remaining values."""
+    """Return the shares of each value kept for either day, ordered as in :func:`names_of`, then of the remaining
+    values.
+    """
     names = names_of(now, before)
     shares = []
     for tops in (now, before):
@@ -109,7 +114,7 @@ def by_value(now: Sequence[TopValue], before: Sequence[TopValue]) -> tuple[Share
 
 
 def jensen_shannon(p: Shares, q: Shares) -> float:
-    """Jensen-Shannon divergence in bits: 0 for equal and 1 for disjoint distributions (J. Lin, 1991)."""
+    """Return the Jensen-Shannon divergence in bits: 0 for equal and 1 for disjoint distributions (J. Lin, 1991)."""
     middle = (p + q) / 2
     return float((_relative_entropy(p, middle) + _relative_entropy(q, middle)) / 2)
 
@@ -120,12 +125,12 @@ def _relative_entropy(p: Shares, q: Shares) -> float:
 
 
 def l_infinity(p: Shares, q: Shares) -> float:
-    """Largest difference between the shares of a value."""
+    """Return the largest difference between the shares of a value."""
     return float(np.max(np.abs(p - q)))
 
 
 def stability_index(p: Shares, q: Shares, smallest: float = 0.005) -> float:
-    """Population stability index: sum of (p - q) ln(p / q). Pools values below ``smallest`` in both distributions."""
+    """Return the population stability index: the sum of (p - q) ln(p / q). Pools values below ``smallest`` in both."""
     rare = np.maximum(p, q) < smallest
     p, q = (np.append(side[~rare], side[rare].sum()) for side in (p, q))
     p, q = np.maximum(p, smallest), np.maximum(q, smallest)
@@ -133,5 +138,7 @@ def stability_index(p: Shares, q: Shares, smallest: float = 0.005) -> float:
 
 
 def bins_of_chance(bins: int, now: int, before: int) -> float:
-    """Divergence in bits expected by chance between two samples of one distribution, times a safety factor of 3."""
+    """Return the divergence in bits expected by chance between two samples of one distribution, times a safety factor
+    of 3.
+    """
     return 3 * (bins - 1) * (1 / max(1, now) + 1 / max(1, before)) / (8 * float(np.log(2)))

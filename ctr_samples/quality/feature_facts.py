@@ -18,7 +18,7 @@ _WITH_MEDIAN = Such(lambda ranks: "0.5" in ranks, "an object with the median, '0
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Cumulative distribution of a column; ``at`` is strictly increasing.
+    """The cumulative distribution of a column; ``at`` is strictly increasing.
 
     ``under[i]`` is the share of values less than ``at[i]``; ``below[i]`` is the share less than or equal to ``at[i]``.
     """
@@ -36,7 +36,7 @@ class Curve:
             raise ValueError("the points of a curve do not rise")
 
     def share_to(self, value: float) -> float:
-        """Share of values up to ``value``, interpolated linearly between points, with a jump at a frequent value."""
+        """Return the share of values up to ``value``: linear between points, with a jump at a frequent value."""
         after = bisect_right(self.at, value)
         if after == 0:
             return 0.0
@@ -52,18 +52,18 @@ class Curve:
         return all(x == math.floor(x) for x in self.at)
 
     def share_of(self, value: float) -> float:
-        """Share of values above the previous point and up to ``value``. For integers only."""
+        """Return the share of values above the previous point and up to ``value``. For integers only."""
         after = bisect_right(self.at, value)
         if after == 0 or self.at[after - 1] <= value - 1:
             return 0.0
         return self.below[after - 1] - (self.below[after - 2] if after > 1 else 0.0)
 
     def low_end(self, share: float) -> float:
-        """Largest point with at most ``share`` of the values below it."""
+        """Return the largest point with at most ``share`` of the values below it."""
         return self.at[max(bisect_right(self.below, share + 1e-9) - 1, 0)]
 
     def high_end(self, share: float) -> float:
-        """Smallest point with at most ``1 - share`` of the values above it."""
+        """Return the smallest point with at most ``1 - share`` of the values above it."""
         return self.at[min(bisect_left(self.below, share - 1e-9), len(self.at) - 1)]
 
 
@@ -78,7 +78,7 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class TopValue:
-    """Frequent value, its share of all values, and the share of positives among its rows."""
+    """A frequent value, its share of all values, and the share of positives among its rows."""
 
     value: int | str
     share: Finite
@@ -116,7 +116,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Feature of the samples. ``shape`` is None for variable-length lists. ``hashed`` is the number of hash buckets,
+    """A feature of the samples. ``shape`` is None for variable-length lists. ``hashed`` is the number of hash buckets,
     without the id of missing values.
     """
 

@@ -35,7 +35,7 @@ STANDINGS: tuple[Standing, ...] = ("blocks", "accepted", "warns", "passed")
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Result of a quality check, compared with its limits.
+    """The result of a quality check, compared with its limits.
 
     A finding that ``blocks`` prevents publication. ``accepted`` marks a finding that ``--accept`` overrides.
     """
@@ -56,7 +56,7 @@ def verdict_of(findings: Sequence[Finding]) -> Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Summary of shard sizes. All fields are 0 without shards."""
+    """A summary of shard sizes. All fields are 0 if there are no shards."""
 
     total: Finite
     min: Finite
@@ -114,7 +114,7 @@ class Clicks:
 
     @property
     def rate(self) -> float | None:
-        """Click rate, or None without samples."""
+        """The click rate, or None if there are no samples."""
         return self.positives / self.samples if self.samples else None
 
 
@@ -127,7 +127,7 @@ class Hour(Clicks):
 
 @dataclass(frozen=True, slots=True)
 class ClickRate:
-    """Click rate of the main 0/1 label. ``by_hour`` is empty if the impression hours are unknown."""
+    """The click rate of the main 0/1 label. ``by_hour`` is empty if the impression hours are unknown."""
 
     label: str
     by_split: Mapping[str, Clicks]
@@ -153,7 +153,7 @@ class _Account(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """User, by id or pseudonym, with an estimated sample count."""
+    """A user, by id or pseudonym, with an estimated sample count."""
 
     user: str
     share: Finite
@@ -214,7 +214,7 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Scores of a constant prediction: the positive rate of the train split."""
+    """Scores of a constant prediction, the positive rate of the train split."""
 
     label: str
     rate: Finite
@@ -224,7 +224,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """Published day and its generation."""
+    """A published day and its generation."""
 
     run_date: Day
     generation: Count
@@ -277,13 +277,13 @@ class Measured:
 
     @property
     def named(self) -> Generation:
-        """Day and generation, as a reference for comparisons."""
+        """The day and its generation, as a reference for comparisons."""
         return Generation(self.run_date, self.generation)
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics(Measured):
-    """Complete metrics document of a day: measures, check results and verdict."""
+    """The complete metrics document of a day: measures, check results and verdict."""
 
     checks: tuple[Finding, ...]
     reference: Reference

@@ -15,7 +15,7 @@ _VERDICTS: dict[Standing, str] = {"passed": "passed", "warns": "warned", "accept
 
 @dataclass(slots=True)
 class Family:
-    """Gauge metric and its samples, each with labels and a value."""
+    """A gauge metric and its samples, each with labels and a value."""
 
     name: str
     help: str

@@ -33,7 +33,7 @@ class Pseudonyms:
     """Orphan fields that stay unchanged."""
 
     def of(self, value: object) -> str:
-        """Pseudonym of an id of any type: ``~1f3a...``."""
+        """Return the pseudonym of an id of any type: ``~1f3a...``."""
         return f"~{hashlib.blake2b(str(value).encode(), key=_key(self.salt), digest_size=8).hexdigest()}"
 
     def applied(self, measured: Measured) -> Measured:

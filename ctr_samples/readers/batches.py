@@ -1,4 +1,4 @@
-"""Read published samples as batches of NumPy arrays or torch tensors, without TensorFlow."""
+"""Read published samples in batches of NumPy arrays or torch tensors, without TensorFlow."""
 
 from __future__ import annotations
 

@@ -28,7 +28,8 @@ _STEP = 1 << 19
 
 
 class Scratch:
-    """Thread-safe pool of memory for records. Reused, since fresh memory costs as much as reading into it."""
+    """A thread-safe pool of memory for records. Memory is reused, since fresh memory costs as much as reading into it.
+    """
 
     def __init__(self) -> None:
         self._free: list[Bytes] = []
@@ -77,7 +78,7 @@ class Lane:
 
 
 class _ShardFrames:
-    """Reader for a piece of one shard. Checks and skips the records before the piece."""
+    """A reader for a piece of one shard. Checks and skips the records before the piece."""
 
     def __init__(self, storage: Storage, shards: Sequence[Shard], piece: Piece, scratch: Scratch) -> None:
         self._scratch = scratch
@@ -158,7 +159,7 @@ class _ShardFrames:
 
 
 class _Inflated(io.RawIOBase):
-    """Decompressed content of a file."""
+    """The decompressed content of a file."""
 
     def __init__(self, file: BinaryIO, compression: Any) -> None:
         self._pieces: Iterator[bytes] = pieces(file, compression)

@@ -31,8 +31,10 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Next ``records`` records of a lane. ``number`` counts the blocks of an epoch. After the permutation, the first
-    ``drop`` rows are dropped: a reader that resumes within the epoch has already seen them.
+    """The next ``records`` records of a lane. ``number`` counts the blocks of an epoch.
+
+    After the permutation, the first ``drop`` rows are dropped: a reader that resumes within the epoch has already seen
+    them.
     """
 
     lane: int
@@ -43,7 +45,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """Pieces and blocks that a worker reads in one epoch."""
+    """The pieces and blocks that a worker reads in one epoch."""
 
     lanes: tuple[tuple[Piece, ...], ...]
     blocks: tuple[Block, ...]
@@ -51,8 +53,10 @@ class Epoch:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Order of all epochs. ``counts`` has the number of records per shard, ``window`` is the number of records per
-    block, and ``most`` is the maximum number of records per epoch if the remainder is dropped.
+    """The order of all epochs. ``counts`` has the number of records per shard.
+
+    ``window`` is the number of records per block, and ``most`` is the maximum number of records per epoch if the
+    remainder is dropped.
     """
 
     counts: tuple[int, ...]
@@ -84,7 +88,7 @@ class Order:
 
 
 def share(total: int, worker: int, workers: int) -> int:
-    """Return a worker's number of records out of ``total``. Shares differ by at most one."""
+    """Return how many of ``total`` records a worker gets. The numbers differ by at most one between workers."""
     return total * (worker + 1) // workers - total * worker // workers
 
 

@@ -1,4 +1,4 @@
-"""Reader based on TensorFlow's own reader and parser. Yields the same batches as the native engine, without our
+"""A reader that uses TensorFlow's own reader and parser. Yields the same batches as the native engine, without our
 decoder.
 """
 
@@ -89,7 +89,8 @@ def check_size(contract: ExampleContract, batch_size: int) -> None:
 
 
 class Parser:
-    """Parser of serialized records with ``tf.io``, as described by contract.json. Same columns as the native engine."""
+    """A parser of serialized records with ``tf.io``, as described by contract.json. Same columns as the native engine.
+    """
 
     def __init__(self, contract: ExampleContract) -> None:
         import tensorflow as tf

@@ -19,7 +19,7 @@ from ctr_samples.shards import Shard, Storage
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """Stream of a worker's decoded records. The number of ``threads`` that read and decode affects only the speed."""
+    """A stream of a worker's decoded records. The number of ``threads`` that read and decode affects only the speed."""
 
     storage: Storage
     shards: tuple[Shard, ...]
@@ -79,7 +79,7 @@ def _first(waiting: deque[tuple[Future[Columns], bool]]) -> tuple[Columns, bool]
 
 
 class TakenInTurn:
-    """Lane whose blocks are read in order, regardless of the timing of the threads.
+    """A lane whose blocks are read in order, regardless of the timing of the threads.
 
     Tasks start in the order of submission, so the task whose turn it is has always started.
     """

@@ -1,4 +1,4 @@
-"""Conversion of columns to tensors, with types and shapes from the contract."""
+"""Convert columns to tensors, with types and shapes from the contract."""
 
 from __future__ import annotations
 

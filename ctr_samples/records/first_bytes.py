@@ -50,7 +50,7 @@ def _compression(start: bytes) -> Compression | None:
 
 
 class _Begun:
-    """File whose first bytes have already been read."""
+    """A file whose first bytes have already been read."""
 
     def __init__(self, start: bytes, file: Readable) -> None:
         self._start, self._file = start, file

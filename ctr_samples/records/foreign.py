@@ -32,7 +32,7 @@ _OURS = re.compile(rf"(.*/)?(_?manifests/[0-9]{{8}}\.json|data/{RUN_ID.pattern}/
 
 @dataclass(frozen=True, slots=True)
 class ForeignFile:
-    """Listed file. ``split`` is empty, since the purpose of its records is unknown.
+    """A listed file. ``split`` is empty, since the purpose of its records is unknown.
 
     After a check, ``records`` counts the records before the first damage, which ``damage`` describes.
     """

@@ -1,4 +1,4 @@
-"""Copy published records, except the removed records. Frames are copied byte for byte."""
+"""Copy published records, except the records to remove. Frames are copied byte for byte."""
 
 from __future__ import annotations
 

@@ -226,7 +226,7 @@ class SampleBuilder:
         return [F.col(c) for c in label_columns({name: label})]
 
     def _impressions(self) -> DataFrame:
-        """Return the impressions of the day and within the label reach of it, without dropped impressions."""
+        """Return the kept impressions of the day and of the label reach around it."""
         shown, span, watches = self.inputs.config.impressions, self.inputs.span, self.inputs.watches
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
@@ -245,7 +245,7 @@ class SampleBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """History that is ready to join."""
+    """A history that is ready to join."""
 
     plan: HistoryPlan
     actions: DataFrame
@@ -282,7 +282,7 @@ class _Joins:
 
 @dataclass(frozen=True, slots=True)
 class _Sharing:
-    """Name of a key and some of its values as text. None stands for a missing key."""
+    """The name of a key and some of its values as text. None stands for a missing key."""
 
     key: str
     values: Collection[str | None]

@@ -1,7 +1,8 @@
 """Features from the shards of an earlier generation, for a run in which only labels can have changed.
 
-The same hash partitions and sorts the rows of a run and the records of the shards. So each task reads the shards of
-its own partition from start to end. The next record holds the features of the next row and must have the same id.
+The rows of a run and the records of the shards are partitioned and sorted by the same hash. So each task reads the
+shards of its own partition from start to end. The next record holds the features of the next row and must have the same
+id.
 """
 
 from __future__ import annotations

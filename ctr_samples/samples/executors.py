@@ -26,7 +26,7 @@ _MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """Result of writing a small file to one directory. ``who`` names the executor's user and host."""
+    """The result of writing a small file to one directory. ``who`` names the executor's user and host."""
 
     key: str
     path: str

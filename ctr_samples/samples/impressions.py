@@ -181,7 +181,7 @@ def check_impressions(
 
 
 def _expressions(config: Impressions) -> list[str]:
-    """Configuration keys whose value must be present for an impression to be kept."""
+    """Return the configuration keys whose value must be present for an impression to be kept."""
     item = config.shown_key
     return ["time", *([] if item is None else [f"keys.{item}" if item in config.keys else item])]
 
@@ -213,7 +213,7 @@ def line_columns(
 
 
 def _value_of(log: DataFrame, name: str, label: RowLabel) -> Column:
-    """Value of a row label: bigint for a flag, else double. Null if the row has no value."""
+    """Return the value of a row label: bigint for a flag, else double. Null if the row has no value."""
     where = f"labels.{name}.expr"
     if not label.is_flag:
         return number_column(log, label.expr, where)

@@ -1,4 +1,4 @@
-"""Start and end of a run's period in the configured time zone, and the cutoff time for known data."""
+"""The start and end of a run's period in the configured time zone, and the time up to which data is known."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ctr_samples.periods import Period, span_of
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Half-open interval ``[start, end)`` of a day or an hour. Both ends are None for all time.
+    """A half-open interval ``[start, end)`` of a day or an hour. Both ends are None for all time.
 
     A day has 23 or 25 hours when the clocks change. Data that became known after ``known_by`` is ignored.
     """
@@ -52,7 +52,7 @@ class Span:
         return value if self.known_by is None else F.when(when <= F.lit(self.known_by), value)
 
     def goes_back(self, when: Column, before: timedelta) -> Column:
-        """Whether an instant is not earlier than ``before`` before the start."""
+        """Whether an instant is after the start, or at most ``before`` ahead of it."""
         return when.isNotNull() if self.start is None else when >= F.lit(self.start - before)
 
     def is_before_end(self, when: Column, after: timedelta = timedelta()) -> Column:

@@ -85,7 +85,7 @@ class SamplingWatch:
         return self._observations.on(labelled, counts).where(~dropped)
 
     def result(self) -> SamplingCounts | None:
-        """Return the counts, or None without sampling. Call it after the action."""
+        """Return the counts, or None if there is no sampling. Call it after the action."""
         if self._config.sampling is None:
             return None
         counts = self._observations.counts()
@@ -101,7 +101,7 @@ def weight_column(config: JobConfig, span: Span) -> Column | None:
 
 
 def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str, Any]:
-    """Return the manifest entry about sampling. Empty without sampling."""
+    """Return the manifest entry about sampling, which is empty if there is no sampling."""
     if config.sampling is None or counts is None:
         return {}
     return {
@@ -127,13 +127,13 @@ def _place_of_negative(config: JobConfig) -> Column:
 
 
 def _place(salt: str, *parts: Column) -> Column:
-    """Number in [0, 1) from the first 53 bits of a hash, the precision of a double."""
+    """Return a number in [0, 1) from the first 53 bits of a hash, the precision of a double."""
     return F.shiftrightunsigned(stable_hash(salt, list(parts)), 11) / F.lit(float(2**53))
 
 
 def _eval_from(span: Span, timezone: str, text: str) -> datetime:
-    """Start of eval: a time on the day or, for the whole log, a date or time. An ambiguous time means its first
-    occurrence.
+    """Return the start of eval: a time on the day or, for the whole log, a date or time. An ambiguous time means its
+    first occurrence.
     """
     zone = ZoneInfo(timezone)
     if span.start is None:

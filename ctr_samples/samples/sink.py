@@ -1,4 +1,4 @@
-"""Writes samples as TFRecord shards in one pass over Arrow batches; each task returns one receipt."""
+"""Write samples as TFRecord shards in one pass over Arrow batches; each task returns one receipt."""
 
 from __future__ import annotations
 

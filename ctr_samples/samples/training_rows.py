@@ -109,7 +109,7 @@ def _training_rows(config: JobConfig, inputs: Inputs) -> DataFrame:
 def _token_counts(
     rows: DataFrame, config: JobConfig, lists: set[str], known: Mapping[str, Vocabulary]
 ) -> dict[str, TokenCounts]:
-    """Tokens of each vocabulary with their counts, summed over all features that share the vocabulary."""
+    """Return the tokens of each vocabulary with their counts, summed over all features that share the vocabulary."""
     sharing: dict[str, list[str]] = {}
     for name, feature in config.features.items():
         if feature.vocabulary is not None:
@@ -124,7 +124,7 @@ def _token_counts(
 
 
 def _worth_an_id(counts: DataFrame, vocabulary: VocabularyConfig, has: Sequence[str]) -> TokenCounts:
-    """Tokens that already have an id, and the most frequent new tokens that occur often enough.
+    """Return the tokens that already have an id, and the most frequent new tokens that occur often enough.
 
     A token with a line break never receives an id: the vocabulary file stores one token per line.
     """

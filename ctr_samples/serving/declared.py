@@ -1,4 +1,4 @@
-"""Declaration of each feature, read from the configuration in the manifest with the defaults of its models."""
+"""The declaration of each feature, read from the configuration in the manifest with the defaults of its models."""
 
 from __future__ import annotations
 

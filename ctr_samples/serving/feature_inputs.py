@@ -1,4 +1,4 @@
-"""Source value of a feature, taken from the rows of an impression."""
+"""The source value of a feature, taken from the rows of an impression."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _column(path: tuple[str, ...], name: str, config: Mapping[str, Any]) -> Get:
 
 
 def _absent(root: str, column: str, config: Mapping[str, Any]) -> Any:
-    """Value of a column whose row is missing."""
+    """Return the value of a column whose row is missing."""
     if root in config.get("histories", {}):
         return {"length": 0, "matched": False}.get(column, [])
     if column == "matched":

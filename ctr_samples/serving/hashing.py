@@ -1,4 +1,4 @@
-"""Hash used by the job: XXH64 with seed 42, like Spark's ``xxhash64``. Uses the ``xxhash`` package if installed."""
+"""The hash used by the job: XXH64 with seed 42, like Spark's ``xxhash64``. Uses the ``xxhash`` package if installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _P4, _P5 = 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5
 
 
 def xxh64(data: bytes, seed: int = SEED) -> int:
-    """XXH64 in pure Python, unsigned: a few microseconds for a typical key."""
+    """Compute XXH64 in pure Python, unsigned. Takes a few microseconds for a typical key."""
     size, position = len(data), 0
     if size >= 32:
         lanes = [(seed + _P1 + _P2) & _MASK, (seed + _P2) & _MASK, seed, (seed - _P1) & _MASK]

@@ -204,8 +204,9 @@ def flattened(value: Any) -> list[Any]:
 
 
 def _numbers(value: Any, part: Part) -> list[Any]:
-    """Return exactly as many numbers as the part has. Raises InputError for any other count, which would shift later
-    parts.
+    """Return exactly as many numbers as the part has.
+
+    Raises InputError for any other count, which would shift later parts.
     """
     numbers = flattened(value) if isinstance(value, list) else [value]
     if len(numbers) != part.size:

@@ -1,4 +1,4 @@
-"""Check the consistency of a manifest. Pure functions that return a sentence for an inconsistency."""
+"""Check the consistency of a manifest. Pure functions that describe an inconsistency in a sentence."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from ctr_samples.shards.table import Table, TableManifest
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Retention policy: number of generations to keep, and how long a run or a reader may still need older files.
+    """The retention policy: how many generations to keep, and how long a run or a reader may still need older files.
 
     ``longest_run`` exceeds the duration of any run, and of any training job that reads a replaced generation.
     """
@@ -38,7 +38,7 @@ class Retention:
 
 @dataclass(frozen=True, slots=True)
 class Cleanup:
-    """Run directories to remove, and single files to remove because they are incomplete or in no manifest.
+    """The run directories to remove, and single files to remove because they are incomplete or in no manifest.
 
     ``damage`` explains why a day is not cleaned; nothing is removed then.
     """

@@ -40,7 +40,7 @@ class DayOutput:
     retention: Retention
     current: Manifest | None
     generation: int
-    """Generation number for the next run to publish."""
+    """The generation number of the next run to publish."""
 
     @classmethod
     def open(
@@ -98,12 +98,12 @@ class DayRun:
 
     @property
     def storage(self) -> Storage:
-        """Store of the day."""
+        """The store that holds the day."""
         return self.output.storage
 
     @property
     def directory(self) -> str:
-        """Directory of the run's files, relative to the store."""
+        """The directory of the run's files, relative to the store."""
         return run_directory(self.output.day, self.run_id)
 
     def shards(self, receipts: Sequence[Receipt], partitions: int) -> tuple[Shard, ...]:

@@ -42,7 +42,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Receipt:
-    """Output of one task, without shards if its partition was empty. The driver gets one receipt per partition.
+    """The output of one task, with no shards if its partition was empty. The driver gets one receipt per partition.
 
     ``measures`` holds the task's measurements, if any, as opaque text. ``requests`` is the number of requests, if the
     samples are ordered by request.
@@ -90,7 +90,7 @@ class _Label(TypedDict, total=False):
 
 
 class _Snapshot(TypedDict):
-    """Version of a lake table that was read."""
+    """The version of a lake table that was read."""
 
     format: str
     version: str
@@ -125,7 +125,7 @@ class _Verdict(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class Rollback:
-    """Target generation of a rollback, and the run whose directory holds its samples."""
+    """The generation that a rollback restored, and the run whose directory holds its samples."""
 
     to: GenerationNumber
     run_id: RunId
@@ -133,8 +133,8 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class FeaturesFrom:
-    """Earlier generation of the day whose features a run reused. If the run rejoined all features instead, ``why`` is
-    the reason.
+    """The earlier generation of the day whose features a run reused. If the run joined all features again instead,
+    ``why`` is the reason.
     """
 
     generation: GenerationNumber

@@ -75,7 +75,7 @@ def run_id(started: datetime, token: str) -> str:
 
 
 def run_directory(day: Period, run: str) -> str:
-    """Directory of a run's files."""
+    """Return the directory of a run's files."""
     return f"{day_directory(day)}/data/{run}"
 
 
@@ -109,22 +109,22 @@ def is_staged_name(name: str) -> bool:
 
 
 def manifests_directory(day: Period) -> str:
-    """Directory of a day's manifests."""
+    """Return the directory of a day's manifests."""
     return f"{day_directory(day)}/manifests"
 
 
 def generation_name(generation: int) -> str:
-    """File name of a manifest: ``00000001.json``."""
+    """Return the file name of a manifest: ``00000001.json``."""
     return f"{generation:08d}.json"
 
 
 def manifest_path(day: Period, generation: int) -> str:
-    """Path of a generation's manifest. Creating the file publishes the generation."""
+    """Return the path of a generation's manifest. Creating the file publishes the generation."""
     return f"{manifests_directory(day)}/{generation_name(generation)}"
 
 
 def forgotten_path(day: Period, generation: int) -> str:
-    """Path of the marker for a generation that removed users."""
+    """Return the path of the marker for a generation that removed users."""
     return f"{manifests_directory(day)}/{generation:08d}.forgotten"
 
 

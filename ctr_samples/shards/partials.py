@@ -40,7 +40,7 @@ _OWN = re.compile(rf"{_DAY}/({RUN_ID.pattern}/[^/]+|\.?{_HASH}\.json(\.[0-9a-f]{
 
 @dataclass(frozen=True, slots=True)
 class PartialFile:
-    """Parquet file of a partial: ``steps`` as counted, daily ``totals``, ``actions`` of a history, or ``rows`` of a
+    """A Parquet file of a partial: ``steps`` as counted, daily ``totals``, ``actions`` of a history, or ``rows`` of a
     table.
 
     ``first_day`` and ``last_day`` are the days of its rows, as days since 1970.
@@ -189,7 +189,7 @@ def _check_sizes(storage: Storage, partial: Partial, sizes: Mapping[str, int]) -
 
 @dataclass(frozen=True, slots=True)
 class KeptDay:
-    """Stored files for one day of a view, regardless of inputs."""
+    """The stored files for one day of a view, whatever their inputs."""
 
     view: str
     definition: str

@@ -68,7 +68,7 @@ def _lost(storage: Storage, day: Period, generation: int) -> StorageError:
 
 
 def _sound(data: bytes, location: str) -> Manifest:
-    """Parse a manifest and check its consistency. Raises DamagedFile."""
+    """Parse a manifest and check its consistency. Raises DamagedFile if it is invalid."""
     manifest = Manifest.from_json(data, location)
     try:
         wrong = disagreement(manifest)

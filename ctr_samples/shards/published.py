@@ -18,7 +18,7 @@ from ctr_samples.shards.table import Table, TableManifest
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """Shards that readers see at a path, with a display title. ``sealed`` is set if the manifest had a checksum."""
+    """The shards that readers see at a path, with a display title. ``sealed`` is set if the manifest had a checksum."""
 
     title: str
     shards: tuple[Shard, ...]

@@ -30,7 +30,7 @@ def sealed(document: Mapping[str, Any]) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """Format number of a document type, its name in errors, and the remedy for a damaged document."""
+    """The format number of a document type, its name in errors, and the remedy for a damaged document."""
 
     format: object
     name: str

@@ -32,7 +32,7 @@ _SHARED = [part.name for part in fields(FittedState) if part.name != "vocabulari
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """Vocabulary whose tokens are in a separate file."""
+    """A vocabulary whose tokens are in a separate file."""
 
     file: str
     tokens: Count
@@ -43,7 +43,7 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Version:
-    """Content of ``versions/00000003.json``."""
+    """The content of ``versions/00000003.json``."""
 
     name: str
     lineage: str
@@ -142,7 +142,7 @@ def _table(storage: Storage, path: str) -> pa.Table:
 
 
 def _since(storage: Storage, version: int) -> dict[str, Any]:
-    """Return, per vocabulary of a version, the version that added each token. The key "" holds the lineage."""
+    """Return the version that added each token, by vocabulary. The key "" holds the lineage."""
     head = _head(storage, version)
     tables = {name: _table(storage, file.file) for name, file in head.vocabularies.items()}
     return {"": head.lineage, **{name: table.column("since").to_pylist() for name, table in tables.items()}}

@@ -1,4 +1,4 @@
-"""Table of shards, as written by Spark's ``tfrecord`` format. Supports appends and overwrites.
+"""A table of shards, as written by Spark's ``tfrecord`` format. Supports appends and overwrites.
 
 ::
 
@@ -147,7 +147,7 @@ def refusal(current: TableManifest, write: TableWrite) -> str | None:
 
 
 class Table:
-    """Directory of shards in a store. Methods run on the driver (for Spark's data source, in a separate process)."""
+    """A directory of shards in a store. Methods run on the driver (for Spark's data source, in a separate process)."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -261,7 +261,7 @@ class Table:
 
 
 def _sound(data: bytes, location: str) -> TableManifest:
-    """Parse a manifest and check its consistency. Raises DamagedFile."""
+    """Parse a manifest and check its consistency. Raises DamagedFile if it is invalid."""
     manifest = TableManifest.from_json(data, location)
     try:
         contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]

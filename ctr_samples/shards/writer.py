@@ -121,7 +121,7 @@ class ShardWriter:
 
 
 class _OpenShards:
-    """Open shards of a writer, at most one per split. Used by one thread at a time."""
+    """The open shards of a writer, at most one per split. Used by one thread at a time."""
 
     def __init__(
         self,
@@ -180,7 +180,7 @@ class _OpenShards:
 
 
 class _OpenShard:
-    """Shard being written, with the running sums of its labels."""
+    """A shard being written, with the running sums of its labels."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ _PIECE = 4 * 2**20
 
 
 class CheckedFile:
-    """Binary file that tracks the size and CRC32C of the bytes read so far."""
+    """A binary file that tracks the size and CRC32C of the bytes read so far."""
 
     def __init__(self, file: BinaryIO, on_bytes: Callable[[int], None] = lambda _: None) -> None:
         self._file = file

@@ -29,7 +29,7 @@ PILOT_LISTS = 6_000
 
 
 class ClickModel:
-    """Click probabilities of a world, with a bias calibrated to the specified click rate on a first-day pilot."""
+    """Click probabilities of a world. A pilot of the first day calibrates the bias to the specified click rate."""
 
     def __init__(self, spec: SimulationSpec, world: World) -> None:
         self._world = world
@@ -60,7 +60,8 @@ class ClickModel:
         return effects
 
     def _affinity(self, shown: Impressions) -> Floats:
-        """Mean similarity between the article's topics and the user's favourites, with 24 lookups per impression."""
+        """Return the mean similarity of the article's topics to the user's favourites, with 24 lookups per impression.
+        """
         articles, users, similarity = self._world.articles, self._world.users, self._world.topics.similarity
         total = np.zeros(len(shown), np.float64)
         for place in range(MOST_TOPICS):

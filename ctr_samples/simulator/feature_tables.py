@@ -68,7 +68,7 @@ def user_profile_table(world: World, store: ProfileStore, users: Ints, updated_a
 
 
 def article_vector_tables(spec: SimulationSpec, world: World, midnight: int) -> Iterator[pa.Table]:
-    """Yield the article vectors trained at 03:00 of a day, in blocks, for all articles published by then.
+    """Yield the article vectors trained at 03:00 on a day, in blocks, for all articles published by then.
 
     A vector is a fixed linear map of the article's 32 latent factors and its quality, plus small noise that changes
     daily.

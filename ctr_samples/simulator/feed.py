@@ -1,8 +1,8 @@
-"""Feed: app visits and shown articles, drawn in time intervals of at most an hour.
+"""The feed: app visits and shown articles, drawn in time intervals of at most an hour.
 
-The feed shows an article to a user again only after an hour plus the label window since the last impression and any
-click on it. Each click therefore has a single possible impression, and labels joined from the logs can equal the truth
-exactly.
+The feed shows an article to a user again only after an hour plus the label window has passed since the last impression
+and any click on it. Each click therefore has a single possible impression, and labels joined from the logs can equal
+the truth exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_ROUNDS = 8
 
 
 class Piece(NamedTuple):
-    """Time interval within an hour, and its number of impressions."""
+    """A time interval within an hour, and its number of impressions."""
 
     hour: int
     number: int
@@ -90,7 +90,7 @@ class Memory:
         return (key >> np.uint64(64 - self._bits)).astype(np.int64)
 
     def is_free(self, slots: Ints, time: Ints) -> Bools:
-        """Mask of pairs that may be shown: the slot is free, and no earlier pair in the batch uses it."""
+        """Return a mask of pairs that may be shown: the slot is free, and no earlier pair in the batch uses it."""
         first = np.zeros(len(slots), np.bool_)
         first[np.unique(slots, return_index=True)[1]] = True
         free: Bools = first & (self._until[slots] <= time)
@@ -102,7 +102,7 @@ class Memory:
 
 
 class Feed:
-    """Selection of articles in one hour. Popularity decays with age, and only published articles can be shown."""
+    """Selects articles during one hour. Popularity decays with age, and only published articles can be shown."""
 
     def __init__(self, users: Users, articles: Articles, now: int) -> None:
         self._users = users

@@ -1,4 +1,4 @@
-"""Simulation files: output directory, and writers with bounded buffers."""
+"""The files of a simulation: output directory, and writers with bounded buffers."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _remove(path: Path) -> None:
 
 
 class PartitionedTable:
-    """Writer of ``<root>/dt=<day>/part-00000.parquet``. Days must be in order. Buffers up to 32 MB of rows."""
+    """Writes ``<root>/dt=<day>/part-00000.parquet``. Days must be in order. Buffers up to 32 MB of rows."""
 
     def __init__(self, root: Path, schema: pa.Schema) -> None:
         self._root, self._schema = root, schema
@@ -108,7 +108,7 @@ def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 
 class PartitionedLines:
-    """Writer of text files ``<root>/dt=<day>/part-00000.json``, ... Starts a new file after a million lines."""
+    """Writes text files ``<root>/dt=<day>/part-00000.json``, ... Starts a new file after a million lines."""
 
     def __init__(self, root: Path) -> None:
         self._root = root

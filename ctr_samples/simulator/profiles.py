@@ -43,7 +43,7 @@ class Gains(NamedTuple):
 
 
 class ProfileStore:
-    """Current topic weights of all users, with ``PROFILE_TOPICS`` slots per user, sorted by topic: 384 bytes."""
+    """The current topic weights of all users, with ``PROFILE_TOPICS`` slots per user, sorted by topic: 384 bytes."""
 
     def __init__(self, users: int) -> None:
         self.topics: npt.NDArray[np.int16] = np.full((users, PROFILE_TOPICS), NO_TOPIC, np.int16)
@@ -73,7 +73,7 @@ class ProfileStore:
 
 
 def _strongest(row: Ints, weight: Floats, gained: Bools) -> Ints:
-    """Return the entries that fit into the slots of each row, ascending: first gained entries, then the heaviest."""
+    """Return the entries that fit into the slots of each row, ascending. Gained entries go first, then the heaviest."""
     order = np.lexsort((-weight, ~gained, row))
     rank = np.arange(len(row)) - np.searchsorted(row, row)
     return np.sort(order[rank < PROFILE_TOPICS])
@@ -99,10 +99,10 @@ def _spread(user: Ints, article: Ints, weight: Floats, articles: Articles) -> Ga
 
 
 def history_before(spec: SimulationSpec, world: World, users: Ints, block: int) -> Gains:
-    """Draw the gains of a block of users over the sixty days before the start. A fifth of the users have none, the
-    rest 1..12 topics.
+    """Draw the gains of a block of users over the sixty days before the start.
 
-    Half of the topics are favourites. The rest are arbitrary topics of a favoured channel.
+    A fifth of the users have no topics; each of the other users has 1..12. Half of the topics are favourites. The
+    remaining topics are arbitrary topics of a favoured channel.
     """
     rng = generator(spec.seed, Stream.HISTORY, block)
     count = np.where(rng.random(len(users)) < 0.2, 0, rng.integers(1, HISTORY_TOPICS + 1, len(users)))

@@ -54,7 +54,7 @@ def together(parts: list[Actions]) -> Actions:
 
 
 class Clicks(NamedTuple):
-    """Click flag of each impression, and the delay of the click, or 0 without a click."""
+    """Whether each impression is clicked, and the delay of the click, or 0 if there is no click."""
 
     clicked: Bools
     delay_s: Ints
@@ -120,7 +120,7 @@ def orphan_clicks(rng: np.random.Generator, feed: Feed, piece: Piece, memory: Me
 
 
 class Pending:
-    """Queue of actions that occur after the piece that caused them."""
+    """A queue of actions that occur after the piece that caused them."""
 
     def __init__(self) -> None:
         self._actions = no_actions()

@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Stream(IntEnum):
-    """Purpose of a random stream. Renumbering would change the output of every seed."""
+    """The purpose of a random stream. Renumbering would change the output of every seed."""
 
     TOPICS = 0
     USERS = 1

@@ -1,4 +1,4 @@
-"""Simulation by day, hour and piece. Each piece is drawn, written and discarded.
+"""Simulate by day, hour and piece. Each piece is drawn, written and discarded.
 
 Only the world (arrays of users and articles), the profiles, the feed's memory and pending actions stay in memory.
 Memory use therefore grows with users, articles and ``chunk_impressions``, not with the number of impressions.

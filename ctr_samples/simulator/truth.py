@@ -72,7 +72,7 @@ def best_auc(p: npt.ArrayLike, clicked: npt.ArrayLike) -> float:
 
 
 class StreamingAuc:
-    """Streaming AUC of probabilities, in constant memory: counts in 65,536 equal bins, accurate to 1e-4."""
+    """A streaming AUC of probabilities, in constant memory: counts in 65,536 equal bins, accurate to 1e-4."""
 
     BINS = 1 << 16
 

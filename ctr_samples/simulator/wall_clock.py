@@ -27,7 +27,7 @@ _CLOCK_TEXTS = pa.array([f" {s // HOUR:02d}:{s // 60 % 60:02d}:{s % 60:02d}" for
 
 
 def wall_midnight(day: date) -> int:
-    """Local seconds at 00:00 Shanghai time."""
+    """Return the local seconds at 00:00 Shanghai time."""
     return (day - _EPOCH).days * DAY
 
 

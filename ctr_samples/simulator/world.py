@@ -100,7 +100,7 @@ class Articles:
         return len(self.published)
 
     def factors(self, topics: Topics, rows: slice) -> Floats:
-        """Latent factors of some articles, shape (rows, FACTORS): weighted means of topic factors."""
+        """Return the latent factors of some articles, shape (rows, FACTORS): weighted means of topic factors."""
         mixed: Floats = np.einsum("at,atf->af", self.mix[rows].astype(np.float64), topics.factors[self.topics[rows]])
         return mixed
 

@@ -1,4 +1,4 @@
-"""Archive of Spark's loaded classes, which reduces the startup time of a local command by a third.
+"""An archive of Spark's loaded classes, which cuts the startup time of a local command by a third.
 
 The JVM writes the archive at the end of the first run (HotSpot's application class-data sharing). It ignores an archive
 of a different JVM or different jars and then starts normally. The file takes about 190 MB. Its contents are executed,
@@ -78,7 +78,7 @@ def _files(place: Path, pattern: str) -> Iterator[Path]:
 
 
 def _key(java: str) -> str:
-    """Cache key that changes with the JVM or Spark's jars."""
+    """Return a cache key that changes with the JVM or Spark's jars."""
     program = Path(os.path.realpath(java))
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
     changed = [path.stat().st_mtime_ns for path in (program, home / "jars")]

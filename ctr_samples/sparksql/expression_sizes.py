@@ -54,7 +54,7 @@ def too_deep(where: str) -> ExpressionError:
 
 
 class Sizes:
-    """Product of the value sizes that the functions of one expression may return."""
+    """The product of the value sizes that the functions of one expression may return."""
 
     def __init__(self, where: str) -> None:
         self._where = where

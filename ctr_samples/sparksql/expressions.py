@@ -127,8 +127,9 @@ def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
 
 
 def _selected(frame: DataFrame, column: Column, where: str) -> DataFrame:
-    """Select the expression as the only column, ``value``. Raise InputError for a type mismatch. Only analyzes the
-    plan, without a Spark job.
+    """Select the expression as the only column, ``value``. Only analyzes the plan, without a Spark job.
+
+    Raises InputError for a type mismatch.
     """
     try:
         selected = frame.select(column.alias("value"))
@@ -171,7 +172,7 @@ def _told_as_written(text: str, where: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """Allowed expression: the names in it, and whether it is a plain column name."""
+    """An allowed expression: the names in it, and whether it is a plain column name."""
 
     paths: tuple[tuple[str, ...], ...]
     is_column: bool

@@ -1,4 +1,4 @@
-"""Translation of Spark exceptions into sentences, such as the error of a Python worker or an unreadable file."""
+"""Translate Spark exceptions into sentences, such as the error of a Python worker or an unreadable file."""
 
 from __future__ import annotations
 

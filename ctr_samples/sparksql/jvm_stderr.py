@@ -1,4 +1,4 @@
-"""Filter for the stderr of a command's JVM that removes its startup warning.
+"""A filter for the stderr of a command's JVM that removes its startup warning.
 
 Spark's launcher adds an incubator module, and the JVM prints a warning before it reads any of our settings. The filter
 forwards all other bytes unchanged and immediately. It is a separate process, because the JVM outlives the command,

@@ -1,4 +1,4 @@
-"""Detection of expressions that depend on the current time, in Spark's plan rather than in the expression text.
+"""Detect expressions that depend on the current time, in Spark's plan rather than in the expression text.
 
 Spark's parser replaces ``timestamp 'now'`` with the current time, and its optimizer does the same with cast text
 (``cast(concat('to', 'day') as date)``). A time of day, as text (``12:30``), in JSON, in a VARIANT or as a TIME, becomes

@@ -93,7 +93,7 @@ _HEADER = struct.Struct(">iqiiq")
 
 
 def tally(number: Column, most: int) -> Column:
-    """Aggregate that counts each integer from 0 to ``most - 1``, for :func:`counted`. Ignores nulls.
+    """Return an aggregate that counts each integer from 0 to ``most - 1``, for :func:`counted`. Ignores nulls.
 
     It is a count-min sketch with a single row and a separate counter for each number.
     """

@@ -39,10 +39,10 @@ _BEFORE: list[Any] = []
 
 
 def sample_by(row: Column, rank: Column, most: int) -> Column:
-    """Aggregate that collects up to ``most`` rows with the greatest ranks, which are hashes. Ignores null rows and
-    ranks.
+    """Return an aggregate that collects up to ``most`` rows with the greatest ranks, which are hashes.
 
-    Before Spark 4.2, it collects up to ``MOST_SAMPLED`` rows: the row with the greatest rank in each group of ranks.
+    Ignores null rows and ranks. Before Spark 4.2, it collects up to ``MOST_SAMPLED`` rows: the row with the greatest
+    rank in each group of ranks.
     """
     if _MAX_BY_TAKES_K:
         return F.max_by(row, rank, most)

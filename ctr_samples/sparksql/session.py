@@ -111,7 +111,9 @@ def _find_java() -> str:
 
 
 def _local_settings(options: str) -> dict[str, str]:
-    """Settings for a quiet local run. conf/spark-local.conf has the same settings without the JVM ``options``."""
+    """Return the settings for a quiet local run. conf/spark-local.conf has the same settings without the JVM
+    ``options``.
+    """
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
         "spark.master": "local[*,4]",  # a task whose Python worker dies is retried, as on a cluster
@@ -148,7 +150,7 @@ def make_active(spark: SparkSession) -> None:
 
 
 def need_classic(spark: SparkSession, what: str) -> None:
-    """Raise UsageError with Spark Connect, since ``what`` inspects its plans in the driver's JVM."""
+    """Raise UsageError under Spark Connect, since ``what`` inspects its plans in the driver's JVM."""
     if type(spark).__module__.startswith("pyspark.sql.connect"):
         raise UsageError(
             f"{what} cannot run through Spark Connect: it needs Spark's JVM beside it. Take a session of "
@@ -158,8 +160,9 @@ def need_classic(spark: SparkSession, what: str) -> None:
 
 
 def run_session(spark: SparkSession, timezone: str) -> SparkSession:
-    """Create a session on the same cluster with separate SQL settings. The caller's settings stay unchanged. Raise
-    UsageError with Spark Connect.
+    """Create a session on the same cluster with separate SQL settings. The caller's settings stay unchanged.
+
+    Raises UsageError under Spark Connect.
     """
     need_classic(spark, "The job")
     for name in _CHATTY:

@@ -1,4 +1,4 @@
-"""Draft of a first configuration: samples the inputs, infers their roles, and states a reason for each choice.
+"""Draft a first configuration: sample the inputs, infer their roles, and state a reason for each choice.
 
 ::
 

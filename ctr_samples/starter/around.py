@@ -1,4 +1,4 @@
-"""Tables joined to the log: join key, event time, and availability time."""
+"""Tables joined to the log: their join key, event time, and availability time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of Parquet files, ORC files and catalog tables, all with column types."""
+"""Sample Parquet files, ORC files and catalog tables, all of which have column types."""
 
 from __future__ import annotations
 

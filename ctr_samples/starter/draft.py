@@ -1,4 +1,4 @@
-"""Conversion of the input roles into configuration entries, each with its reason."""
+"""Turn the roles of the inputs into configuration entries, each with its reason."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ctr_samples.starter.zones import Zone, in_zone, late_actions, zone_of
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Drafted configuration entries, with input roles, notes on unused columns, and a day of the log."""
+    """The drafted configuration entries, with input roles, notes on unused columns, and a day of the log."""
 
     entries: Sequence[Entry]
     tables: Sequence[Table]
@@ -30,11 +30,11 @@ class Draft:
     dated: bool
     day: date | None
     missing: str = ""
-    """Description of missing parts, or empty if the configuration is complete."""
+    """A description of the missing parts, or an empty string if the configuration is complete."""
 
     @property
     def todos(self) -> list[str]:
-        """Open decisions for the user, each with its key."""
+        """The open decisions for the user, each with its key."""
         return [f"{key}: {what}" for key, what in todos_of(self.entries)]
 
 

@@ -1,4 +1,4 @@
-"""Shared state of a draft: the log, the names in use, and the days to read."""
+"""The shared state of a draft: the log, the names in use, and the days to read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEATURES = ("user_id", "item_id", "place", "hour", "weekday", "recent_items")
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """Table joined to the log: join key, configuration entries, and the columns used in the entries."""
+    """A table joined to the log: its join key, its configuration entries, and the columns used in the entries."""
 
     name: str
     match: Match
@@ -33,7 +33,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Carried:
-    """Impression column, its expression, and its feature."""
+    """An impression column, its expression, and its feature."""
 
     name: str
     expr: str
@@ -42,7 +42,7 @@ class Carried:
 
 @dataclass
 class Drafting:
-    """Draft in progress. Later sections reuse names chosen by earlier sections."""
+    """A draft in progress. Later sections reuse names chosen by earlier sections."""
 
     log: Log
     tables: Sequence[Table]
@@ -53,14 +53,14 @@ class Drafting:
     features: list[Entry] = field(default_factory=list)
     """Features created together with their view or history."""
     positive: str | None = None
-    """SQL condition for click rows of the log."""
+    """The SQL condition for click rows of the log."""
     reach: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Extra days that a run reads before and after its own day, by source."""
+    """How many extra days a run reads before and after its own day, by source."""
     filling: list[str] = field(default_factory=list)
     """Features whose windows start with the log and fill up over several days."""
     of_views: dict[str, list[tuple[Column, Feature]]] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
-    """Role of each input."""
+    """The role of each input."""
     notes: list[str] = field(default_factory=list)
     """Notes on omitted inputs and columns, with reasons."""
     left_out: list[tuple[Table, Column, str]] = field(default_factory=list)
@@ -68,7 +68,7 @@ class Drafting:
     given: set[str] = field(default_factory=lambda: set(_FEATURES))
 
     def reaches(self, table: Table, before: int = 0, after: int = 0) -> None:
-        """Extend the range of days of a table that a run reads around its own day."""
+        """Extend the range of a table's days that a run reads around its own day."""
         old = self.reach.get(table.name, (0, 0))
         self.reach[table.name] = (max(old[0], before), max(old[1], after))
 

@@ -16,7 +16,7 @@ _WORDS = {"true", "false", "null"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """Configuration key with its value, a reason, and an open question for the user.
+    """A configuration key with its value, a reason, and an open question for the user.
 
     The value is a scalar, a mapping or list written on one line, or a tuple of nested entries.
     """

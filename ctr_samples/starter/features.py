@@ -1,4 +1,4 @@
-"""Choice of a feature for each column, or of a reason to omit the column."""
+"""Choose a feature for each column, or give a reason to omit it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _BETWEEN = ("|", ";", ",", " ")
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """Feature of a column: an expression with ``{}`` in place of the column, and further keys."""
+    """A feature of a column: an expression with ``{}`` in place of the column, and further keys."""
 
     expr: str
     keys: dict[str, Any]

@@ -23,7 +23,7 @@ _MOST_RATINGS = 20
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """Label in the impression row."""
+    """A label in the impression row."""
 
     column: Column
     expr: str

@@ -20,7 +20,7 @@ _EARLY = timedelta(hours=15)
 
 @dataclass(frozen=True, slots=True)
 class Follower:
-    """Log of later actions: its key columns, and the delays after the impression."""
+    """A log of later actions: its key columns, and their delays after the impression."""
 
     table: Table
     time: Column
@@ -30,7 +30,7 @@ class Follower:
 
     @property
     def middle(self) -> timedelta:
-        """Median delay."""
+        """The median delay."""
         return self.delays[len(self.delays) // 2]
 
     def of(self, column: Column | None) -> Match | None:

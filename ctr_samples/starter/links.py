@@ -1,4 +1,4 @@
-"""Relations between columns, based on values: shared keys and functional dependencies."""
+"""Relations between columns, inferred from values: shared keys and functional dependencies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _BRIEF = timedelta(hours=1)
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """Pair of columns with shared values. One belongs to the log or a joined table, the second to a different table."""
+    """A pair of columns with shared values: a column of the log or a joined table, and a column of another table."""
 
     own: Column
     table: Table
@@ -92,7 +92,7 @@ def _above(share: float, chance: float) -> float:
 
 
 def _by_chance(mine: frozenset[str], theirs: frozenset[str]) -> float:
-    """Expected share of numbers found in the other set by chance, since small numbers are common."""
+    """Return the share of numbers expected in the other set by chance, since small numbers are common."""
     numbers, others = ({int(one) for one in group if one.isdecimal()} for group in (mine, theirs))
     if 2 * len(numbers) < len(mine) or 2 * len(others) < len(theirs):
         return 0.0

@@ -1,4 +1,4 @@
-"""Sampling of the inputs: files, directories, dated paths, and catalog tables."""
+"""Sample the inputs: files, directories, dated paths, and catalog tables."""
 
 from __future__ import annotations
 
@@ -19,8 +19,9 @@ _TABLE = re.compile(r"\w+(\.\w+){1,2}", re.ASCII)
 
 
 def look_at(inputs: Sequence[str], read_table: Callable[[str], pa.Table]) -> list[Table]:
-    """Sample each input. ``read_table`` returns some rows of a catalog table in Arrow format. Raise InputError
-    without data.
+    """Sample each input. ``read_table`` returns some rows of a catalog table in Arrow format.
+
+    Raises InputError if none of the inputs has any data.
     """
     tables = [table for one in inputs for table in _look(one, read_table)]
     if not tables:

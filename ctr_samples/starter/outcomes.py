@@ -29,14 +29,15 @@ _NEUTRAL = frozenset(["0", "0.0", "false", "no", "n", "none", "null", "-", "[]"]
 
 
 def tells(column: Column, outcomes: Sequence[Sequence[bool]]) -> str | None:
-    """Explain why a column seems to be known only after a label. Return None without evidence."""
+    """Explain why a column seems to be known only after a label. Return None if nothing suggests it."""
     if outcomes and w.words(column) & w.OUTCOME and column.is_number:
         return "its name says that it is known only afterwards"
     return next((why for positive in outcomes if (why := follows(column, positive))), None)
 
 
 def follows(column: Column, positive: Sequence[bool]) -> str | None:
-    """Explain why column values seem to depend on a label, given its positive rows. Return None without evidence."""
+    """Explain why column values seem to depend on a label, given its positive rows. Return None if nothing suggests it.
+    """
     rate = sum(positive) / max(1, len(positive))
     if not 0 < rate < 1:
         return None
@@ -77,7 +78,7 @@ def _scores(column: Column, positive: Sequence[bool]) -> list[float]:
 
 
 def _area(scores: Sequence[float], positive: Sequence[bool]) -> float:
-    """Area under the ROC curve, where ties count half."""
+    """Return the area under the ROC curve, where ties count half."""
     negatives = Counter(score for score, yes in zip(scores, positive, strict=True) if not yes)
     positives = Counter(score for score, yes in zip(scores, positive, strict=True) if yes)
     below, won = 0, 0.0

@@ -25,7 +25,7 @@ _DOCUMENTS = {".md", ".yaml", ".yml", ".py", ".html", ".pdf", ".rst"}
 
 @dataclass(frozen=True, slots=True)
 class InputPath:
-    """Input path for the configuration, with its files and days."""
+    """An input path for the configuration, with its files and days."""
 
     path: str
     files: tuple[Path, ...]
@@ -33,7 +33,7 @@ class InputPath:
 
     @property
     def name(self) -> str:
-        """Input name, derived from the last meaningful part of the path."""
+        """The name of the input, derived from the last meaningful part of the path."""
         parts = [ENDINGS.sub("", part) for part in self.path.split("/") if not re.search(r"=\{date", part)]
         words = [word for part in parts if (word := re.sub(r"\W+", "_", _TEMPLATE.sub("", part)).strip("_"))]
         name = plain_name(words[-1]).lower() if words else ""
@@ -50,12 +50,12 @@ class InputPath:
 
     @property
     def days_said(self) -> str:
-        """Available days, in words. Empty for a path without a day."""
+        """The available days, in words. Empty for a path without a day."""
         return f"{len(self.days)} day(s) are there, {min(self.days)} to {max(self.days)}" if self.days else ""
 
     @property
     def day_column(self) -> str | None:
-        """Partition column of the day, such as ``dt`` for ``users/dt={date}``."""
+        """The partition column of the day, such as ``dt`` for ``users/dt={date}``."""
         match = re.search(r"(?:^|/)([A-Za-z_]\w*)=\{date(:[^}]*)?\}(?:/|$)", self.path)
         return match[1] if match and all(code in (match[2] or "%Y%m%d") for code in ("%Y", "m", "d")) else None
 
@@ -156,7 +156,7 @@ def _pattern(template: str) -> re.Pattern[str]:
 
 
 def _kind(file: Path, root: Path) -> str:
-    """Return the common name of files of one input: the first name below the directory, without numbers."""
+    """Return the name that files of one input share: the first name below the directory, without numbers."""
     first = file.relative_to(root).parts[0]
     if "=" in first:
         return first.partition("=")[0]

@@ -33,7 +33,7 @@ _MOST_ACTIONS = 40
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """Roles of inputs and log columns specified by the user."""
+    """The roles of inputs and log columns that the user specified."""
 
     log: str | None = None
     actions: tuple[str, ...] = ()
@@ -46,7 +46,7 @@ class Told:
 
 @dataclass(frozen=True)
 class Log:
-    """Impression log with the roles of its columns."""
+    """The impression log with the roles of its columns."""
 
     table: Table
     action: Column | None = None
@@ -67,12 +67,12 @@ class Log:
 
     @property
     def when(self) -> Time | None:
-        """Timestamp of the log, if any."""
+        """The timestamp of the log, if it has one."""
         return self.time.time if self.time is not None else None
 
     @cached_property
     def impressions(self) -> list[int]:
-        """Sampled rows that are impressions."""
+        """The sampled rows that are impressions."""
         if self.action is None:
             return list(range(self.table.rows))
         return [row for row, value in enumerate(self.action.values) if value == self.shown]
@@ -119,7 +119,7 @@ class Log:
 
     @cached_property
     def least_liked(self) -> Any:
-        """Rating threshold that about half of the ratings reach."""
+        """The rating threshold that about half of the ratings reach."""
         if self.ratings is None:
             return None
         present = self.ratings.present
@@ -128,7 +128,7 @@ class Log:
 
     @cached_property
     def outcomes(self) -> list[list[bool]]:
-        """Mask of positive rows for each label."""
+        """A mask of positive rows for each label."""
         found = [is_positive(flag.column) for flag in self.flags]
         if self.ratings is not None:
             found.append([is_there(value) and value >= self.least_liked for value in self.ratings.values])
@@ -137,7 +137,7 @@ class Log:
 
     @property
     def prior(self) -> float:
-        """Positive rate of the first label in the sample, used as the prior for new items."""
+        """The positive rate of the first label in the sample, used as the prior for new items."""
         if self.clicked_list is not None:
             marks = [item[-1] for value in self.clicked_list.present for item in str(value).split(" ")]
             return float(f"{marks.count('1') / len(marks):.2g}")
@@ -146,7 +146,7 @@ class Log:
 
     @property
     def actions(self) -> dict[str, int]:
-        """Sample counts of the action column's values, except the impression value."""
+        """How often each value of the action column occurs in the sample, except the impression value."""
         if self.action is None:
             return {}
         found = [str(value) for value in self.action.present if value != self.shown]
@@ -340,7 +340,7 @@ _LEAST = 0.5
 def _key_points(
     log: Log, column: Column, keyed: Table | None, *, shared: bool, lists: Column | None
 ) -> tuple[float, float]:
-    """Score a column as user key and as item key."""
+    """Score a column as a user key and as an item key."""
     user = item = 2.0 * shared - 5.0 * is_unique(column)
     if w.names_key(column, w.USER):
         user, item = user + 4, item - 4
@@ -382,8 +382,10 @@ def _is_outcome(log: Log, column: Column) -> bool:
 
 
 def _count_attributes(own: Sequence[Column], points: dict[int, tuple[float, float]]) -> None:
-    """Lower the item score of attributes, which depend on a different key as a brand depends on the item, and of item
-    keys with a single user each.
+    """Lower the item score of columns that are unlikely to be the item.
+
+    These are attributes, which depend on a different key as a brand depends on the item, and keys with a single user
+    each.
     """
     likely = sorted((c for c in own if max(points[id(c)]) > _LEAST), key=lambda c: -max(points[id(c)]))[:_MOST_KEYS]
     for one, other in permutations(likely, 2):

@@ -1,4 +1,4 @@
-"""Sampled columns of an input: JSON lines, CSV, Parquet, ORC, or a catalog table."""
+"""The sampled columns of an input: JSON lines, CSV, Parquet, ORC, or a catalog table."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def is_there(value: Any) -> bool:
 
 @dataclass(frozen=True)
 class Column:
-    """Column or struct field with its sampled values. Missing values are None.
+    """A column or struct field with its sampled values. Missing values are None.
 
-    ``expr`` is its SQL name, ``kind`` its type as in ``CREATE TABLE``. ``named`` is False for a generated name.
+    ``expr`` is its SQL name, ``kind`` is its type as in ``CREATE TABLE``. ``named`` is False for a generated name.
     """
 
     name: str
@@ -51,12 +51,12 @@ class Column:
 
     @cached_property
     def time(self) -> Time | None:
-        """Timestamp format of the column, or None if it does not hold times."""
+        """The timestamp format of the column, or None if it does not hold times."""
         return time_of(self.name, self.expr, self.kind, self.present, named=self.named or bool(self.title))
 
     @cached_property
     def instants(self) -> list[datetime | None]:
-        """Values as datetimes, in UTC or in the written time zone. None for values that are not times."""
+        """The values as datetimes, in UTC or in the written time zone. None for values that are not times."""
         time = self.time
         if time is None:
             return [None] * len(self.values)
@@ -72,7 +72,7 @@ class Column:
 
     @cached_property
     def texts(self) -> list[str | None]:
-        """Values as key texts, comparable between inputs. Missing values are None."""
+        """The values as key texts, comparable between inputs. Missing values are None."""
         whole = self.kind == "DOUBLE" and self.is_whole
         return [None if not is_there(v) else str(int(v)) if whole else str(v) for v in self.values]
 
@@ -111,7 +111,7 @@ class Column:
 
 
 def name_of(path: Sequence[str]) -> str:
-    """Name of a struct field, such as ``user_id`` for the field ``id`` of a struct ``user``."""
+    """Return the name of a struct field, such as ``user_id`` for the field ``id`` of a struct ``user``."""
     own = path[-1]
     return f"{path[-2]}_{own}" if len(path) > 1 and own.lower() in ("id", "key", "name", "code") else own
 
@@ -140,7 +140,7 @@ def sql_text(text: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Input with its name in the configuration and a sample of its rows."""
+    """An input with its name in the configuration and a sample of its rows."""
 
     name: str
     options: Mapping[str, tuple[Any, str]]

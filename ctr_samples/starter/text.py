@@ -1,4 +1,4 @@
-"""Samples of text files: decompression, CSV dialect, and value types."""
+"""Sample text files: decompression, CSV dialect, and value types."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _MOST_FIELDS = 60
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Part of a file, in whole lines. ``is_start`` marks the first part."""
+    """A part of a file, in whole lines. ``is_start`` marks the first part."""
 
     text: str
     is_start: bool
@@ -53,7 +53,7 @@ class Chunk:
 
 
 def chunks_of(place: InputPath) -> list[Chunk]:
-    """Read the beginning and the end of a few files of an input, or all of a small one."""
+    """Read the beginning and the end of a few files of an input, or all of a small input."""
     files = some_of(place.files)
     whole = sum(file.stat().st_size for file in place.files) <= _BYTES
     files = list(place.files) if whole and len(place.files) <= 50 else files
@@ -146,7 +146,7 @@ def _table(
 
 @dataclass
 class _Lines:
-    """Properties of the sampled lines of an input, without the values."""
+    """Properties of the sampled lines of an input, apart from the values."""
 
     good: int = 0
     bad: int = 0
@@ -223,7 +223,7 @@ def _is_command(row: Mapping[str, Any]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Inferred type of a JSON field."""
+    """The inferred type of a JSON field."""
 
     name: str
     fields: dict[str, _Kind]
@@ -344,7 +344,7 @@ def _delimiter(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Quotes:
-    """Quoting style of a CSV file. ``quote`` is empty if quotes have no special meaning."""
+    """The quoting style of a CSV file. ``quote`` is empty if quotes have no special meaning."""
 
     quote: str = '"'
     escape: str = '"'
@@ -362,7 +362,7 @@ _DIALECTS = (_Quotes(), _Quotes('"', "\\"), _Quotes("'", "'"), _Quotes(""))
 
 
 def _quotes_of(text: str, delimiter: str) -> _Quotes:
-    """Find the first quoting style in which most lines, parsed separately, have the usual number of values."""
+    """Find the first quoting style with which most lines, parsed separately, have the usual number of values."""
     lines = text[: 1 << 18].split("\n")[:2000]
 
     def fitting(quotes: _Quotes) -> int:
@@ -411,7 +411,7 @@ def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]], width: int) 
 
 
 def _shape(cell: str) -> str:
-    """Shape of a code, such as ``A9`` for ``U123``. A cell without digits stays unchanged."""
+    """Return the shape of a code, such as ``A9`` for ``U123``. A cell without digits stays unchanged."""
     return re.sub(r"[^\W\d_]+", "A", re.sub(r"\d+", "9", cell)) if any(c.isdigit() for c in cell) else cell
 
 

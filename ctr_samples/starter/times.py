@@ -55,7 +55,7 @@ _FORMS = {
 
 @dataclass(frozen=True, slots=True)
 class Time:
-    """Interpretation of a column as timestamps: SQL expression, reason, and sampled times in UTC or as written."""
+    """The interpretation of a column as timestamps: SQL expression, reason, and sampled times in UTC or as written."""
 
     expr: str
     why: str
@@ -71,7 +71,7 @@ class Time:
 
     @property
     def days(self) -> Counter[date]:
-        """Number of distinct times per day."""
+        """The number of distinct times per day."""
         return Counter(moment.date() for moment in self.moments)
 
     @property

@@ -87,6 +87,6 @@ def ends_as_key(column: Column) -> bool:
 
 
 def key_expr(column: Column) -> str:
-    """SQL expression of a key column. Integers written as 1.0 become bigint, or text if too large."""
+    """Return the SQL expression of a key column. Integers written as 1.0 become bigint, or text if too large."""
     made = {"DOUBLE": "bigint", "DECIMAL(20,0)": "string"}.get(column.kind)
     return column.expr if made is None else f"{made}({column.expr})"

@@ -1,4 +1,4 @@
-"""Time zone of the log, inferred from the days in its paths and from action delays."""
+"""Choose the time zone of the log, based on the days in its paths and on action delays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ENOUGH = 20
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """IANA time zone, with the reason for the choice and an open question."""
+    """An IANA time zone, with the reason for the choice and an open question."""
 
     name: str
     offset: timedelta
@@ -108,7 +108,7 @@ def _by_days(log: Log) -> tuple[timedelta, timedelta] | None:
 
 
 def _by_actions(log: Log) -> tuple[timedelta, str] | None:
-    """Return the UTC offset at which actions follow promptly, if one of the two logs has local times."""
+    """Return the UTC offset for which actions follow promptly, if one of the two logs has local times."""
     for follower in log.followers:
         time_, shown = follower.time.time, log.when
         if time_ is None or shown is None or len(follower.delays) < _ENOUGH or time_.zoned == shown.zoned:

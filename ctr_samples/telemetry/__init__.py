@@ -1,4 +1,4 @@
-"""Notification of other systems at the start and end of each day. Off by default.
+"""Notify other systems at the start and end of each day. Off by default.
 
 listeners.py   fault-tolerant notification of listeners: JSON lines, Prometheus text file
 lineage.py     OpenLineage events, sent with the official client

@@ -32,7 +32,7 @@ _NO_CLIENT = "`--lineage` needs the client of OpenLineage; install it with `pip 
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Listener that sends START at the start of a day, and COMPLETE, FAIL or ABORT at its end."""
+    """A listener that sends START at the start of a day, and COMPLETE, FAIL or ABORT at its end."""
 
     config: JobConfig
     client: OpenLineageClient

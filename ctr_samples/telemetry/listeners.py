@@ -24,7 +24,7 @@ from ctr_samples.shards.naming import manifest_path
 
 
 class Listener(Protocol):
-    """Observer of the days of a command. Runs on the driver; concurrent days call it from separate threads."""
+    """An observer of the days of a command. Runs on the driver; concurrent days call it from separate threads."""
 
     def begins(self, day: Period) -> None:
         """Handle the start of a day."""
@@ -35,7 +35,7 @@ class Listener(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Listeners:
-    """Group of listeners. A failing listener does not fail the run, but calls ``warn`` with a sentence."""
+    """A group of listeners. A failing listener does not fail the run, but calls ``warn`` with a sentence."""
 
     all: Sequence[Listener]
     warn: Callable[[str], None]

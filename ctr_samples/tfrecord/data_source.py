@@ -1,4 +1,4 @@
-"""Spark data source, which Spark runs in separate processes. Creates a schema, a reader or a writer from options."""
+"""The Spark data source, which runs in processes of its own. Creates a schema, a reader or a writer from options."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TfrecordSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Format name for ``format(...)``."""
+        """Return the format name for ``format(...)``."""
         return "tfrecord"
 
     def schema(self) -> StructType:
@@ -74,11 +74,11 @@ class TfrecordSource(DataSource):
 
 
 class TfrecordsSource(TfrecordSource):
-    """Same source, under the name used by spark-tensorflow-connector."""
+    """The same source, under the name used by spark-tensorflow-connector."""
 
     @classmethod
     def name(cls) -> str:
-        """Format name for ``format(...)``."""
+        """Return the format name for ``format(...)``."""
         return "tfrecords"
 
 

@@ -22,7 +22,7 @@ from ctr_samples.tfrecord.partitions import NULL_NAME, Values
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """File to read, relative to the root of its place."""
+    """A file to read, relative to the root of its place."""
 
     path: str
     values: Values
@@ -30,7 +30,7 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class _Leaf:
-    """File with the directory that matched the place (``top``), and the base of its partition columns."""
+    """A file with the directory that matched the place (``top``), and the base of its partition columns."""
 
     path: str
     top: str

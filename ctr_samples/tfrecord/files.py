@@ -29,10 +29,10 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
-    """File to read. ``shard`` is its manifest entry, or None if no manifest lists the file.
+    """A file to read. ``shard`` is its manifest entry, or None if no manifest lists the file.
 
-    ``compression`` is the value of the option. If None, the name decides for a file in a manifest, else the first
-    bytes.
+    ``compression`` is the value of the option. If it is None, the file name decides for a file in a manifest, and the
+    first bytes for any other file.
     """
 
     storage: Storage

@@ -28,8 +28,8 @@ BYTE_ARRAY = StructType([StructField("byteArray", BinaryType())])
 def schema_for(catalog: Catalog, options: Options) -> StructType:
     """Return the schema to read: data and partition columns (or the columns in ``columns``), plus the file column.
 
-    Runs while the query is planned. Reads whole files only if no other source has a schema. Raises InputError if there
-    are no files, and ContractError if records are inconsistent, there are no records, or a name in ``columns`` is
+    Runs while the query is planned. Reads whole files only if nothing else provides a schema. Raises InputError if
+    there are no files, and ContractError if records are inconsistent, there are no records, or a name in ``columns`` is
     unknown.
     """
     schema = _schema_of_data(catalog, options)

@@ -1,4 +1,4 @@
-"""Writer for streaming queries. Commits each micro-batch exactly once, however often Spark retries it."""
+"""The writer for streaming queries. Commits each micro-batch exactly once, however often Spark retries it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reader of the data source. Planned once, then run in tasks that each read files in sequence."""
+"""The reader of the data source. Planned once, then run in tasks that each read files in sequence."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RECORD_OF_CHUNK = re.compile(r"^Record (\d+) at byte (\d+)")
 
 @dataclass
 class FilePartition(InputPartition):
-    """Files that one task reads."""
+    """The files that one task reads."""
 
     files: tuple[DataFile, ...]
 

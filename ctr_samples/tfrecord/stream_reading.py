@@ -1,4 +1,4 @@
-"""Reader for streaming queries. Reads each file, and each shard added to a table, once."""
+"""The reader for streaming queries. Reads each file, and each shard added to a table, once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ctr_samples.tfrecord.settings import Packing
 
 
 class TfrecordStreamReader(DataSourceStreamReader):
-    """Reads new files at the paths. Lives in a separate process as long as the query; copies read in tasks.
+    """Reads new files at the paths. Lives in a separate process as long as the query; copies of it read in tasks.
 
     An offset lists every file returned so far, so that a query restarted from its checkpoint continues where it
     stopped. As with Spark's own file sources, a file replaced under the same name is not read again.

@@ -25,7 +25,7 @@ Mode = Literal["append", "overwrite"]
 
 @dataclass(frozen=True)
 class WritePlan:
-    """Write parameters for the tasks and the commit. Pickled.
+    """The parameters of a write, for the tasks and the commit. Pickled.
 
     ``deletes_partitions`` names the partition columns of a table that this overwrite would replace with unpartitioned
     rows. It is empty if the option ``partitionOverwriteMode`` is set; otherwise tasks check the session's setting.

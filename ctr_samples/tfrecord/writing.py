@@ -1,4 +1,4 @@
-"""Writer of the data source. Each task writes shards; a single commit publishes all of them."""
+"""The writer of the data source. Each task writes shards; a single commit publishes all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ctr_samples.tfrecord.write_plan import WritePlan, check_deletes_no_partitio
 
 @dataclass(frozen=True)
 class ReceiptMessage(WriterCommitMessage):
-    """Task result for the driver. Spark passes on the result of one attempt per partition."""
+    """The result of a task, for the driver. Spark passes on the result of one attempt per partition."""
 
     receipt: Receipt
 

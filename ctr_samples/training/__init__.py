@@ -1,4 +1,4 @@
-"""Training of Keras models on published samples. Only this package and ``readers`` import TensorFlow.
+"""Train Keras models on published samples. Only this package and ``readers`` import TensorFlow.
 
 fitting.py         a training run, from options to report
 fit_options.py     training options

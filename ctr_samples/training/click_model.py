@@ -1,4 +1,4 @@
-"""Click model with its feature preparation and the correction of its log-odds for sampling."""
+"""The click model, with its feature preparation and the correction of its log-odds for sampling."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Recipe:
 
 
 class ClickModel:
-    """Model that maps the features of a contract to click probabilities."""
+    """A model that maps the features of a contract to click probabilities."""
 
     def __init__(self, recipe: Recipe) -> None:
         import keras
@@ -47,15 +47,17 @@ class ClickModel:
 
     @property
     def variables(self) -> list[Any]:
-        """TensorFlow variables: learned weights, and mean and deviation of the numbers."""
+        """The TensorFlow variables: learned weights, and mean and deviation of the numbers."""
         return [*_of_tensorflow(self.network.variables), self.preparation.mean, self.preparation.deviation]
 
     def log_odds(self, prepared: Tensors) -> Any:
-        """Log-odds of a click in the samples, ``[batch]``, from prepared, unscaled features. Used for training."""
+        """Return the log-odds of a click in the samples, ``[batch]``, from prepared, unscaled features. Used for
+        training.
+        """
         return self.network(self.preparation.scale(prepared))[:, 0]
 
     def probability(self, prepared: Tensors) -> Any:
-        """Probability of a click on an impression, ``[batch]``.
+        """Return the probability of a click on an impression, ``[batch]``.
 
         If samples keep a share of the negatives and predict p, the probability over all impressions is p / (p + (1 - p)
         / kept) (He et al. 2014, *Practical lessons from predicting clicks on ads at Facebook*). In log-odds, this

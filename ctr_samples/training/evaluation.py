@@ -15,7 +15,7 @@ BINS = 10
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """Decile of the samples by predicted probability: mean prediction and share of positives."""
+    """A decile of the samples by predicted probability: mean prediction and share of positives."""
 
     samples: int
     predicted: float
@@ -26,7 +26,8 @@ class Bin:
 class Evaluation:
     """Scores of a model on samples. ``auc`` is None unless both classes occur.
 
-    ``calibration`` is the sum of predicted probabilities over the number of positives, None without positives.
+    ``calibration`` is the sum of predicted probabilities over the number of positives, or None if there are no
+    positives.
     """
 
     samples: int
@@ -77,14 +78,15 @@ def evaluate_slices(
 
 
 def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:
-    """Mean negative log likelihood, in nats. Probabilities are clipped to [1e-7, 1 - 1e-7]."""
+    """Return the mean negative log likelihood, in nats. Probabilities are clipped to [1e-7, 1 - 1e-7]."""
     p = np.clip(np.asarray(predicted, np.float64), 1e-7, 1 - 1e-7)
     return float(-np.average(labels * np.log(p) + (1 - labels) * np.log(1 - p), weights=weights))
 
 
 def auc(labels: Floats, scores: Floats, weights: Floats | None = None) -> float | None:
-    """Area under the ROC curve: probability that a positive scores above a negative, where ties count half
-    (Mann-Whitney U).
+    """Return the area under the ROC curve: how likely a positive scores above a negative, where ties count half.
+
+    This is the Mann-Whitney U statistic, scaled to [0, 1].
 
     With weights, each pair is weighted by the product of its sample weights. Returns None unless both classes occur.
     """

@@ -1,4 +1,4 @@
-"""Export of a trained model as a SavedModel for servers, with serialized examples or features as input."""
+"""Export a trained model as a SavedModel for servers, with serialized examples or features as input."""
 
 from __future__ import annotations
 

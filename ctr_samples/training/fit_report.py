@@ -99,7 +99,7 @@ class FitReport:
 
 
 def _tenths(name: str, scores: Evaluation) -> RenderableType:
-    """Table of predicted and observed rates by decile of predicted probability."""
+    """Return a table of predicted and observed rates by decile of predicted probability."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for heading in (f"tenths of {name}", "samples", "predicted", "observed"):
         table.add_column(heading, justify="left" if heading.startswith("tenths") else "right")

@@ -1,4 +1,4 @@
-"""Training and evaluation of a click model on published days, as in `ctr-samples train`."""
+"""Train and evaluate a click model on published days, as in `ctr-samples train`."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _train(
 
 
 def settings_of(options: FitOptions, training_set: TrainingSet) -> dict[str, Any]:
-    """Settings that must not change between resumed runs. The number of epochs may increase."""
+    """Return the settings that must not change between resumed runs. The number of epochs may increase."""
     return {
         "samples": options.samples,
         "runs": {manifest.run_date: manifest.made_by for manifest in training_set.manifests},

@@ -23,8 +23,8 @@ def use_threads(threads: int | None) -> None:
 def strategy_here() -> Any:
     """Choose the distribution strategy of this process: the workers in TF_CONFIG, all local GPUs, or one device.
 
-    With several workers, it must run before any other use of TensorFlow, and waits for all workers. Raises UsageError
-    for a malformed TF_CONFIG.
+    With several workers, call this before any other use of TensorFlow; it waits for all workers. Raises UsageError for
+    a malformed TF_CONFIG.
     """
     import tensorflow as tf
 
@@ -94,7 +94,7 @@ class Loop:
             on_step()
 
     def take_loss(self) -> float | None:
-        """Return the sum of the losses since the last call, and reset it. None with several replicas."""
+        """Return the sum of the losses since the last call, and reset it. None if there are several replicas."""
         if self._lost is None:
             return None
         lost = float(self._lost.numpy())

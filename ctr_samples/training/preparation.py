@@ -1,4 +1,4 @@
-"""Preparation of features for a model: preprocessing steps of the contract, padding, scaling."""
+"""Prepare features for a model: preprocessing steps of the contract, padding, scaling."""
 
 from __future__ import annotations
 
@@ -66,9 +66,9 @@ class Preparation:
 
 
 def moments(batches: Any) -> tuple[Any, Any]:
-    """Mean and standard deviation of the finite values of each column.
+    """Return the mean and standard deviation of the finite values of each column.
 
-    The mean is 0 without finite values. The deviation is 1 without finite values or if all are equal.
+    Without finite values, the mean is 0. If there are no finite values or all are equal, the deviation is 1.
     """
     count: Any = 0.0
     mean: Any = 0.0

@@ -1,4 +1,4 @@
-"""Import of TensorFlow without its startup messages, for interactive commands."""
+"""Import TensorFlow without its startup messages, for interactive commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Evaluation of a model on published splits, overall and by slice."""
+"""Evaluate a model on published splits, overall and by slice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Evaluation of a part, overall and by feature value."""
+    """The evaluation of a part, overall and by feature value."""
 
     evaluation: Evaluation
     slices: Mapping[Any, Evaluation]

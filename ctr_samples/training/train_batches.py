@@ -23,7 +23,7 @@ class TrainBatches:
     model: ClickModel
 
     def steps(self, replicas: int) -> int:
-        """Total number of training steps. Raise UsageError if a batch exceeds the split.
+        """Return the total number of training steps. Raise UsageError if a batch exceeds the split.
 
         Several replicas use only full batches, and the same number of batches in each epoch.
         """

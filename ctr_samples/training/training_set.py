@@ -14,7 +14,7 @@ from ctr_samples.shards import Manifest, Storage
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """Train split of several days, as listed in their newest manifests."""
+    """The train split of several days, as listed in their newest manifests."""
 
     path: str
     samples: SampleSet
@@ -60,7 +60,9 @@ class TrainingSet:
         return self.positives / (self.positives + negatives)
 
     def kept(self) -> float:
-        """Share of negatives kept by sampling. Raise UsageError if a single factor cannot correct for the sampling."""
+        """The share of negatives kept by sampling. Raises UsageError if a single factor cannot correct for the
+        sampling.
+        """
         rates = sorted({_rate(manifest) for manifest in self.manifests})
         labels = self.contract.names("label")
         if len(rates) > 1:

@@ -14,7 +14,7 @@ CHANGING = {
     "name", "grain", "timezone", "sources", "impressions", "labels", "views", "histories", "features", "vocabularies",
     "fitted", "split", "sampling",
 }  # fmt: skip
-CHANGING_OUTPUT = {"layout", "compression", "engine", "shard_size", "partitions"}
+CHANGING_OUTPUT = {"layout", "compression", "engine", "shard_size", "partitions", "order"}
 BEFORE: dict[str, Any] = {"name": "tiny", "output": {"path": "out", "partitions": 1}}
 
 

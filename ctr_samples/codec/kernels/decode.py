@@ -64,9 +64,7 @@ PATIENCE = 16
 
 @njit(forceinline=True)
 def find_column(columns: Any, first: Any, stop: Any, guess: Any, key: Any, size: Any) -> Any:
-    """Return the column named by ``size`` bytes at ``key``, or -1. ``guess`` is right if the record is in our own
-    order.
-    """
+    """Return the column named by ``size`` bytes at ``key``, or -1. ``guess`` is right for records in our own order."""
     if guess < stop:
         column = columns + guess * COLUMN_SIZE
         if field(column, KEY_SIZE) == size and same(field(column, KEY), key, size):

@@ -10,7 +10,7 @@ Kernel = Callable[..., int]
 
 
 class Entry(NamedTuple):
-    """Module of a kernel in this package, and its number of int64 arguments."""
+    """The module of a kernel in this package, and its number of int64 arguments."""
 
     module: str
     arguments: int

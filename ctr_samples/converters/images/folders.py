@@ -129,8 +129,8 @@ def _files(spark: SparkSession, tree: _Tree) -> DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class _Listed:
-    """Spark's listing: number of files per class, names of files that are too large, and total size of the remaining
-    files.
+    """Spark's listing: the number of files per class, the names of files that are too large, and the total size of the
+    rest.
     """
 
     counts: dict[str, int]
@@ -159,7 +159,7 @@ def _listed(path: str, files: DataFrame) -> _Listed:
 
 
 class _names_only:  # noqa: N801
-    """Context with few reading tasks. No file is opened, so file sizes must not determine the number of tasks."""
+    """A context with few reading tasks. No file is opened, so file sizes must not determine the number of tasks."""
 
     _KEY = "spark.sql.files.maxPartitionBytes"
 

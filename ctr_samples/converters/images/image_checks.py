@@ -27,7 +27,7 @@ class UnreadableImage(CtrSamplesError):
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Size of an image as stored. Ignores any orientation in the EXIF data, as TensorFlow does."""
+    """The size of an image as stored. Ignores any orientation in the EXIF data, as TensorFlow does."""
 
     height: int
     width: int

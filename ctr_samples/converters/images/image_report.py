@@ -16,9 +16,11 @@ _SHOWN = 20
 
 @dataclass(frozen=True, slots=True)
 class ImageReport:
-    """Result of a run. ``classes`` maps each class, in order of label ids, to its numbers of train and validation
-    images. ``unreadable`` counts skipped files, ``first`` lists a few of them with the reason, and ``beside`` lists
-    files outside the class folders.
+    """The result of a run. ``classes`` maps each class, in order of label ids, to its numbers of train and validation
+    images.
+
+    ``unreadable`` counts skipped files, ``first`` lists a few of them with the reason, and ``beside`` lists files
+    outside the class folders.
     """
 
     output: str

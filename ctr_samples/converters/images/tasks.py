@@ -25,7 +25,7 @@ FIRST = 5
 
 @dataclass(slots=True)
 class Tally:
-    """Image counts of one task: train and validation images per class, and unreadable images."""
+    """The image counts of one task: train and validation images per class, and unreadable images."""
 
     classes: dict[str, list[int]] = field(default_factory=dict)
     unreadable: int = 0
@@ -44,7 +44,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """Result of a task. Returned to the driver as one row, so that counts and shards come from the same attempt."""
+    """The result of a task. Returned to the driver as one row, so that counts and shards come from the same attempt."""
 
     receipt: Receipt
     tally: Tally

@@ -11,7 +11,7 @@ from ctr_samples.quality.metrics import Hour, Measured
 
 
 def volume(days: Days) -> Iterator[Score]:
-    """Number of samples, compared with the closer of the two references."""
+    """Compare the number of samples with the closer of the two references."""
     if days.references:
         now = days.now.rows
         closest = min(days.references, key=lambda day: times(now, day.rows))
@@ -29,7 +29,7 @@ def too_few(days: Days) -> Iterator[Score]:
 
 
 def silent_hours(days: Days) -> Iterator[Score]:
-    """Hours without clicks or impressions for which the rest of the day or a reference day predicts many."""
+    """Find hours without clicks or impressions in which the rest of the day or a reference day predicts many."""
     hours = _hours(days.now)
     if not hours:
         return
@@ -44,7 +44,7 @@ def silent_hours(days: Days) -> Iterator[Score]:
 
 
 def _emptied(hours: Sequence[Hour], before: Sequence[Hour]) -> list[int]:
-    """Hours without impressions for which ``before`` predicts many."""
+    """Return the hours without impressions in which ``before`` predicts many."""
     samples, total = (sum(hour.samples for hour in day) for day in (hours, before))
     return [
         old.hour
@@ -54,7 +54,7 @@ def _emptied(hours: Sequence[Hour], before: Sequence[Hour]) -> list[int]:
 
 
 def hours(days: Days) -> Iterator[Score]:
-    """Hourly distribution of impressions, compared with the closer of the two references."""
+    """Compare the hourly distribution of impressions with the closer of the two references."""
     now = [h.samples for h in _hours(days.now)]
     moved = []
     for day in days.references:
@@ -77,7 +77,7 @@ def _named(hours_: Sequence[int]) -> str:
 
 
 def heavy_user(days: Days) -> Iterator[Score]:
-    """Share of the user with the most samples, which may be a bot or a default id."""
+    """Measure the share of the user with the most samples, which may be a bot or a default id."""
     users = days.now.users
     if users and users.looked_at >= FEWEST_ROWS:
         first = users.heaviest[0]
@@ -85,7 +85,7 @@ def heavy_user(days: Days) -> Iterator[Score]:
 
 
 def dropped(days: Days) -> Iterator[Score]:
-    """Rise in dropped impressions, by reason, including intended drops."""
+    """Measure the rise in dropped impressions, by reason, including intended drops."""
     if days.before is None:
         return
     now, before = (day.accounting["impressions"] for day in (days.now, days.before))
@@ -96,26 +96,26 @@ def dropped(days: Days) -> Iterator[Score]:
 
 
 def identical(days: Days) -> Iterator[Score]:
-    """Samples that equal another sample in all features."""
+    """Find samples that equal another sample in all features."""
     shares = [(day.duplicates.identical, day) for day in (days.now, days.before) if day is not None]
     yield from _alike(shares, "are identical to another sample in all features")
 
 
 def conflicting(days: Days) -> Iterator[Score]:
-    """Samples that equal another sample in all features but have a different label."""
+    """Find samples that equal another sample in all features but have a different label."""
     shares = [(day.duplicates.conflicting, day) for day in (days.now, days.before) if day is not None]
     yield from _alike(shares, "share all features with a sample of another label")
 
 
 def _alike(shares: Sequence[tuple[float, Measured]], words: str) -> Iterator[Score]:
-    """Rise of a share since the day before, whose value is the second entry of ``shares``."""
+    """Measure the rise of a share since the day before. ``shares`` holds the share of each day, newest first."""
     if len(shares) > 1 and min(day.duplicates.looked_at for _, day in shares) >= FEWEST_ROWS:
         (new, _), (old, before) = shares
         yield Score("samples", max(0.0, new - old), f"{new:.1%} of the samples {words} ({was(f'{old:.1%}', before)})")
 
 
 def same_ids(days: Days) -> Iterator[Score]:
-    """Samples that share an impression id."""
+    """Find samples that share an impression id."""
     count = days.now.duplicates.ids
     share = count / max(1, days.now.rows)
     yield Score("impression_id", share, f"{count:,} samples share their impression_id with another sample")

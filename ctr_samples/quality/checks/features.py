@@ -24,7 +24,7 @@ _NEARLY_ALL = 0.9
 
 
 def missing(days: Days) -> Iterator[Score]:
-    """Rise in rows without a value or with the default value."""
+    """Measure the rise in rows that have no value or the default value."""
     for name, now, before, day in _pairs(days):
         yield _missing(name, "no value for", (now.nulls, now.rows), (before.nulls, before.rows), day)
         # A different contract may add or change a default.
@@ -33,14 +33,14 @@ def missing(days: Days) -> Iterator[Score]:
 
 
 def _missing(name: str, what: str, now: tuple[int, int], before: tuple[int, int], day: Measured) -> Score:
-    """Rise in a share of rows since ``day``. Shares are pairs of count and total."""
+    """Measure the rise in a share of rows since ``day``. Shares are pairs of count and total."""
     new, old = (count / max(1, rows) for count, rows in (now, before))
     words = f"{new:.1%} of the rows have {what} {name} ({was(f'{old:.1%}', day)})"
     return Score(name, rise(new, old, now[1], before[1]), words)
 
 
 def constant(days: Days) -> Iterator[Score]:
-    """Features with a single value."""
+    """Find features with a single value."""
     for name, now, before in _features(days):
         alone = now.rows >= ENOUGH and _is_constant(now)
         # A flag that was nearly constant, such as a match flag, may become constant.
@@ -53,7 +53,7 @@ def constant(days: Days) -> Iterator[Score]:
 
 
 def nonfinite(days: Days) -> Iterator[Score]:
-    """Rise in the share of NaN and infinity."""
+    """Measure the rise in the share of NaN and infinity."""
     for name, now, before in _features(days):
         share, old = (_nonfinite(facts) for facts in (now, before))
         words = f"{share:.2%} of the values of {name} are NaN or infinite"
@@ -61,7 +61,7 @@ def nonfinite(days: Days) -> Iterator[Score]:
 
 
 def distribution(days: Days) -> Iterator[Score]:
-    """Drift of numeric features: Jensen-Shannon divergence over bins of equal mass."""
+    """Measure the drift of numeric features: Jensen-Shannon divergence over bins of equal mass."""
     for name, now, before, day in _pairs(days):
         if now.cdf is not None and before.cdf is not None:
             p, q = drift.binned(now.cdf, before.cdf)
@@ -82,7 +82,7 @@ def _what_moved(now: Facts, before: Facts, day: Measured) -> str:
 
 
 def scale(days: Days) -> Iterator[Score]:
-    """Factor by which the non-zero values of a numeric feature grew or shrank overall.
+    """Measure the factor by which the non-zero values of a numeric feature grew or shrank overall.
 
     Detects a change of unit, which hardly affects the distribution if most values are 0.
     """
@@ -97,12 +97,12 @@ def scale(days: Days) -> Iterator[Score]:
 
 
 def _count_of(facts: Facts) -> float:
-    """Estimated number of non-zero values in the sketched rows."""
+    """Estimate the number of non-zero values in the sketched rows."""
     return facts.values_looked_at * (1 - facts.zeros / max(1, facts.values))
 
 
 def values(days: Days) -> Iterator[Score]:
-    """Largest change in the share of a value, for id features."""
+    """Find the largest change in the share of a single value, for id features."""
     for name, now, before, day in _ids(days):
         p, q = drift.by_value(now.top or (), before.top or ())
         most = int(abs(p - q).argmax())
@@ -115,7 +115,7 @@ def values(days: Days) -> Iterator[Score]:
 
 
 def stability(days: Days) -> Iterator[Score]:
-    """Population stability index of id features."""
+    """Compute the population stability index of id features."""
     for name, now, before, _ in _ids(days):
         if now.lengths is not None:
             continue  # lists of new or recent items turn over every day
@@ -129,7 +129,7 @@ def stability(days: Days) -> Iterator[Score]:
 
 
 def leak(days: Days) -> Iterator[Score]:
-    """AUC of each feature alone. A high AUC suggests a label leak."""
+    """Compute the AUC of each feature alone. A high AUC suggests a label leak."""
     rate = days.now.click_rate
     if rate is None:
         return
@@ -171,7 +171,7 @@ def _are_codes(facts: Facts) -> bool:
 
 
 def _others(facts: Facts) -> float:
-    """Estimated share of rows that do not have the most frequent value."""
+    """Estimate the share of rows that do not have the most frequent value."""
     if facts.top:
         return 1 - facts.top[0].share
     if facts.cdf is None:
@@ -203,7 +203,7 @@ _HALF = 0.5
 
 
 def matched(days: Days) -> Iterator[Score]:
-    """Drop in the match rate of a view. Without a reference day, a rate below one half warns."""
+    """Measure the drop in the match rate of a view. Without a reference day, a rate below one half warns."""
     for name, now in days.now.views.items():
         new, before = now["match_rate"], days.before and days.before.views.get(name)
         if days.before and before:
@@ -216,7 +216,7 @@ def matched(days: Days) -> Iterator[Score]:
 
 
 def age(days: Days) -> Iterator[Score]:
-    """Age of matched view rows, compared with the closer of the two references.
+    """Compare the age of matched view rows with the closer of the two references.
 
     Views without a ttl have no `age_s_p10` and are not checked, since their rows cannot be too old.
     """

@@ -12,7 +12,7 @@ from ctr_samples.quality.metrics import Measured
 
 
 def rate(days: Days) -> Iterator[Score]:
-    """Mean of each label over all splits, compared with the closer of the two references.
+    """Compare the mean of each label over all splits with the closer of the two references.
 
     Open labels are compared with open labels, final labels with final labels. If no reference has the same state, a
     lower mean of open labels is expected, because actions are still to come, and a higher mean only warns.
@@ -52,7 +52,7 @@ def _label(day: Measured, name: str) -> _Mean | None:
 
 
 def _apart(now: _Mean, old: _Mean) -> float:
-    """Ratio of the two means, at least 1, reduced by the difference expected by chance."""
+    """Return the ratio of the two means, at least 1, reduced by the difference expected by chance."""
     if now.binary:
         # Half a positive on both sides handles days without positives and damps the effect of few positives.
         positives = now.mean * now.count + 0.5, old.mean * old.count + 0.5
@@ -70,7 +70,7 @@ _ONLY_POSITIVES = (
 
 
 def one_class(days: Days) -> Iterator[Score]:
-    """Labels with a single class, from which a model cannot learn."""
+    """Find labels with a single class, from which a model cannot learn."""
     for name, label in days.now.labels.items():
         split = drift.main_split({split: one.count for split, one in label.splits.items()})
         here = label.splits.get(split)
@@ -84,7 +84,7 @@ def one_class(days: Days) -> Iterator[Score]:
 
 
 def orphans(days: Days) -> Iterator[Score]:
-    """Rise in actions without an impression."""
+    """Measure the rise in actions without an impression."""
     for name, now in days.now.actions.items():
         before = days.before and days.before.actions.get(name)
         if days.before and before and now.actions and before.actions:

@@ -41,7 +41,7 @@ class Days:
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Result of a check: a severity and its description.
+    """The result of a check: a severity and its description.
 
     A ``sure`` score fails regardless of the limits. A score that is not ``known`` only warns: there is no reference
     day, or the feature was constant on that day.
@@ -66,19 +66,19 @@ SIGMAS = 3.0
 
 
 def times(now: float, before: float, error: float = 0.0) -> float:
-    """Ratio of two figures, at least 1, reduced by the effect of chance. ``error`` is the variance of the log ratio."""
+    """Return the ratio of two figures, at least 1, reduced by chance. ``error`` is the variance of the log ratio."""
     if now <= 0 or before <= 0:
         return 1.0 if now == before else 1e9
     return math.exp(max(0.0, abs(math.log(now / before)) - SIGMAS * math.sqrt(error)))
 
 
 def rise(new: float, old: float, rows: int, rows_before: int) -> float:
-    """Rise of a share, at least 0, beyond the difference expected by chance for these row counts."""
+    """Return the rise of a share, at least 0, beyond the difference expected by chance for these row counts."""
     return max(0.0, new - old - by_chance(new, old, rows, rows_before))
 
 
 def by_chance(new: float, old: float, rows: int, rows_before: int) -> float:
-    """Difference between two shares expected by chance for these row counts."""
+    """Return the difference between two shares expected by chance for these row counts."""
     return SIGMAS * math.sqrt(_variance(new, rows) + _variance(old, rows_before))
 
 

@@ -76,7 +76,8 @@ def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, 
 
 
 def _heavy(looked_at: int) -> float:
-    """Row count at which a digest is always counted, since sampling such digests would add too much noise."""
+    """Return the row count from which a digest is always counted, since sampling such digests would add too much noise.
+    """
     return max(8.0, looked_at * HEAVY)
 
 
@@ -95,7 +96,7 @@ def merged(parts: Sequence[Mapping[int, Sequence[int]]]) -> Counts:
 
 
 def shares(counts: Mapping[int, Sequence[int]], looked_at: int) -> tuple[float, float]:
-    """Share of sampled rows with a twin, and share of rows whose twin has a different label.
+    """Return the share of sampled rows with a twin, and the share of rows whose twin has a different label.
 
     Heavy digests are counted exactly. The smallest light digests represent all other digests.
     """

@@ -35,7 +35,7 @@ COARSE = 8
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Description of the measures to collect. Pickled for the executors.
+    """The measures to collect. Pickled for the executors.
 
     ``label`` is the 0/1 label of the click rate. ``hour``, ``user``, ``request`` and ``place`` are columns outside the
     contract; ``user`` holds the key named ``user_key``, ``request`` and ``place`` the hashes of the request, which has
@@ -202,7 +202,7 @@ class _Split:
 
 
 def measured(contract: ExampleContract) -> dict[str, FeatureSpec]:
-    """Specs of the measured columns: all except the key. A dense vector is replaced by its parts."""
+    """Return the specs of the measured columns: all except the key. A dense vector is replaced by its parts."""
     specs = {spec.name: spec for spec in contract.features if spec.role != "key"}
     vector = _joined(contract)
     if vector is not None:
@@ -215,7 +215,7 @@ def measured(contract: ExampleContract) -> dict[str, FeatureSpec]:
 
 
 def columns_of(rows: pa.RecordBatch, contract: ExampleContract) -> Sequence[tuple[str, pa.Array]]:
-    """Names and arrays of the measured columns of a batch."""
+    """Return the names and arrays of the measured columns of a batch."""
     vector = _joined(contract)
     columns = [(s.name, rows.column(s.name)) for s in contract.features if s.role != "key" and s is not vector]
     if vector is None or vector.size is None:
@@ -229,7 +229,7 @@ def columns_of(rows: pa.RecordBatch, contract: ExampleContract) -> Sequence[tupl
 
 
 def _joined(contract: ExampleContract) -> FeatureSpec | None:
-    """Vector that joins all features in a dense layout, or None for other layouts."""
+    """Return the vector that joins all features in a dense layout, or None for other layouts."""
     if contract.layout not in ("dense", "legacy_121") or not contract.parts:
         return None
     return next(spec for spec in contract.features if spec.role == "feature")

@@ -108,12 +108,12 @@ class Measures:
         }
 
     def labels(self, contract: ExampleContract) -> dict[str, Label]:
-        """Count, sum and mean of each label, by split."""
+        """Return the count, sum and mean of each label, by split."""
         columns = self.columns(contract, "label")
         return {name: Label(column.dtype == "int64", _label_splits(column)) for name, column in columns.items()}
 
     def click_rate(self, label: str | None, *, hours: bool) -> ClickRate | None:
-        """Count samples and positives by split and impression hour. Returns None without a label."""
+        """Count samples and positives by split and impression hour. Returns None if there is no label."""
         if label is None:
             return None
         by_hour = sum((split.by_hour for split in self.splits.values()), np.zeros((2, HOURS), np.int64))
@@ -126,7 +126,7 @@ class Measures:
         )
 
     def users(self) -> Users | None:
-        """Return the users with the most samples among the sketched rows, or None without users."""
+        """Return the users with the most samples among the sketched rows, or None if no users were measured."""
         looked_at = [split for split in self.splits.values() if split.users.seen]
         if not looked_at:
             return None
@@ -233,7 +233,7 @@ def _rank(rank: float) -> str:
 
 
 def cdf(sketch: Any) -> Curve:
-    """Return the distinct values at each percent, with the shares of values below and up to each."""
+    """Return the distinct values at each percent, with the shares of values below each and up to each."""
     at = sorted(set(sketch.get_quantiles(np.linspace(0, 1, POINTS).tolist())))
     under, below = (
         tuple(round(share, 5) for share in sketch.get_cdf(at, inclusive=up_to)[:-1]) for up_to in (False, True)
@@ -242,7 +242,7 @@ def cdf(sketch: Any) -> Curve:
 
 
 def auc(column: Column) -> float | None:
-    """AUC of the column alone as a score for positives: 0.5 if uninformative, 1 or 0 if it determines the label.
+    """Return the AUC of the column as a score for positives: 0.5 if uninformative, 1 or 0 if it determines the label.
 
     Numbers are scored with the sketches of both classes, ids by the click rates of frequent values. Rare values are
     pooled, so that values seen once or twice do not inflate the AUC. All columns are also scored by the presence of a

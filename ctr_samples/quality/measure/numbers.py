@@ -36,7 +36,7 @@ SKETCH_K = 200
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """Flattened column: the non-null values, and the number of values per row."""
+    """A flattened column: the non-null values, and the number of values per row."""
 
     values: pa.Array
     lengths: Array | None
@@ -157,7 +157,7 @@ _KERNELS = {np.dtype(kind): f"measure_{kind}" for kind in ("float32", "float64",
 
 @dataclass(slots=True)
 class Quantiles:
-    """KLL sketch of all numbers. With a 0/1 label, there is one sketch per class, to measure class separation."""
+    """A KLL sketch of all numbers. With a 0/1 label, there is one sketch per class, to measure class separation."""
 
     sketches: dict[str, Any] = field(default_factory=dict)
 
@@ -197,7 +197,7 @@ class Quantiles:
 
     @classmethod
     def from_dict(cls, sketches: Mapping[str, str]) -> Self:
-        """Inverse of :meth:`to_dict`."""
+        """Parse the output of :meth:`to_dict`."""
         from datasketches import kll_doubles_sketch
 
         return cls({name: kll_doubles_sketch.deserialize(base64.b64decode(text)) for name, text in sketches.items()})
@@ -205,7 +205,7 @@ class Quantiles:
 
 @dataclass(slots=True)
 class Frequent:
-    """Total and positive counts of the most frequent values.
+    """The total and positive counts of the most frequent values.
 
     Each task keeps :data:`KEPT` values. Any other value loses its count in that task, at most the count of the last
     kept value.
@@ -239,7 +239,7 @@ class Frequent:
             own[1] += positive
 
     def first(self, most: int = KEPT) -> list[tuple[Any, int, int]]:
-        """Most frequent values with both counts. Ties are sorted as text."""
+        """Return the most frequent values with both counts. Ties are sorted as text."""
         ranked = sorted(self.counts.items(), key=lambda item: (-item[1][0], str(item[0])))
         return [(name, often, positive) for name, (often, positive) in ranked[:most]]
 
@@ -249,7 +249,7 @@ class Frequent:
 
     @classmethod
     def from_list(cls, counts: Sequence[Any]) -> Self:
-        """Inverse of :meth:`to_list`."""
+        """Parse the output of :meth:`to_list`."""
         seen, positives, entries = counts
         return cls(seen, positives, {name: [often, positive] for name, often, positive in entries})
 
@@ -360,7 +360,7 @@ class Column:
 
     @classmethod
     def from_dict(cls, column: Mapping[str, Any]) -> Self:
-        """Inverse of :meth:`to_dict`."""
+        """Parse the output of :meth:`to_dict`."""
         shortest, longest = column["lengths"]
         return cls(
             column["rows"],
@@ -378,7 +378,7 @@ class Column:
 
 
 def _are_filled(flat: Flat, numbers: Array | None, default: float | str | None) -> Array:
-    """Mask of rows with a non-default value. A single NaN counts as missing."""
+    """Return a mask of the rows with a non-default value. A single NaN counts as missing."""
     lengths = np.ones(len(flat.values), np.int64) if flat.lengths is None else flat.lengths
     filled = lengths > 0
     if numbers is not None and numbers.dtype.kind == "f" and lengths.max(initial=0) <= 1:
@@ -389,7 +389,7 @@ def _are_filled(flat: Flat, numbers: Array | None, default: float | str | None) 
 
 
 def _are_default(flat: Flat, numbers: Array | None, default: float | str) -> Array:
-    """Mask of non-empty rows in which every value is the default."""
+    """Return a mask of the non-empty rows in which every value is the default."""
     if flat.lengths is None:
         return _equal(flat.values, numbers, default)
     lengths, starts = flat.lengths, np.cumsum(flat.lengths) - flat.lengths
@@ -407,7 +407,7 @@ def _are_default(flat: Flat, numbers: Array | None, default: float | str) -> Arr
 
 
 def _equal(values: pa.Array, numbers: Array | None, default: float | str) -> Array:
-    """Mask of values equal to the default. Compares ``numbers``, or the texts in ``values`` if ``numbers`` is None."""
+    """Return a mask of the values equal to the default. Compares ``numbers``, or texts in ``values`` if it is None."""
     if numbers is not None:
         same: Array = numbers == default
         return same
@@ -422,5 +422,5 @@ def packed(content: bytes) -> str:
 
 
 def unpacked(text: str) -> bytes:
-    """Inverse of :func:`packed`."""
+    """Decode the output of :func:`packed`."""
     return zlib.decompress(base64.b64decode(text))

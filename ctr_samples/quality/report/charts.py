@@ -66,7 +66,7 @@ def _columns(values: Sequence[float | None], top: float) -> Markup:
 
 
 def _steps(values: Sequence[float | None], top: float) -> Markup:
-    """Outline of adjacent columns."""
+    """Draw the outline of adjacent columns."""
     if not any(values):
         return Markup()
     steps = "".join(f"V{_plain(100 - _height(value, top))}h1" for value in values)

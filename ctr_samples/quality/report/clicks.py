@@ -15,7 +15,7 @@ from ctr_samples.quality.report.wording import Table, by_split, count, moved, nu
 
 @dataclass(frozen=True, slots=True)
 class Clicks:
-    """Click rate section. ``axis`` holds the labels of the vertical axis, from the top."""
+    """The click rate section. ``axis`` holds the labels of the vertical axis, from the top."""
 
     label: str
     rate: str
@@ -35,7 +35,7 @@ def overall(rate: ClickRate | None) -> document.Clicks:
 
 
 def clicks_of(metrics: Measured, reference: Measured | None) -> Clicks | None:
-    """Return the click rate section of a day, or None without a 0/1 label or samples."""
+    """Return the click rate section of a day, or None if there is no 0/1 label or no samples."""
     now, old = metrics.click_rate, reference.click_rate if reference else None
     if now is None or not now.by_split:
         return None

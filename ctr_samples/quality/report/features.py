@@ -1,4 +1,4 @@
-"""Feature section, by descending drift. The top features have a card with a chart, all other features a table row."""
+"""The feature section, by descending drift. The top features have a card with a chart, all others a table row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FEW = 12
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """Card of a feature with its own chart."""
+    """The card of a feature, with its own chart."""
 
     anchor: str
     name: str
@@ -39,7 +39,7 @@ class Card:
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """Feature section. ``moved`` ranks features by drift; features without a card are in ``others``."""
+    """The feature section. ``moved`` ranks features by drift; features without a card are in ``others``."""
 
     count: int
     moved: Table
@@ -177,7 +177,7 @@ def collisions(ids: int, facts: Facts) -> str:
 
 
 def _tops(tops: Sequence[TopValue], before: Sequence[TopValue], *, positives: bool) -> Table:
-    """Table of the most frequent values, with their shares on both days."""
+    """Return a table of the most frequent values, with their shares on both days."""
     old = {repr(top.value): top.share for top in before}
     longest = max((top.share for top in tops), default=0.0) or 1.0
     rows = []
@@ -190,7 +190,7 @@ def _tops(tops: Sequence[TopValue], before: Sequence[TopValue], *, positives: bo
 
 
 def _facts(feature: Feature, splits: Mapping[str, Facts], before: Facts | None) -> Table:
-    """Table of figures: one column per split, and one for the day before."""
+    """Return a table of figures: one column per split, and one for the day before."""
     described = [(shown(name, 20), facts) for name, facts in list(splits.items())[:4]]
     described += [("before", before)] if before else []
     heads = (Column("figure", "text"), *(Column(name) for name, _ in described))
@@ -215,7 +215,7 @@ _FIGURES = (
 
 
 def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
-    """Figures of a column as text, without meaningless figures such as the mean of ids."""
+    """Return the figures of a column as text, without meaningless figures such as the mean of ids."""
     cells = {"nulls": _of(facts.nulls, facts.rows), "zeros": _of(facts.zeros, facts.values)}
     if facts.defaults:
         cells["defaults"] = _of(facts.defaults, facts.rows)

@@ -18,7 +18,7 @@ _SENTENCE = 600
 
 
 class File(Shard, Protocol):
-    """Checked TFRecord file."""
+    """A checked TFRecord file."""
 
     @property
     def path(self) -> str:
@@ -26,7 +26,7 @@ class File(Shard, Protocol):
 
     @property
     def damage(self) -> str:
-        """Description of the damage, or empty for an intact file."""
+        """A description of the damage, or an empty string for an intact file."""
 
 
 @dataclass(frozen=True, slots=True)

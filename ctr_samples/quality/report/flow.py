@@ -21,7 +21,7 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """Accounting section. ``balance`` says whether the counts add up; ``none`` lists the reasons without drops."""
+    """The accounting section. ``balance`` says whether the counts add up; ``none`` lists the reasons without drops."""
 
     steps: Table
     balance: str
@@ -48,7 +48,7 @@ def flow_of(metrics: Measured, reference: Measured | None, limit: int) -> Flow:
 
 
 def _known(reference: Measured) -> dict[str, int]:
-    """Counts of the reference, by the keys of :func:`_steps`."""
+    """Return the counts of the reference, by the keys of :func:`_steps`."""
     return {**reference.accounting, **{f"split {split}": n for split, n in reference.samples.items()}}
 
 

@@ -76,13 +76,13 @@ def _of_counts(day: Curve, before: Curve | None, low: int, high: int) -> Histogr
 
 
 def _around(value: float) -> tuple[float, float]:
-    """Ends of the axis for a constant column."""
+    """Return the ends of the axis for a constant column."""
     reach = max(abs(value), 1.0) * 0.5
     return value - reach, value + reach
 
 
 def _shares(curve: Curve, edges: list[float]) -> tuple[float, ...]:
-    """Shares between the edges. Includes values on the lowest edge, but no values outside."""
+    """Return the shares between the edges. Includes values on the lowest edge, but no values outside."""
     below = [curve.share_to(edge) for edge in edges]
     below[0] = curve.share_to(math.nextafter(edges[0], -math.inf))
     return tuple(max(right - left, 0.0) for left, right in pairwise(below))

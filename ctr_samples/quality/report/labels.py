@@ -15,7 +15,7 @@ _AGES = ("age_s_min", "age_s_p10", "age_s_p90", "age_s_max")
 
 
 def labels_of(labels: Mapping[str, Label], limit: int) -> Table:
-    """Table of label statistics by split."""
+    """Return a table of label statistics by split."""
     return table("Labels by split", "<label | <split | with a value | sum | mean", _label_rows(labels), limit)
 
 
@@ -27,7 +27,7 @@ def _label_rows(labels: Mapping[str, Label]) -> Iterator[tuple[str, ...]]:
 
 
 def actions_of(run: Run, limit: int) -> Table:
-    """Table of label actions: orphans, delays, flips."""
+    """Return a table of label actions: orphans, delays, flips."""
     titles = "<label | actions | without an impression | ~by delay | <flipped since the previous generation"
     rows = (
         (shown(name), count(label.get("actions")), count(label.get("orphans")), _delays(label), _flips(label))
@@ -54,7 +54,7 @@ def _flips(label: Mapping[str, Any]) -> str:
 
 
 def users_of(users: Users | None, limit: int) -> Table:
-    """Table of the users with the most samples."""
+    """Return a table of the users with the most samples."""
     heaviest = users.heaviest if users else ()
     longest = max((user.share for user in heaviest), default=0.0) or 1.0
     rows = (
@@ -66,12 +66,12 @@ def users_of(users: Users | None, limit: int) -> Table:
 
 
 def users_in_words(users: Users | None) -> str:
-    """State the number of samples behind the table of users. Empty without users."""
+    """State the number of samples behind the table of users. Empty if there is no table."""
     return f"Based on {plural(users.looked_at, 'sample')}." if users else ""
 
 
 def repeats_of(metrics: Measured) -> Table:
-    """Table of duplicate and conflicting samples."""
+    """Return a table of duplicate and conflicting samples."""
     duplicates = metrics.duplicates
     rows = (
         ("samples that share their impression id with another", count(duplicates.ids)),
@@ -83,7 +83,7 @@ def repeats_of(metrics: Measured) -> Table:
 
 
 def views_of(metrics: Measured, reference: Measured | None, limit: int) -> Table:
-    """Table of match rates and ages of matched rows, by view."""
+    """Return a table of match rates and ages of matched rows, by view."""
     titles = "<view | matched | match rate | =share of samples | before"
     ages = "median age | ~youngest, 10%, 90%, oldest | median before | ~also counted"
     before = reference.views if reference else {}

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Shard(Protocol):
-    """Sample file."""
+    """A sample file."""
 
     @property
     def split(self) -> str:
@@ -25,7 +25,7 @@ class Shard(Protocol):
 
 
 class FeaturesFrom(Protocol):
-    """Decision on reusing the features of an earlier generation."""
+    """The decision whether to reuse the features of an earlier generation."""
 
     @property
     def described(self) -> str:
@@ -33,7 +33,7 @@ class FeaturesFrom(Protocol):
 
 
 class Run(Protocol):
-    """Manifest of a day: the run that wrote the samples, and their origin."""
+    """The manifest of a day: the run that wrote the samples, and their origin."""
 
     @property
     def parent(self) -> str | None:
@@ -41,7 +41,7 @@ class Run(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Fingerprint, which is equal for runs that must produce the same samples. Empty if unknown."""
+        """A fingerprint that is equal for runs that must produce the same samples. Empty if unknown."""
 
     @property
     def compression(self) -> str:

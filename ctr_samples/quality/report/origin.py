@@ -21,7 +21,7 @@ _CONFIG = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Last section of the page."""
+    """The last section of the page."""
 
     plan: tuple[str, ...]
     inputs: Table
@@ -46,7 +46,7 @@ def origin_of(metrics: Measured, run: Run, limit: int) -> Origin:
 
 
 def as_yaml(config: Mapping[str, Any]) -> str:
-    """Format a configuration as a YAML file for a rerun. Empty without a configuration."""
+    """Format a configuration as a YAML file for a rerun. Empty if there is no configuration."""
     if not config:
         return ""
     writer = YAML()

@@ -31,7 +31,7 @@ _ROOMS = (Room(100, 500), Room(40, 200), Room(10, 50), Room(0, 10))
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """Figure at the top of the page. ``change`` is relative to the reference."""
+    """A figure at the top of the page. ``change`` is relative to the reference."""
 
     name: str
     value: str

@@ -17,7 +17,7 @@ _COLUMNS = 120
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """Shard section. ``chart`` shows sizes in ascending order. ``note`` states the number of shards per column."""
+    """The shard section. ``chart`` shows sizes in ascending order. ``note`` states the number of shards per column."""
 
     sizes: Table
     splits: Table

@@ -29,7 +29,7 @@ _SENTENCE = 600
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Failed check or warning, in words."""
+    """A failed check or a warning, in words."""
 
     standing: Standing
     tag: str
@@ -41,7 +41,7 @@ class Alert:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Verdict section. ``tone`` is a key of HEADINGS; ``standings`` maps subjects to their most severe standing."""
+    """The verdict section. ``tone`` is a key of HEADINGS; ``standings`` maps subjects to their most severe standing."""
 
     tone: str
     heading: str

@@ -72,7 +72,8 @@ def span(seconds: float | None) -> str:
 
 
 def change(now: float | None, before: float | None) -> str:
-    """Format the relative change of a count, such as ``+3.1%``. Empty without a change or a previous value."""
+    """Format the relative change of a count, such as ``+3.1%``. Empty if nothing changed or there is no earlier value.
+    """
     if now is None or not before:
         return ""
     return _signed((now - before) / abs(before) * 100, 1, "%")
@@ -121,7 +122,7 @@ Kind = Literal["text", "long", "number", "bar"]
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """Column header. Only screen readers see the title of a bar column."""
+    """A column header. Only screen readers see the title of a bar column."""
 
     title: str
     kind: Kind = "number"
@@ -129,7 +130,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """Table of text and drawings. The first cell of a row is its header; ``hidden`` counts the omitted rows."""
+    """A table of text and drawings. The first cell of a row is its header; ``hidden`` counts the omitted rows."""
 
     caption: str
     columns: tuple[Column, ...]

@@ -20,7 +20,7 @@ _LINK = Markup('<a href="{}">{}</a>')
 
 @dataclass(frozen=True, slots=True)
 class Strip:
-    """Strip with a mark for the verdict of each day."""
+    """A strip with a mark for the verdict of each day."""
 
     drawing: Markup
     counts: tuple[tuple[str, str], ...]
@@ -37,7 +37,7 @@ def strip_of(days: Sequence[DayPoint]) -> Strip:
 
 
 def findings_of(days: Sequence[DayPoint], limit: int) -> Table:
-    """Table of failed checks, one row per check and subject, most recent first."""
+    """Return a table of failed checks, one row per check and subject, most recent first."""
     seen: dict[tuple[str, str], list[DayPoint]] = {}
     for day in days:
         for finding in day.findings:
@@ -114,7 +114,7 @@ def _card(days: Sequence[DayPoint], name: str) -> FeatureCard:
 
 
 def table_of(days: Sequence[DayPoint]) -> Table:
-    """Table of all days, newest first, each with a link to its report."""
+    """Return a table of all days, newest first, each with a link to its report."""
     flags = sorted(_flags(days))[:4]
     titles = " | ".join(
         ["<day", "<verdict", "generation", "samples", "dropped", *map(shown, flags), "run time", "size", "~status"]
@@ -161,14 +161,14 @@ _LINE = Markup(
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Drawing with its captions: the ``top`` of the axis, which starts at 0, and the newest value."""
+    """A drawing with its captions: the ``top`` of the axis, which starts at 0, and the newest value."""
 
     name: str
     drawing: Markup
     top: str
     newest: str
     highest: float
-    """Highest value, used for ranking. 0 without values."""
+    """The highest value, used for ranking. 0 if there are no values."""
 
 
 def chart(name: str, values: Sequence[float | None], unit: str) -> Chart:
@@ -185,7 +185,7 @@ def chart(name: str, values: Sequence[float | None], unit: str) -> Chart:
 
 
 def steps(values: Sequence[float | None], top: float) -> str:
-    """SVG path of a step line, level within each day and with gaps for missing values."""
+    """Return the SVG path of a step line, level within each day and with gaps for missing values."""
     parts: list[str] = []
     at, pen = 0, -1  # height at which the line ended, or -1 after a gap
     for height, days in groupby(_height(value, top) for value in values):
@@ -200,5 +200,5 @@ def steps(values: Sequence[float | None], top: float) -> str:
 
 
 def _height(value: float | None, top: float) -> int | None:
-    """Distance from the top edge, in whole steps."""
+    """Return the distance from the top edge, in whole steps."""
     return None if value is None else round(HEIGHT * (1 - min(max(value / top, 0.0), 1.0)))

@@ -68,7 +68,7 @@ def crossed(columns: Sequence[Column], buckets: int, salt: str, where: str) -> V
 
 @dataclass(frozen=True, slots=True)
 class JoinedIds:
-    """Single-token feature whose ids come from a join with its vocabulary."""
+    """A single-token feature whose ids come from a join with its vocabulary."""
 
     feature: str
     token: Column
@@ -76,7 +76,7 @@ class JoinedIds:
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether the vocabulary is broadcast to all tasks; Spark picks the join for a larger one."""
+        """Whether the vocabulary is broadcast to all tasks. For a larger vocabulary, Spark chooses the join."""
         return len(self.vocabulary.tokens) <= MOST_TOKENS_BROADCAST
 
 
@@ -166,7 +166,7 @@ def _table_size(vocabulary: Vocabulary) -> int:
 
 
 def _literal(vocabulary: Vocabulary) -> Column:
-    """Tokens in buckets by CRC-32, as JSON that Spark parses once during planning."""
+    """Return the tokens in buckets by CRC-32, as JSON that Spark parses once during planning."""
     buckets: list[dict[str, int]] = [{} for _ in range(_table_size(vocabulary))]
     for number, token in enumerate(vocabulary.tokens):
         buckets[zlib.crc32(token.encode()) % len(buckets)][token] = vocabulary.first_id + number

@@ -89,7 +89,7 @@ def _size(spec: FeatureSpec, layout: str) -> int:
 
 
 def _whole(rows: DataFrame, spec: FeatureSpec) -> Column:
-    """Values of a feature as one flat list. Fails the run if they do not match its shape or contain a null."""
+    """Flatten the values of a feature into one list. Fails the run if they do not match its shape or contain a null."""
     column, kind = F.col(spec.name), rows.schema[spec.name].dataType
     values = column if isinstance(kind, ArrayType) else F.array(column)
     while isinstance(kind, ArrayType) and isinstance(kind.elementType, ArrayType):
@@ -112,7 +112,7 @@ def _numbers(rows: DataFrame, spec: FeatureSpec) -> Column:
 
 
 def _entries(rows: DataFrame, spec: FeatureSpec, part: Part) -> Column:
-    """Non-zero values as ``(place, value)``, ascending and without duplicates. Omits the padding of id lists."""
+    """Return the non-zero values as ``(place, value)``, ascending and without duplicates. Omits padding of id lists."""
     if spec.buckets is not None:
         ids = _whole(rows, spec)
         if spec.shape != ():

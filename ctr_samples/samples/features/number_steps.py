@@ -28,7 +28,9 @@ def before_scaling(value: Value, feature: Feature) -> Value:
 
 
 def scaled(value: Value, shift: Sequence[float], scale: Sequence[float]) -> Value:
-    """Return ``(x - shift) / scale``. A vector has moments for each position; a list of any length has common moments."""
+    """Return ``(x - shift) / scale``. A vector has moments per position; all items of a variable-length list share
+    them.
+    """
     if len(shift) == 1:
         return value.each(lambda x: (x - shift[0]) / scale[0], DoubleType())
     shifts, scales = _numbers(shift), _numbers(scale)
@@ -48,7 +50,7 @@ def bucketised(value: Value, boundaries: Sequence[float]) -> Value:
 
 
 def _searched(x: Column, boundaries: Sequence[float], first: int) -> Column:
-    """Binary search as an expression. It is shallow, and compares each row with few boundaries."""
+    """Return a binary search as an expression. It is shallow, and compares each row with few boundaries."""
     if not boundaries:
         return F.lit(first)
     middle = len(boundaries) // 2

@@ -1,4 +1,4 @@
-"""One feature from its configuration: source, transformations, and form in the record."""
+"""Build one feature from its configuration: its source, its transformations, and its form in the record."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _missing_inside(value: Value, feature: Feature) -> Value:
 
 
 def _check_form(value: Value, feature: Feature) -> None:
-    """Raise InputError unless lists are where the configuration says and the items fit its dtype."""
+    """Raise InputError unless lists appear only where the configuration has them and the items fit its dtype."""
     _check_levels(value, feature)
     whole = (*INTEGERS, BooleanType)
     numeric = (*whole, FloatType, DoubleType, DecimalType)
@@ -187,7 +187,7 @@ def _scalar_of(feature: Feature) -> str:
 def _converted(value: Value, feature: Feature) -> Value:
     """Convert the items to the wire type. Numbers that later become bucket ids remain numbers.
 
-    Raises InputError unless lists are where the configuration says and the items fit its dtype.
+    Raises InputError unless lists appear only where the configuration has them and the items fit its dtype.
     """
     _check_form(value, feature)
     dtype = "float32" if feature.bucketises else feature.dtype
@@ -200,7 +200,7 @@ def _converted(value: Value, feature: Feature) -> Value:
 
 
 def _defaults(feature: Feature, levels: int) -> Column:
-    """Default value, repeated to fill the shape and nested as deeply as the data."""
+    """Return the default value, repeated to fill the shape and nested as deeply as the data."""
     column = F.lit(feature.default_value).cast(_SQL[feature.dtype])
     for size in reversed(feature.shape if levels == len(feature.shape) else (prod(feature.shape),)):
         column = F.array_repeat(column, size)

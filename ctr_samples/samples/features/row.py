@@ -1,4 +1,4 @@
-"""Complete row of a sample: features, labels, weight, id, split, and position in the order of the day."""
+"""Build the complete row of a sample: features, labels, weight, id, split, and position in the order of the day."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ USER = "_user"
 
 
 def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
-    """Return the columns of each view needed by features or by keys of other views. Joins carry only these columns."""
+    """Return the columns of each view that features or join keys of other views need. Joins carry only these columns.
+    """
     needed: dict[str, list[str]] = {name: [] for name in config.views}
     for name in config.features:
         for path in _references(spark, config, name):
@@ -184,5 +185,5 @@ class SampleColumns:
 
 
 def _made(name: str) -> str:
-    """Column name of a feature that is computed before the rest."""
+    """Return the column name of a feature that is computed before the rest."""
     return f"_feature_{name}"

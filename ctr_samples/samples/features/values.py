@@ -1,4 +1,4 @@
-"""Value of a feature before any transformation: a column, an expression, or part of a map, time or list."""
+"""The value of a feature before any transformation: a column, an expression, or part of a map, time or list."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DOUBLES = ("byte", "short", "integer", "float", "double")
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """Intermediate column of a feature, with its Spark type. ``where`` is the configuration key shown in errors."""
+    """An intermediate column of a feature, with its Spark type. ``where`` is the configuration key shown in errors."""
 
     column: Column
     kind: DataType
@@ -95,7 +95,8 @@ def _looked_up(frame: DataFrame, value: Value, key: str) -> Value:
 
 
 def _best(value: Value, feature: Feature) -> Value:
-    """Return the items of a list, or the values or keys of a map, in the configured order. The lesser key wins ties."""
+    """Return the items of a list, or the values or keys of a map, in the configured order. The smaller key wins ties.
+    """
     kind = value.kind
     if isinstance(kind, MapType):
         weight, taken = kind.valueType, kind.keyType if feature.part == "keys" else kind.valueType

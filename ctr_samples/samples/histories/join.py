@@ -76,7 +76,7 @@ def history_plan(name: str, history: History, shown: Impressions) -> HistoryPlan
 
 
 def moment(plan: HistoryPlan) -> Column:
-    """Return the first instant at which an action is past and known. Timestamps have microsecond resolution."""
+    """Return the earliest instant at which an action is both past and known. Timestamps have microsecond resolution."""
     return later(F.col(TIME), max(plan.delay, _MICROSECOND))
 
 

@@ -23,8 +23,8 @@ SHOWN = "_shown"
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
-    """Plan for building a history. ``on`` is the join key of the impressions; ``by_request`` is set if both sides have
-    a request.
+    """The plan for building a history. ``on`` is the impressions' join key; ``by_request`` is set if both sides have a
+    request.
     """
 
     name: str
@@ -53,7 +53,7 @@ def with_lists(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator
 
 @dataclass(slots=True)
 class _Before:
-    """State from earlier batches: the last key, and its actions that later impressions may need."""
+    """The state from earlier batches: the last key, and its actions that later impressions may need."""
 
     key: Any = None
     actions: pa.RecordBatch | None = None
@@ -79,7 +79,7 @@ class _Before:
 
 
 def _first_of_keys(keys: pa.Array, before: Any) -> npt.NDArray[np.bool_]:
-    """Whether each row is the first of its key. Each row without a key counts as a separate key."""
+    """Return whether each row is the first of its key. A row without a key counts as a key by itself."""
     codes = _codes(keys)
     first = np.ones(len(codes), bool)
     first[1:] = (codes[1:] != codes[:-1]) | (codes[1:] < 0)

@@ -1,7 +1,7 @@
-"""Selection of a finished day's actions that later impressions may need, in one pass over sorted rows.
+"""Select the actions of a finished day that later impressions may need, in one pass over sorted rows.
 
-Every action that is still unknown at the end of the day is needed, because an impression may precede it. Of the known
-actions, the newest action of each of the newest ``last`` items is needed. Because an impression ignores its own
+An action that is still unknown at the end of the day is always needed, because an impression may precede it. Of the
+known actions, the newest action of each of the newest ``last`` items is needed. Because an impression ignores its own
 request, the newest ``last`` items after excluding any single request are needed too. That is at most two actions for
 each of ``2 * last`` items, however many actions a key has.
 """
@@ -48,7 +48,8 @@ def needed_of(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[
 
 @dataclass(slots=True)
 class Seen:
-    """Needed actions of one key so far, newest first, as required to decide about the next action."""
+    """The actions of one key found to be needed so far, newest first, which decide whether the next action is needed.
+    """
 
     last: int
     items: dict[Any, Any] = field(default_factory=dict)
@@ -69,7 +70,7 @@ class Seen:
         return True
 
     def _substitutes(self, item: Any, request: Any) -> bool:
-        """Return whether an older action restores an item that would be lost without its request."""
+        """Return whether this older action restores an item that would be lost if its request were excluded."""
         own = self.items[item]
         if own == request or own not in self.short:
             return False

@@ -1,4 +1,4 @@
-"""Configured times of a source, which select the rows, and therefore the files, that a run needs."""
+"""The configured times of a source. They select the rows, and therefore the files, that a run needs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MORE_CLOCKS = ("available_time", "valid_to", "closed_available")
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Configured time: its key and expression, its value in a row, and the rows to which it applies.
+    """A configured time: its key and expression, its value in a row, and the rows to which it applies.
 
     ``near`` selects the rows that the run needs, by this time or by ``placed_by``. ``needed`` lists further columns
     without which a row is useless, such as a view's key. ``days`` restricts the counts to rows of some log days.
@@ -100,7 +100,7 @@ def is_late(time: Column) -> Column:
 
 
 def clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
-    """Expression and source of each clock, by configuration key."""
+    """Return the expression and source of each clock, by configuration key."""
     impressions = config.impressions
     clocks = {"impressions.time": (impressions.time, impressions.source)}
     clocks |= {
@@ -118,7 +118,7 @@ def clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
 
 
 def _histories(config: JobConfig) -> dict[str, History]:
-    """Histories with their inherited values."""
+    """Return the histories with their inherited values filled in."""
     return {name: inherited(history, config.impressions) for name, history in config.histories.items()}
 
 
@@ -149,7 +149,7 @@ def _of_views(config: JobConfig, span: Span, source: str, frame: DataFrame) -> I
 
 
 def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Clock]:
-    """Clocks of a view. The event time comes last and requires all columns that make a row usable."""
+    """Yield the clocks of a view. The event time comes last and requires all columns that make a row usable."""
     where = f"views.{name}"
     applies = does_match(frame, view.where, f"{where}.where")
     text, time = view.clock or "", _event_time(frame, view, where)
@@ -189,15 +189,13 @@ def _event_time(frame: DataFrame, view: View, where: str) -> Column:
 
 
 def _ended(frame: DataFrame, text: str, where: str) -> Column:
-    """End time of a row. Far-future dates, which some tables use for open-ended rows, become null."""
+    """Return the time at which a row ends. Far-future dates, which some tables use for open-ended rows, become null."""
     end = time_column(frame, text, where)
     return F.when(~is_late(end), end)
 
 
 def _near(view: View, span: Span, time: Column) -> Column:
-    """Condition for rows visible to, or counted for, any impression of the day. True for static tables and daily
-    counts.
-    """
+    """Return a condition for rows that may matter to an impression. True for static tables and daily counts."""
     if isinstance(view, WindowView):
         return in_windows(time, view, span)
     if isinstance(view, StaticView | DailyCountView):

@@ -22,7 +22,7 @@ _UNREAD = "_unread_"
 
 @dataclass(frozen=True, slots=True)
 class CsvColumns:
-    """Values of a line in order, each with its text in the first line and its schema column."""
+    """The values of a line in order, each with its text in the first line and its column in the schema."""
 
     first_line: str
     cells: tuple[str, ...]
@@ -99,7 +99,7 @@ def delimiter_hint(line: str, delimiter: str, columns: int | None = None) -> str
 def _by_name(
     where: str, source: CsvSource, wanted: Sequence[str], file: str, cells: Sequence[str], day: str | None
 ) -> list[str]:
-    """Return the column of each value in a line. Ignores the case of names, like Spark."""
+    """Return the column of each value in a line. The case of names does not matter, as in Spark."""
     lower = [cell.lower() for cell in cells]
     for cell in cells:
         if lower.count(cell.lower()) > 1:

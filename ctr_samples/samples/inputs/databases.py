@@ -61,7 +61,7 @@ def shown_url(url: str) -> str:
 
 @contextmanager
 def without_secrets(what: str, source: DatabaseSource) -> Iterator[None]:
-    """Turn database errors into a one-sentence InputError without URL and password."""
+    """Turn database errors into a one-sentence InputError without the URL and the password."""
     try:
         yield
     except SPARK_FAILURES as error:
@@ -116,7 +116,7 @@ def _relation(source: DatabaseSource) -> str:
 
 
 def _reason(error: Exception, source: DatabaseSource) -> str:
-    """First line of the error, without secrets, or a hint if the JDBC driver is missing."""
+    """Return the first line of the error, without secrets, or a hint if the JDBC driver is missing."""
     java = getattr(error, "java_exception", None)
     # For a failed connection, Spark reports only the failure. The driver's message is in the cause.
     text = str(getattr(error, "_cause", None) or error) if java is None else str(java.getMessage())
@@ -127,7 +127,7 @@ def _reason(error: Exception, source: DatabaseSource) -> str:
 
 
 def _redacted(line: str, sources: Collection[DatabaseSource]) -> str:
-    """Message of Spark or a driver without Spark's markup. Replaced entirely if it contains a secret."""
+    """Return a message of Spark or a driver without Spark's markup. A message with a secret is replaced entirely."""
     line = re.sub(r"^\[[A-Z0-9_.]+\]\s*", "", line)
     line = re.split(r"\s*SQLSTATE: ", line)[0].rstrip(".; ")
     for url in (source.url for source in sources):
@@ -139,7 +139,7 @@ def _redacted(line: str, sources: Collection[DatabaseSource]) -> str:
 
 
 def _secrets_of(source: DatabaseSource) -> list[str]:
-    """Password, parameter values of the URL, and the part before its ``@``."""
+    """Return the password, the parameter values of the URL, and the part before its ``@``."""
     url = source.url
     parts = [
         *re.findall(r"=([^;&?]+)", url),

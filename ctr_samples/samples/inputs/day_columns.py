@@ -1,4 +1,4 @@
-"""Table column that holds the day of a row as a date, text or a timestamp."""
+"""The table column that holds the day of a row, as a date, text or a timestamp."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rows_of_days(where: str, table: str, frame: DataFrame, name: str) -> Callabl
 
 
 def _midnight(day: date, zone: str, has_zone: bool) -> Column:
-    """Start of a day, as an instant or as wall-clock time."""
+    """Return the start of a day, as an instant or as wall-clock time."""
     if not has_zone:
         return F.lit(day.isoformat()).cast("timestamp_ntz")
     span = span_of(day, zone)

@@ -60,7 +60,7 @@ class _Merging:
         return merging.load([name for path in paths for name in self._to_load(path)]).schema
 
     def _to_load(self, path: str) -> list[str]:
-        """Paths to pass to Spark in order to load a path or a single file."""
+        """Return the paths that make Spark load a path or a single file."""
         return self.listings[path].to_load(path) if path in self.listings else [glob_of(path)]
 
     def _files_of(self, path: str) -> list[str]:

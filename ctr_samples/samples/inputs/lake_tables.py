@@ -1,4 +1,4 @@
-"""Lake tables: current version of an Iceberg or Delta table, and its rows at a given version."""
+"""Lake tables: the current version of an Iceberg or Delta table, and its rows at a given version."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """Snapshot of an Iceberg table, or version of a Delta table.
+    """The snapshot of an Iceberg table, or the version of a Delta table.
 
     ``version`` is a number as text, since JSON numbers have fewer digits. Delta counts versions from 0, so a
     re-created table repeats old numbers; ``table`` is therefore its id. Iceberg's numbers are random, so ``table`` is

@@ -20,7 +20,7 @@ from ctr_samples.sparksql.failures import input_errors
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
-    """Input file as seen by the driver before the run."""
+    """An input file as seen by the driver before the run."""
 
     path: str
     bytes: int
@@ -71,7 +71,7 @@ def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[st
 
 
 def _real_files(where: str, roots: dict[str, str]) -> dict[str, RealFiles]:
-    """Real local files of each path. Raises InputError if two paths, which belong to two days, share a file."""
+    """Return the real local files of each path. Raises InputError if paths of two days share a file."""
     local: dict[str, list[str]] = {}
     for root, path in roots.items():
         if root.startswith("file:/"):
@@ -108,7 +108,7 @@ def days_there(spark: SparkSession, where: str, path: DayPath) -> list[date]:
 
 
 def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[str, str]:
-    """Files and directories that match the paths, each mapped to its path."""
+    """Return the files and directories that match the paths, each mapped to its path."""
     jvm = cast(Any, spark)._jvm
     settings = cast(Any, spark)._jsparkSession.sessionState().newHadoopConf()
     roots: dict[str, str] = {}
@@ -143,7 +143,7 @@ def _list_files(spark: SparkSession, where: str, paths: list[str], names: list[s
 
 
 def _root_of(where: str, path: str, roots: dict[str, str]) -> str:
-    """Nearest root above a path. The root of a whole file system ends with a slash."""
+    """Return the nearest root above a path. The root of a whole file system ends with a slash."""
     parts = path.split("/")
     for length in range(len(parts), 0, -1):
         root = "/".join(parts[:length])
@@ -157,8 +157,8 @@ def _root_of(where: str, path: str, roots: dict[str, str]) -> str:
 
 
 def _keys(directories: list[str]) -> tuple[str, ...]:
-    """Keys of the directories. A plain directory counts as ``*`` but, as in Spark, is ignored below the last
-    ``key=value``.
+    """Return the keys of the directories. A plain directory counts as ``*``, but is ignored below the last
+    ``key=value``, as in Spark.
     """
     upward = dropwhile(lambda part: "=" not in part, reversed(directories))
     return tuple(part.partition("=")[0] if "=" in part else "*" for part in upward)[::-1]

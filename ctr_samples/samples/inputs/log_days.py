@@ -1,4 +1,5 @@
-"""Log day of a row, from its file's path, and row counts by log day. Both ignore the timestamps in the rows."""
+"""Find the log day of a row from its file's path, and count rows by log day. Neither uses the timestamps in the rows.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ def day_in_path(where: str, path: DayPath, listings: Mapping[str, Listing]) -> C
 
 
 def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) -> dict[str, Column]:
-    """Return aggregates by key that count the rows of each kind in each of the ``days`` of a log.
+    """Return aggregates that count the rows of each kind on each of the ``days`` of a log, for :func:`by_day`.
 
     A kind is a number below ``kinds``.
     """

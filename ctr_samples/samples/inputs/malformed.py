@@ -94,7 +94,7 @@ def reasons(source_frame: SourceFrame, source: TextSource, lines: int) -> str:
 
 
 def _typed_fields(source_frame: SourceFrame, source: TextSource) -> list[StructField]:
-    """Columns in the lines with a type other than text."""
+    """Return the columns in the lines that have a type other than text."""
     of_path = set() if source_frame.csv is None else set(source_frame.frame.columns) - set(source_frame.csv.names)
     declared = cast(StructType, StructType.fromDDL(source.schema_)).fieldNames()
     return [
@@ -105,7 +105,7 @@ def _typed_fields(source_frame: SourceFrame, source: TextSource) -> list[StructF
 
 
 def _texts(source_frame: SourceFrame, source: TextSource, typed: list[StructField]) -> Column:
-    """Struct with each column of a line as text. The last field is non-null if the line cannot be split."""
+    """Return a struct with each column of a line as text. The last field is non-null if the line cannot be split."""
     names = source_frame.csv.names if source_frame.csv else [field.name for field in typed]
     schema = StructType([StructField(name, StringType()) for name in (*names, MALFORMED)])
     options = {"columnNameOfCorruptRecord": MALFORMED}
@@ -156,7 +156,7 @@ def _wrong_values(typed: list[StructField], counted: Mapping[str, Any], lines: i
 
 
 def _advice(longest: str, field: StructField, all_are: str | None) -> str:
-    """Type that accepts all values of a column. ``all_are`` is integers, numbers or None."""
+    """Return a type that accepts all values of a column. ``all_are`` is integers, numbers or None."""
     kind = field.dataType
     if isinstance(kind, DateType | TimestampType | TimestampNTZType):
         return f"STRING, and say its form where it is used, as in to_timestamp({field.name}, 'dd.MM.yyyy HH:mm')"
@@ -173,7 +173,7 @@ def _is_exact(kind: DataType) -> bool:
 
 
 def _other_lines(source_frame: SourceFrame, source: TextSource, counted: Mapping[str, Any]) -> Iterator[str]:
-    """Problem with the lines that cannot be split like the rest."""
+    """Describe the lines that cannot be split like the rest, if any."""
     count, line = counted["others"], counted["other"]
     if not count:
         return

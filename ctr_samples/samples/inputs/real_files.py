@@ -35,7 +35,7 @@ class RealFiles:
     """Real files below some directories or files, each with the name used to read it."""
 
     names: dict[str, str] = field(default_factory=dict)
-    """Name by path without links."""
+    """The name of each file, by its path without links."""
     told: dict[str, list[str]] = field(default_factory=dict)
     """Names that are not plain files or directories, grouped by the sentence that describes them."""
     _entered: set[_Identity] = field(default_factory=set)
@@ -119,7 +119,7 @@ def _enter(found: RealFiles, name: str) -> list[str]:
 
 
 def _identity(path: str) -> _Identity:
-    """Device and inode of a directory or file, the same for all its mount points."""
+    """Return the device and inode of a directory or file, which are the same for all its mount points."""
     found = os.stat(path)
     return found.st_dev, found.st_ino
 

@@ -51,7 +51,9 @@ _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplemen
 
 @dataclass(frozen=True, slots=True)
 class FilesByDay:
-    """Files of a dated source by day, the source restricted to some days, and the current files of a day."""
+    """The files of a dated source by day, with functions to restrict the source to days and to list a day's files
+    again.
+    """
 
     files: Mapping[date, tuple[InputFile, ...]]
     only: Callable[[Collection[date]], SourceFrame]
@@ -60,7 +62,7 @@ class FilesByDay:
 
 @dataclass(frozen=True, slots=True)
 class SourceFrame:
-    """Source as a lazy DataFrame, with facts about its files.
+    """A source as a lazy DataFrame, with facts about its files.
 
     ``rows`` has the day of each row's file in the column ``LOG_DAY``, if the path names the day. ``missing_days`` are
     the days or hours around the run without data. ``files`` is None for tables, whose content the driver cannot
@@ -164,7 +166,7 @@ def _by_day(
     days: Sequence[date],
     schema: StructType | None,
 ) -> FilesByDay | None:
-    """Files of each day, or None if a path does not correspond to one day."""
+    """Return the files of each day, or None if a path does not correspond to one day."""
     if not (days and source.is_dated) or source.is_hourly:
         return None
     paths = {day: path for day in days if (path := source.path_of(day)) in listings}
@@ -205,7 +207,7 @@ def periods_needed(source: FileSource, run_date: Period, zone: str, forward: tim
 
 
 def _reach(source: SourceKind, run_date: Period, zone: str, forward: timedelta) -> tuple[datetime, datetime] | None:
-    """Start and end of the interval in which rows of a source may matter. None for the whole log."""
+    """Return the start and end of the interval in which rows of a source may matter. None for the whole log."""
     span = span_of(run_date, zone)
     if span is None:
         return None
@@ -225,7 +227,7 @@ def _absent(
     place: str,
     missing: tuple[Period, ...],
 ) -> SourceFrame:
-    """Empty frame of a missing optional source. Spark detects it while planning and skips the joins."""
+    """Return an empty frame for a missing optional source. Spark detects it while planning and skips the joins."""
     schema = _schema(name, source)
     key = source.days.key if isinstance(source, FileSource) else None
     if key is not None and key.lower() not in _lower(schema.fieldNames()):
@@ -270,8 +272,8 @@ def _of_days(
     forward: timedelta,
     table: str,
 ) -> SourceFrame:
-    """Rows of the days that the run needs, or all rows if the table has no ``date_column``. Checks that the run date
-    and later days have rows.
+    """Return the rows of the days that the run needs, or all rows if the table has no ``date_column``. Checks that the
+    run date and later days have rows.
     """
     if source.date_column is None:
         return SourceFrame(name, frame, (), None)
@@ -308,7 +310,7 @@ def _find_periods(
 def _paths(
     spark: SparkSession, name: str, source: FileSource, run_date: Period, forward: timedelta
 ) -> dict[Period, str]:
-    """Path of each day or hour that a run reads; for the whole log, of each existing day."""
+    """Return the path of each day or hour that a run reads. For the whole log, return the path of each existing day."""
     if not source.is_dated:
         return {run_date: source.path}
     if isinstance(run_date, Whole):
@@ -322,14 +324,14 @@ def _paths(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Unit that Spark loads at once: a path or some files, and the base directory for ``key=value`` directories."""
+    """A unit that Spark loads at once: a path or some files, and the base directory for ``key=value`` directories."""
 
     paths: list[str]
     base: dict[str, str]
 
 
 def _parts(listings: Mapping[str, Listing]) -> list[_Part]:
-    """Units to load: each path itself, or only the files found below each of its roots."""
+    """Return the parts to load: each path itself, or only the files found below each of its roots."""
     return [
         part
         for path, listing in listings.items()
@@ -340,7 +342,7 @@ def _parts(listings: Mapping[str, Listing]) -> list[_Part]:
 def _file_schema(
     spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]
 ) -> StructType | None:
-    """Columns of self-describing files, and of their ``key=value`` directories. None for text.
+    """Return the columns of self-describing files and of their ``key=value`` directories. None for text.
 
     Covers all files of the source, so a day is read the same way regardless of the other days.
     """
@@ -390,7 +392,7 @@ def _read_files(
 def _csv_columns(
     spark: SparkSession, name: str, source: CsvSource, paths: Sequence[str], keys: Sequence[str]
 ) -> CsvColumns:
-    """Columns in the lines of a CSV source. The day column may or may not be in the lines."""
+    """Return the columns in the lines of a CSV source. The day column may or may not be in the lines."""
     schema, day = _schema(name, source), source.days.key
     in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
     return columns_of(spark, f"sources.{name}", source, in_lines, paths, day)

@@ -1,4 +1,4 @@
-"""Sources of a run over the required days, and the watches that count their rows."""
+"""The sources of a run over the required days, and the watches that count their rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from ctr_samples.sparksql.expressions import typed_expression
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
-    """Kept rows of a view or history, and the ``later`` days of its source that must still be read.
+    """The kept rows of a view or history, and the ``later`` days of its source that must still be read.
 
     ``counts`` holds the log counts of each kept day.
     """
@@ -43,7 +43,7 @@ class KeptRows:
 
 @dataclass(frozen=True, slots=True)
 class Inputs:
-    """Sources of a configuration on one day. Lives on the driver."""
+    """The sources of a configuration on one day. Lives on the driver."""
 
     config: JobConfig
     span: Span
@@ -146,7 +146,7 @@ class Inputs:
         return [day for day in days if day in self.days_of_log(name)]
 
     def _is_own(self, clocks: Sequence[Clock]) -> Column:
-        """Whether a row's time may belong to the run, or the row, possibly without a time, is in the run's own log."""
+        """Whether the row's time may fall within the run, or the row is in the run's own log, even without a time."""
         near = reduce(Column.__or__, [F.coalesce(clock.applies & clock.near, F.lit(False)) for clock in clocks])
         if self.span.start is None:
             return F.lit(True)

@@ -1,4 +1,4 @@
-"""Attributes actions to impressions and reduces them to labels. Labels look forward, features look backward.
+"""Attribute actions to impressions and reduce them to labels. Labels look forward, features look backward.
 
 actions.py       actions in a log
 plans.py         labels with inherited values filled in

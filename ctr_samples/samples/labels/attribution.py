@@ -165,7 +165,7 @@ def _placed(rows: DataFrame, number: int, tried: Sequence[str], plans: Sequence[
 
 
 def _until_next(plans: Sequence[LabelPlan], together: Sequence[str], order: Sequence[str]) -> Column:
-    """Microseconds to the next impression of the key. Computed only if a label tolerates clock skew."""
+    """Return the microseconds to the next impression of the key. Computed only if a label tolerates clock skew."""
     if not any(plan.label.skew for plan in plans):
         return F.lit(None).cast("bigint")
     # `lead` scans the partition once. A window frame to its end would be read again for each row.
@@ -174,7 +174,7 @@ def _until_next(plans: Sequence[LabelPlan], together: Sequence[str], order: Sequ
 
 
 def _of_label(plans: Sequence[LabelPlan], spans: Mapping[str, timedelta]) -> Column:
-    """Duration for an action's label, in microseconds. Null for labels that do not use this key set."""
+    """Return a duration for the label of an action, in microseconds. Null for labels that do not use this key set."""
     chosen = F.lit(None).cast("bigint")
     for plan in plans:
         micros = F.lit(micros_of(spans[plan.name]))

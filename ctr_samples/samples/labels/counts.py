@@ -39,9 +39,7 @@ MOST_SAMPLED = 100
 
 
 def delay_ends(plan: LabelPlan) -> dict[str, timedelta]:
-    """Return the upper ends of the delay ranges by name, up to the window. Includes ``before`` if clocks
-    may disagree.
-    """
+    """Return the upper end of each delay range up to the window, by name. Includes ``before`` if clocks may differ."""
     early = {"before": -_MICROSECOND} if plan.label.skew else {}
     edges = [edge for edge in _EDGES if edge < plan.label.window]
     return early | {format_duration(edge): edge for edge in (*edges, plan.label.window)}

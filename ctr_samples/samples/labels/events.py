@@ -84,7 +84,7 @@ def all_events(source_of: Callable[[str], DataFrame], config: JobConfig, plans: 
 def _frames(
     lines: _Lines, source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan]
 ) -> list[DataFrame]:
-    """Events of each log."""
+    """Return the events of each log."""
     names, source = keys_among(plans), config.impressions.source
     frames = [lines.events(names, [plan for plan in plans if plan.label.source == source])]
     others = of_one_log([plan for plan in plans if plan.label.source != source])
@@ -106,7 +106,9 @@ def _together(shown: Impressions, tried: Sequence[str]) -> Column:
 
 
 class _Lines:
-    """Log whose lines are impressions, possibly of lists, or actions of some labels, or both. Planning only."""
+    """A log whose lines are impressions, lists of impressions, actions of some labels, or a mix. Used only for
+    planning.
+    """
 
     def __init__(self, log: DataFrame, shown: Impressions, rows: Mapping[str, RowLabel]) -> None:
         self._log, self._shown = log, shown
@@ -121,9 +123,7 @@ class _Lines:
         return [name for name in self._type.fieldNames() if name not in listed] + listed
 
     def events(self, names: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
-        """Return the events of all lines. ``names`` are the needed keys, ``plans`` the labels with actions in this
-        log.
-        """
+        """Return the events of all lines. ``names`` are needed keys, ``plans`` the labels with actions in this log."""
         keyed = [(alike, action_keys(self._log, alike[0])) for alike in of_one_log(plans)]
         key_types = self._key_types(names, [keys for _, keys in keyed])
         no_line, no_action = F.lit(None).cast(self._type), F.lit(None).cast(ACTION_TYPE)
@@ -171,7 +171,7 @@ class _Lines:
         )
 
     def _key_types(self, names: Sequence[str], actions: Sequence[Mapping[str, Column]]) -> dict[str, DataType]:
-        """Types of the keys: the log's type if impressions and actions agree, else text."""
+        """Return the types of the keys: the log's type if impressions and actions agree, else text."""
         of_actions = [_struct_type(self._log, F.struct(*[c.alias(n) for n, c in keys.items()])) for keys in actions]
         types: dict[str, DataType] = {}
         for name in names:

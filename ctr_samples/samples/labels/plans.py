@@ -1,4 +1,4 @@
-"""Labels with inherited values filled in, and values derived from them. No Spark."""
+"""Labels with inherited values filled in, and values derived from these labels. No Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ctr_samples.config.references import action_keys, actions_among, match_of
 
 @dataclass(frozen=True, slots=True)
 class LabelPlan:
-    """Action label with the values inherited from ``impressions`` filled in.
+    """An action label with the values inherited from ``impressions`` filled in.
 
     ``keys`` maps names to the expressions of an action's keys. ``tried`` lists the key sets for matching its
     impression, in order: ``(("request", "article"), ("user", "article"))``.

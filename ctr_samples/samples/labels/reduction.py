@@ -1,7 +1,7 @@
-"""Reduces the actions of an impression to its label.
+"""Reduce the actions of an impression to its label.
 
-The *state* of a label is its result after one key set, or null if no action counted. The states of several key sets
-can be merged, so no key set needs the rows of another.
+The *state* of a label is its result after one key set, or null if no action counted. The states of several key sets can
+be merged, so each key set is evaluated without the rows of the other key sets.
 """
 
 from __future__ import annotations

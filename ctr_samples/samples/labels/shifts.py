@@ -1,4 +1,4 @@
-"""Offset of action times, for example from a wrong time zone: the shift that maximises matches with impressions."""
+"""Find the offset of action times, such as a wrong time zone: the shift that matches most actions to impressions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def best_shift(source_of: Callable[[str], DataFrame], config: JobConfig, plan: L
 
 
 def _steps(plan: LabelPlan) -> Column:
-    """Shifts, in steps, with which an action matches an impression."""
+    """Return the shifts, in steps, at which an action matches an impression."""
     step, most = micros_of(_STEP), micros_of(_FURTHEST) // micros_of(_STEP)
     apart = F.col("_at") - F.col("_done")
     first = F.greatest(F.ceil((apart - micros_of(plan.label.skew)) / step), F.lit(-most))

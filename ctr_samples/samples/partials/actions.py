@@ -25,7 +25,7 @@ from ctr_samples.shards.partials import Partial, PartialFile
 
 @dataclass(frozen=True, slots=True)
 class KeptHistory:
-    """History with its inherited values.
+    """A history with its inherited values filled in.
 
     A partial serves impressions at or after the end of its day, that is, the midnight in the configured time zone that
     ends the day in its log's path. An earlier impression may need any action. So a run reads its own day from the log,

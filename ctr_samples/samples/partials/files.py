@@ -36,7 +36,8 @@ _FILE = "file string"
 
 @dataclass(frozen=True, slots=True)
 class PartialWriter:
-    """Storage directory for the files of a partial, used by no other run, and the number of tasks that write them."""
+    """The storage directory for the files of a partial, used by no other run, and the number of tasks that write them.
+    """
 
     storage: Storage
     directory: str
@@ -126,7 +127,7 @@ def read_files(
 
 
 def _groups(files: Sequence[PartialFile]) -> tuple[tuple[PartialFile, ...], ...]:
-    """Groups of files to read together, of about equal size in bytes."""
+    """Group files of about equal total size in bytes, to be read together."""
     count = ceil(sum(file.bytes for file in files) / _BYTES_OF_A_TASK)
     groups: list[list[PartialFile]] = [[] for _ in range(min(count, len(files)))]
     for file in sorted(files, key=lambda file: (-file.bytes, file.path)):

@@ -1,4 +1,4 @@
-"""Partials of one run: existing partials, and partials built before planning."""
+"""The partials of one run: existing partials, and partials built before planning."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Telling(Protocol):
 
 
 class Keepable(Protocol):
-    """View or history, and the contents of its partials."""
+    """A view or history, and the contents of its partials."""
 
     @property
     def name(self) -> str:
@@ -82,7 +82,7 @@ class Keepable(Protocol):
 
     @property
     def use(self) -> Use:
-        """Use of the source's rows."""
+        """How a run uses the rows of the source."""
 
     @property
     def done(self) -> str:
@@ -109,7 +109,7 @@ class Keepable(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """Partials of one view or history, for all usable days with a log."""
+    """The partials of one view or history, for all usable days with a log."""
 
     what: Keepable
     definition: str
@@ -191,7 +191,7 @@ class Partials:
         return KeptRows(rows, later, counts)
 
     def _near(self, inputs: Inputs, source: str) -> Collection[date]:
-        """Days whose logs contain impressions, or actions of labels, that may matter to the run."""
+        """Return the days whose logs contain impressions, or actions of labels, that may matter to the run."""
         start, end = inputs.span.start, inputs.span.end
         assert start is not None
         assert end is not None
@@ -248,7 +248,8 @@ def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
 
 
 def _prepared(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period, telling: Telling) -> _Kept:
-    """Partials of a view or history. A single thread builds missing partials even if several days run at once."""
+    """Return the partials of a view or history. One thread builds missing partials, even if several days run at once.
+    """
     name, definition, wanted = what.name, definition_of(inputs, what), _wanted(inputs, what, run_date)
     with _MAKING[storage.url, name, definition], ThreadPoolExecutor(_AT_ONCE, "partial") as threads:
         there, damaged = _there(storage, name, definition, wanted)
@@ -274,7 +275,7 @@ _MAKING: defaultdict[tuple[str, str, str], Lock] = defaultdict(Lock)
 
 
 def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]:
-    """Days whose partials a run needs, each with the hash of its log files."""
+    """Return the days whose partials a run needs, each with the hash of its log files."""
     files = _by_day(inputs, what.source).files
     return {day: fingerprint_of(files[day]) for day in finished(inputs, what, run_date)}
 
@@ -282,7 +283,7 @@ def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]
 def _there(
     storage: Storage, name: str, definition: str, wanted: Mapping[date, str]
 ) -> tuple[dict[date, Partial], dict[date, DamagedPartial]]:
-    """Existing partials, and damaged partials."""
+    """Return the existing partials and, separately, the damaged partials."""
     texts = {str(day): fingerprint for day, fingerprint in wanted.items()}
     found = {date.fromisoformat(day): one for day, one in find_partials(storage, name, definition, texts)}
     damaged = {day: one for day, one in found.items() if isinstance(one, DamagedPartial)}
@@ -349,7 +350,8 @@ def definition_of(inputs: Inputs, what: Keepable) -> str:
 
 
 def _types_named(schema: StructType, text: str) -> dict[str, str]:
-    """Types of the columns whose names occur in a text: all columns that its expressions read, and perhaps more."""
+    """Return the types of columns named in a text. These are all columns that its expressions read, and perhaps more.
+    """
     words = set(re.findall(r"\w+", text.lower()))
     plain = {field.name.lower(): field for field in schema}
     return {
@@ -360,7 +362,7 @@ def _types_named(schema: StructType, text: str) -> dict[str, str]:
 
 
 def _times(config: JobConfig, source: str) -> Mapping[str, str]:
-    """Times that determine whether impressions and label actions are near a run, by use."""
+    """Return the times that determine whether impressions and label actions are near a run, by use."""
     shown = config.impressions
     uses = {"impressions": shown.time} if shown.source == source else {}
     return uses | {f"labels.{plan.name}": plan.time for plan in plan_labels(config) if plan.label.source == source}

@@ -26,7 +26,7 @@ from ctr_samples.shards.partials import Partial, PartialFile
 
 @dataclass(frozen=True, slots=True)
 class CountedView:
-    """View and its name. Counts of the impression's own day also come from steps."""
+    """A counted view and its name. Counts of the impression's own day also come from steps."""
 
     name: str
     view: WindowView | DailyCountView
@@ -106,7 +106,7 @@ def totals_of(steps: pa.Table, per_day: int) -> pa.Table:
 
 
 def _needed(files: Iterable[PartialFile], in_full: Set[int]) -> Iterator[PartialFile]:
-    """Files with steps of the days in ``in_full``, or with totals of other days."""
+    """Yield the files with steps of the days in ``in_full``, or with totals of other days."""
     for file in files:
         days = range(file.first_day, file.last_day + 1)  # a single row from another century makes the range long
         if any(day in days for day in in_full) if file.kind == "steps" else any(day not in in_full for day in days):

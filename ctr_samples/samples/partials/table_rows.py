@@ -25,7 +25,7 @@ from ctr_samples.shards.partials import Partial, PartialFile
 
 @dataclass(frozen=True, slots=True)
 class KeptTable:
-    """View of events without an end time, and its columns.
+    """An event view without end times, and its columns.
 
     A partial serves impressions at or after the end of its day. Of a key's rows that are visible by then, only the
     best row can match, then and later: it expires last, since no other row has a later event time. Rows that become

@@ -20,7 +20,7 @@ from ctr_samples.samples.watches.times import ClocksWatch
 
 @dataclass(frozen=True, slots=True)
 class Watches:
-    """Watches of one run, in the order in which its rows pass them."""
+    """The watches of one run, in the order in which its rows pass them."""
 
     lines: Mapping[str, LinesWatch]
     clocks: ClocksWatch
@@ -49,5 +49,5 @@ class Watches:
 
 
 def _joined_on(config: JobConfig) -> list[str]:
-    """Impression keys used as join keys of views."""
+    """Return the impression keys on which views are joined."""
     return list(dict.fromkeys(part for view in config.views.values() for part in view.joined_on if "." not in part))

@@ -81,7 +81,7 @@ class CoverageWatch:
                 )
 
     def _by_source(self) -> Mapping[str, Mapping[int, int]]:
-        """Rows of each source by step, for all its uses together."""
+        """Return the number of rows of each source by step, for all its uses together."""
         sources: dict[str, dict[int, int]] = {}
         for key, steps in self._observations.tallies().items():
             counts = sources.setdefault(key.partition("|")[0], {})

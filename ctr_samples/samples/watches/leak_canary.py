@@ -1,6 +1,6 @@
 """Canary for data leaks: rows from the future, joined in every run like the views, that must never match.
 
-The canary uses a few impressions of the day, those with the greatest hashes. The counting job returns them, so the
+The canary uses the few impressions of the day with the greatest hashes. The counting job returns them, so the
 logs are not read twice. Each impression gets four rows under its own key in a canary table. The first is valid: its
 event precedes the impression and it became available at the impression time. The other three must not match: an event
 at the impression time, an event a microsecond later, and an earlier event that became available a microsecond later.
@@ -59,7 +59,7 @@ _ROW, _RANK = "_canary_row", "_canary_rank"
 
 @dataclass(frozen=True, slots=True)
 class Canary:
-    """Sampled impression of the day: its id, its time in microseconds and its keys by name."""
+    """A sampled impression of the day: its id, its time in microseconds and its keys by name."""
 
     id: int
     micros: int
@@ -145,8 +145,7 @@ def _joined(
     chosen: Sequence[Canary],
     types: Mapping[str, DataType],
 ) -> DataFrame:
-    """Chosen impressions with a struct for each view, whose only column states whether the matched row is from the
-    future.
+    """Return the chosen impressions with a struct per view, whose only column is whether the match is from the future.
     """
     schema = StructType().add("id", "long").add("micros", "long")
     for key, kind in types.items():
@@ -185,7 +184,7 @@ def _how(config: JobConfig, name: str) -> AsOf:
 
 
 def _join(flat: DataFrame, config: JobConfig, name: str) -> Join:
-    """Canaries of a view, joined like its rows."""
+    """Build the join of a view's canaries, which are joined like its rows."""
     view, how = config.views[name], _how(config, name)
     if isinstance(view, EventView) and view.valid_to is not None:
         return Join(how, cut(_canaries(flat, view, _with_ends(view)), how))
@@ -197,7 +196,7 @@ _Offsets = tuple[int, int, bool, int | None, int | None]
 
 
 def _canaries(flat: DataFrame, view: View, offsets: Sequence[_Offsets]) -> DataFrame:
-    """Canary rows of each impression, as rows of a view: ``key``, the clocks and ``payload``."""
+    """Return the canary rows of each impression as rows of a view: ``key``, the clocks and ``payload``."""
     row = "struct<event: bigint, known: bigint, future: boolean, end: bigint, closed: bigint>"
     rows = F.array(*[F.struct(*[F.lit(part) for part in one]).cast(row) for one in offsets])
     keyed = flat.withColumn(KEY, _made_key(view.joined_on)).where(F.col(KEY).isNotNull())
@@ -211,7 +210,8 @@ def _canaries(flat: DataFrame, view: View, offsets: Sequence[_Offsets]) -> DataF
 
 
 def _offsets(inclusive: bool) -> list[tuple[int, int, bool]]:
-    """Event time and available time in microseconds after the impression, and whether a row is from the future.
+    """Return the event time and available time in microseconds after the impression, and whether a row is from the
+    future.
 
     Rows with later events rank higher, so a wrongly visible row would match. Rows of one snapshot become known
     together, so the row with the late available time has a separate event time.
@@ -221,8 +221,7 @@ def _offsets(inclusive: bool) -> list[tuple[int, int, bool]]:
 
 
 def _with_ends(view: EventView) -> list[_Offsets]:
-    """Offsets for rows that end, with the end and its available time, plus a higher-ranking row that has already
-    ended.
+    """Return the offsets of rows that end, with the end and the time it is known, and of a better row that has ended.
 
     If a view has available times for ends, the valid row has also ended, but its end is not yet known.
     """

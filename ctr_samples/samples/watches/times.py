@@ -125,7 +125,7 @@ def check_clocks(config: JobConfig, counts: ClocksByDay, source_of: Callable[[st
 
 
 def _not_read(rows: DataFrame, name: str, view: View) -> str:
-    """Sentence about an unreadable time of a view, or an empty string."""
+    """Describe an unreadable time of a view in a sentence, or return an empty string."""
     if view.clock is None or isinstance(view, SnapshotView):
         return ""
     return time_not_read(rows, f"views.{name}", view.where, "event_time", view.clock)
@@ -154,7 +154,7 @@ def _check_times(name: str, text: str, day: date | None, counts: ClockCounts, al
 
 
 def _year(micros: int) -> str:
-    """Year of a time, which may exceed the range of Python's calendar."""
+    """Return the year of a time, which may exceed the range of Python's calendar."""
     year = 1970 + int(micros / _MICROS_OF_A_YEAR)
     return str(year) if year < 10_000 else f"{year:,}"
 

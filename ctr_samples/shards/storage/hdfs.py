@@ -31,7 +31,7 @@ _PATIENCE = {"dfs.client.failover.max.attempts": "8"}
 
 
 class HadoopStorage:
-    """HDFS directory. Each file is written under a hidden name, then renamed without replacing an existing file.
+    """A directory in HDFS. Each file is written under a hidden name, then renamed without replacing an existing file.
 
     The name node, high availability and Kerberos are configured in Hadoop's own files (HADOOP_CONF_DIR).
     """
@@ -174,7 +174,7 @@ class HadoopStorage:
 
 
 class _HadoopSink:
-    """HDFS file writer that adds the file's location to errors."""
+    """A writer for an HDFS file that adds the file's location to errors."""
 
     def __init__(self, file: Any, location: str) -> None:
         self._file = file
@@ -189,7 +189,7 @@ class _HadoopSink:
 
 
 class _Source(io.RawIOBase):
-    """HDFS reader as a raw binary file. Ends exactly at the length reported by the name node.
+    """A reader for an HDFS file, as a raw binary file. Ends exactly at the length reported by the name node.
 
     Data nodes may not yet have reported the blocks of a file just closed; hdfs-native then returns no data for them.
     """

@@ -23,7 +23,7 @@ class NameTaken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """Listed file. ``path`` is relative to the root; ``modified`` is by the store's own clock, in UTC."""
+    """A listed file. ``path`` is relative to the root; ``modified`` is by the store's own clock, in UTC."""
 
     path: str
     size: int
@@ -38,7 +38,7 @@ class Sink(Protocol):
 
 
 class Storage(Protocol):
-    """Directory tree with atomic files. Instances can be pickled, for use on the driver and on executors.
+    """A directory tree with atomic files. Instances can be pickled, for use on the driver and on executors.
 
     Every method raises StorageError if the store fails, or if a path would leave the storage.
     """
@@ -48,7 +48,7 @@ class Storage(Protocol):
     def new_file(self, path: str) -> Any:
         """Return a context manager that yields a :class:`Sink`. The file appears when the block ends without an error.
 
-        Replaces an existing file, so the name must not be used by any other writer. Errors of the block pass unchanged.
+        Replaces an existing file, so no other writer may use the name. Errors raised in the block propagate unchanged.
         """
 
     def put_new(self, path: str, data: bytes) -> None:
@@ -151,7 +151,9 @@ _first_used: dict[str, int] = {}
 
 
 def check_process(library: str, location: str) -> None:
-    """Raise StorageError in a process forked from a user of the library. Called before each connection."""
+    """Raise StorageError in a process that was forked after its parent had used the library. Called before each
+    connection.
+    """
     first = _first_used.setdefault(library, os.getpid())
     if first != os.getpid():
         raise StorageError(

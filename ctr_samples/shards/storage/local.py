@@ -33,7 +33,7 @@ _TRIES = 10
 
 
 class LocalStorage:
-    """Directory on a disk or an NFS share. Writes use O_EXCL, fsync, rename or link, and fsync of the directory."""
+    """A directory on a disk or an NFS share. Writes use O_EXCL, fsync, rename or link, and fsync of the directory."""
 
     def __init__(self, root: str | Path) -> None:
         self.root = Path(os.path.abspath(root))
@@ -125,7 +125,7 @@ class LocalStorage:
 
 
 class _LocalSink:
-    """Writer for a file descriptor. Continues after partial writes, which occur mainly when the disk fills up."""
+    """A writer for a file descriptor. Continues after partial writes, which occur mainly when the disk fills up."""
 
     def __init__(self, handle: int, location: Path) -> None:
         self._handle = handle
@@ -147,7 +147,7 @@ class _LocalSink:
 
 
 class _LocalSource(io.FileIO):
-    """Local file reader that adds the file's location to errors."""
+    """A reader for a local file that adds the file's location to errors."""
 
     def __init__(self, location: Path) -> None:
         super().__init__(location)
@@ -174,7 +174,8 @@ def _start_write_back(handle: int, first: int, size: int) -> None:
 
 
 def _unless_missing(error: OSError) -> None:
-    """Ignore a directory that no longer exists. Raise for a directory that cannot be listed, as it may have files."""
+    """Ignore a directory that no longer exists. Raise for a directory that cannot be listed, since it may have files.
+    """
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         with reading(error.filename):
             raise error
@@ -254,7 +255,7 @@ def _make_directories(directory: Path) -> None:
 
 
 def _mode_below(parent: Path) -> int:
-    """Mode of a new directory: writable for its owner, and for everyone who may write to its parent.
+    """Return the mode of a new directory: writable for its owner, and for everyone who may write to its parent.
 
     This lets executors of another user write if an output directory is open to them, either through a group that new
     directories inherit (the set-group-ID bit) or to everyone. It excludes directories such as /tmp, where each user

@@ -28,7 +28,7 @@ _READ_AHEAD = 8 << 20
 
 
 class ObjectStorage:
-    """Bucket and prefix. Objects appear when their upload completes; an upload aborted by an error never appears.
+    """A bucket and a prefix. Objects appear when their upload completes; an upload aborted by an error never appears.
 
     The parts of an aborted upload stay in the bucket, invisible but billed, until a lifecycle rule removes them.
     """
@@ -153,7 +153,7 @@ class ObjectStorage:
 
 
 class _ObjectSink:
-    """obstore writer that adds the object's location to errors."""
+    """An obstore writer that adds the object's location to errors."""
 
     def __init__(self, writer: Any, location: str) -> None:
         self._writer = writer
@@ -165,7 +165,7 @@ class _ObjectSink:
 
 
 class _ObjectSource(io.RawIOBase):
-    """obstore reader as a raw binary file."""
+    """A reader for an object, as a raw binary file."""
 
     def __init__(self, reader: Any, location: str) -> None:
         self._reader = reader

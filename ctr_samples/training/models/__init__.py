@@ -22,7 +22,7 @@ __all__ = ["MODELS", "ModelKind", "deepfm", "factorization_machine", "logistic_r
 
 @dataclass(frozen=True, slots=True)
 class ModelKind:
-    """Kind of model: title, build function, and training defaults."""
+    """A kind of model: its title, build function, and training defaults."""
 
     title: str
     build: Callable[..., keras.Model]

@@ -16,7 +16,7 @@ MOST_IDS = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class IdField:
-    """Categorical feature with ids 0 to ``buckets - 1``: one per row, or a list padded with 0.
+    """A categorical feature with ids 0 to ``buckets - 1``: one per row, or a list padded with 0.
 
     ``length`` is None for variable-length lists.
     """
@@ -29,7 +29,7 @@ class IdField:
 
 @dataclass(frozen=True, slots=True)
 class NumberField:
-    """Numeric feature with ``size`` values per row."""
+    """A numeric feature with ``size`` values per row."""
 
     name: str
     size: int
@@ -37,7 +37,7 @@ class NumberField:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Input fields of a model in declared order, and the names of unused features."""
+    """The input fields of a model in declared order, and the names of unused features."""
 
     ids: tuple[IdField, ...]
     numbers: tuple[NumberField, ...]
@@ -50,11 +50,11 @@ class Fields:
 
 
 def fields_of(contract: ExampleContract) -> Fields:
-    """Return the fields of a contract. Raise InputError without usable features, or if an embedding table is too
-    large.
+    """Return the fields of a contract.
 
-    Features with ``buckets`` are ids; numeric features of fixed shape are numbers. Text, variable-length numbers,
-    lists of lists and the layout ``sparse`` are not used.
+    Raises InputError if there are no usable features or an embedding table is too large. Features with ``buckets`` are
+    ids; numeric features of fixed shape are numbers. Text, variable-length numbers, lists of lists and the layout
+    ``sparse`` are not used.
     """
     check_kind("contract", contract, ExampleContract, "of the samples")
     ids: list[IdField] = []

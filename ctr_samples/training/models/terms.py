@@ -25,7 +25,7 @@ def inputs_of(fields: Fields) -> Tensors:
 
 
 def linear(inputs: Tensors, fields: Fields, base_rate: float) -> Any:
-    """Linear term, ``[batch, 1]``: log-odds of ``base_rate``, plus a weight per id and per number. Weights start at 0.
+    """Add the log-odds of ``base_rate`` and a weight per id and per number, ``[batch, 1]``. Weights start at 0.
 
     The log-odds are a constant because FTRL pulls all trained variables towards 0, including a bias.
     """
@@ -38,7 +38,7 @@ def linear(inputs: Tensors, fields: Fields, base_rate: float) -> Any:
 
 
 def id_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
-    """Embedding of each id field, ``[batch, fields, size]``. Lists use mean embeddings. None without id fields."""
+    """Embed each id field, ``[batch, fields, size]``. Lists use mean embeddings. None if there are no id fields."""
     import keras
 
     if not fields.ids:
@@ -48,7 +48,9 @@ def id_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
 
 
 def number_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
-    """Vector of each numeric input, scaled by its value, ``[batch, width, size]``. None without numbers."""
+    """Return the vector of each numeric input, scaled by its value, ``[batch, width, size]``, or None if there are
+    none.
+    """
     import keras
 
     if not fields.width:
@@ -61,9 +63,9 @@ def number_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
 
 
 def pairs(*vectors: Any) -> Any:
-    """Sum of the dot products of all pairs of vectors ``[batch, n, size]``, each pair once: ``[batch, 1]``.
+    """Sum the dot products of all pairs of vectors ``[batch, n, size]``, each pair once: ``[batch, 1]``.
 
-    Rendle (2010), *Factorization machines*: half the difference between squared sum and sum of squares.
+    Rendle (2010), *Factorization machines*: half the difference between the squared sum and the sum of squares.
     """
     from keras import ops
 
@@ -74,7 +76,7 @@ def pairs(*vectors: Any) -> Any:
 
 
 def deep(inputs: Tensors, vectors: Any, layers: tuple[int, ...]) -> Any:
-    """Dense layers over the id embeddings and the unchanged numbers, ``[batch, 1]``."""
+    """Apply dense layers to the id embeddings and the unchanged numbers, ``[batch, 1]``."""
     import keras
 
     parts = [] if vectors is None else [keras.layers.Flatten()(vectors)]
@@ -86,7 +88,7 @@ def deep(inputs: Tensors, vectors: Any, layers: tuple[int, ...]) -> Any:
 
 
 def _pooled(ids: Any, field: IdField, size: int, start: Any, what: str) -> Any:
-    """Embedding of an id, or mean embedding of a list of ids, ``[batch, size]``."""
+    """Return the embedding of an id, or the mean embedding of a list of ids, ``[batch, size]``."""
     import keras
 
     name = f"{field.name}_{what}"
