@@ -76,7 +76,7 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
     assert problem(tmp_path, text) == (
         "c.yaml:14: output.colour: unknown key; "
         "expected one of compression, engine, ids, ids_salt, layout, "
-        "partitions, path, retention, shard_size."
+        "order, partitions, path, retention, shard_size."
     )
 
 
@@ -125,11 +125,6 @@ def test_an_unknown_key_near_to_none_lists_the_valid_ones(tmp_path: Path) -> Non
             "impression.position",
             "item.price",
             "c.yaml:13: features.position.from: there is no view 'item'; expected one of impression.",
-        ),
-        (
-            "output:",
-            "split: {by: request}\noutput:",
-            "c.yaml:14: split.by: samples cannot be split by request, since `impressions.request` is not set.",
         ),
         (
             "  position: {from: impression.position",
@@ -709,7 +704,7 @@ def test_a_view_beside_a_lambda_is_still_checked(tmp_path: Path) -> None:
             "path: out",
             "path: out, a key: 2",
             "output.a key: unknown key; expected one of compression, engine, ids, ids_salt, layout, "
-            "partitions, path, retention, shard_size.",
+            "order, partitions, path, retention, shard_size.",
         ),
         (
             "name: tiny",

@@ -89,8 +89,9 @@ def test_the_last_hours_of_the_day_go_to_eval(spark: SparkSession) -> None:
     ("split", "message"),
     [
         ({"by": "time"}, "`by: time` needs `eval_from`, such as `eval_from: '20:00'`"),
-        ({"eval_from": "20:00"}, "`by: time` needs `eval_from`"),
-        ({"by": "time", "eval_from": "20:00", "eval": 0.1}, "`by: time` takes no shares"),
+        ({"eval_from": "20:00"}, "`eval_from` needs `by: time` or `by: request`; found `by: impression`"),
+        ({"by": "time", "eval_from": "20:00", "eval": 0.1}, "without shares"),
+        ({"by": "request", "eval_from": "20:00", "test": 0.1}, "without shares"),
         ({"by": "time", "eval_from": "8 pm"}, "String should match pattern"),
         ({"by": "time", "eval_from": "24:00"}, "String should match pattern"),
         ({"eval": 0.6, "test": 0.4}, "leave nothing to train on"),

@@ -1,22 +1,23 @@
 """The order in which the sink takes samples."""
 
-import pyarrow as pa
+from typing import Any
+
+import numpy as np
 import pytest
 
-from ctr_samples.samples.features import SHUFFLE
 from ctr_samples.samples.sink import _in_order
 
-FIRST = ("", -(2**63))
+FIRST: tuple[Any, ...] = ("",)
 
 
-def rows(*places: int) -> pa.RecordBatch:
-    return pa.record_batch({SHUFFLE: pa.array(places, pa.int64())})
+def column(*places: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return np.array(places, np.int64)
 
 
 def test_each_split_is_in_the_order_of_its_hashes() -> None:
-    last = _in_order("eval", rows(-5, 3, 3), FIRST)
-    last = _in_order("eval", rows(3, 9), last)
-    assert _in_order("train", rows(-7, 8), last) == ("train", 8)
+    _, last = _in_order("eval", [column(-5, 3, 3)], FIRST)
+    _, last = _in_order("eval", [column(3, 9)], last)
+    assert _in_order("train", [column(-7, 8)], last) == (2, ("train", 8))
 
 
 @pytest.mark.parametrize(
@@ -25,6 +26,24 @@ def test_each_split_is_in_the_order_of_its_hashes() -> None:
     ids=["inside a batch", "between two batches", "a split comes again"],
 )
 def test_samples_out_of_their_order_are_refused(split: str, places: tuple[int, ...]) -> None:
-    last = _in_order("train", rows(-8, -5), FIRST)
+    _, last = _in_order("train", [column(-8, -5)], FIRST)
     with pytest.raises(RuntimeError, match="not in their final order"):
-        _in_order(split, rows(*places), last)
+        _in_order(split, [column(*places)], last)
+
+
+def test_requests_are_counted_once_though_batches_and_splits_cut_them() -> None:
+    first, last = _in_order("eval", [column(-5, -5, 3), column(1, 9, 4)], FIRST)
+    second, last = _in_order("eval", [column(3, 3, 8), column(4, 6, -1)], last)
+    third, _ = _in_order("train", [column(8, 8), column(0, 0)], last)
+    assert (first, second, third) == (2, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "places",
+    [([3, 3], [5, 4]), ([3, 2], [4, 5]), ([1, 1], [7, 8])],
+    ids=["within a request", "of requests", "within a request that a batch cut"],
+)
+def test_samples_of_requests_out_of_their_order_are_refused(places: tuple[list[int], list[int]]) -> None:
+    _, last = _in_order("train", [column(0, 1), column(3, 9)], FIRST)
+    with pytest.raises(RuntimeError, match="not in their final order"):
+        _in_order("train", [column(*of) for of in places], last)

@@ -1,0 +1,168 @@
+"""Samples ordered by request: the same samples, each request in one place and one split, and what that saves."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+import pytest
+from jsonschema import validate
+from pyspark.sql import SparkSession
+
+from ctr_samples.job import run as job
+from ctr_samples.job.gate import read_metrics
+from ctr_samples.quality.metrics import Metrics
+from ctr_samples.shards import Manifest, open_storage
+from tests.job.feeds import DAY, LARGEST, feeds, samples_of, write_log
+from tests.job.partial_days import shards_of
+from tests.support.project import PROJECT
+
+
+class Published(NamedTuple):
+    root: Path
+    out: str
+    manifest: Manifest
+
+    @property
+    def shards(self) -> list[tuple[int, str, pd.DataFrame]]:
+        """The shards of each partition and split in the order in which they were written."""
+        return sorted(samples_of(self.root, self.out, self.manifest), key=lambda shard: shard[:2])
+
+    @property
+    def samples(self) -> pd.DataFrame:
+        return pd.concat(frame.assign(split=split) for _, split, frame in self.shards)
+
+    @property
+    def metrics(self) -> Metrics:
+        return read_metrics(open_storage(self.root / self.out), self.manifest)
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("feeds")
+    write_log(root)
+    return root
+
+
+def made(spark: SparkSession, root: Path, out: str, *overrides: str) -> Published:
+    return Published(root, out, job.run(spark, feeds(root, out, *overrides), DAY).manifest)
+
+
+@pytest.fixture(scope="module")
+def by_impression(spark: SparkSession, root: Path) -> Published:
+    return made(spark, root, "by_impression")
+
+
+@pytest.fixture(scope="module")
+def by_request(spark: SparkSession, root: Path) -> Published:
+    return made(spark, root, "by_request", "output.order=request")
+
+
+def texts(samples: pd.DataFrame) -> list[str]:
+    return sorted(samples.astype(str).agg("|".join, axis=1))
+
+
+def names(samples: pd.DataFrame) -> list[str]:
+    """The request of each sample as the order sees it: its id and its user."""
+    return [f"{req} {user}" for req, user in zip(samples["req"], samples["user"], strict=True)]
+
+
+def test_both_orders_hold_the_same_samples(by_impression: Published, by_request: Published) -> None:
+    assert texts(by_request.samples) == texts(by_impression.samples)
+    assert by_request.manifest.accounting == by_impression.manifest.accounting
+    assert len(by_request.samples) > 1000
+
+
+def test_the_samples_of_a_request_are_adjacent_in_one_partition_and_split(by_request: Published) -> None:
+    runs = []
+    for (partition, split), shards in groupby(by_request.shards, key=lambda shard: shard[:2]):
+        runs += [(name, partition, split) for name, _ in groupby(names(pd.concat(frame for *_, frame in shards)))]
+    assert len(runs) == len({name for name, *_ in runs}) > 250
+    assert {partition for _, partition, _ in runs} == {0, 1, 2}
+
+
+def test_no_request_is_in_two_splits_in_either_order(by_impression: Published, by_request: Published) -> None:
+    for published in (by_impression, by_request):
+        splits = published.samples.groupby("req")["split"].nunique()
+        assert splits.max() == 1
+        assert {*published.samples["split"]} == {"train", "eval"}
+
+
+def test_the_manifest_has_the_order_and_its_requests(by_impression: Published, by_request: Published) -> None:
+    assert by_impression.manifest.order is None
+    order = by_request.manifest.order
+    assert order is not None
+    assert order.by == ("request", "user")
+    assert order.requests == len(set(names(by_request.samples)))
+    schema = json.loads((PROJECT / "ctr_samples/shards/manifest.schema.json").read_text())
+    validate(json.loads(by_request.manifest.to_json()), schema)
+
+
+def test_another_run_writes_the_same_bytes(spark: SparkSession, root: Path, by_request: Published) -> None:
+    again = made(spark, root, "again", "output.order=request")
+    assert shards_of(again.manifest, root / "again") == shards_of(by_request.manifest, root / "by_request")
+
+
+def test_both_orders_measure_the_same_requests(by_impression: Published, by_request: Published) -> None:
+    sizes = pd.Series(names(by_request.samples)).value_counts()
+    for published in (by_impression, by_request):
+        requests = published.metrics.requests
+        assert requests is not None
+        assert requests.keys == ("request", "user")
+        assert (requests.requests, requests.looked_at) == (len(sizes), len(sizes))
+        assert requests.mean == pytest.approx(sizes.mean())
+        assert requests.median == sizes.median()
+        assert requests.largest == LARGEST
+        assert requests.equal_bytes is not None
+        assert 0.6 < requests.equal_bytes < 0.9
+        assert requests.gzip is not None
+        assert requests.gzip.by_request < 0.6 * requests.gzip.by_impression
+        schema = json.loads((PROJECT / "ctr_samples/quality/metrics.schema.json").read_text())
+        validate(json.loads(published.metrics.to_json()), schema)
+
+
+def test_the_estimated_gzip_share_is_that_of_the_shards(
+    spark: SparkSession, root: Path, by_impression: Published, by_request: Published
+) -> None:
+    estimated = by_impression.metrics.requests
+    assert estimated is not None
+    assert estimated.gzip is not None
+    for plain, order, share in (
+        (by_impression, "impression", estimated.gzip.by_impression),
+        (by_request, "request", estimated.gzip.by_request),
+    ):
+        gzip = made(spark, root, f"gzip_{order}", f"output.order={order}", "output.compression=gzip")
+        assert gzip.manifest.bytes / plain.manifest.bytes == pytest.approx(share, rel=0.25)
+
+
+def test_a_list_of_keys_is_an_order_too(spark: SparkSession, root: Path) -> None:
+    by_user = made(spark, root, "by_user", "output.order=[user]", "split.by=user")
+    for _, shards in groupby(by_user.shards, key=lambda shard: shard[:2]):
+        users = pd.concat(frame for *_, frame in shards)["user"]
+        known = [user for user, _ in groupby(users[users != b""])]
+        assert len(known) == len(set(known))
+    assert by_user.manifest.order is not None
+    assert by_user.manifest.order.by == ("user",)
+
+
+def test_requests_that_begin_late_go_to_eval_whole(spark: SparkSession, root: Path) -> None:
+    late = made(spark, root, "late", "output.order=request", "split={by: request, eval_from: '20:00'}")
+    samples = late.samples
+    assert samples.groupby("req")["split"].nunique().max() == 1
+    first = samples.groupby("req")["hour"].min()
+    assert set(samples[samples["split"] == "eval"]["req"]) == set(first[first >= 20].index)
+
+
+def test_a_set_without_requests_says_none(spark: SparkSession, root: Path) -> None:
+    alone = made(
+        spark,
+        root,
+        "alone",
+        "impressions={source: log, time: at, keys: {item: item}, identity: row, columns: {price: price}}",
+        "features={price: {from: impression.price, dtype: float32}}",
+        "split={by: item}",
+    )
+    assert alone.metrics.requests is None
