@@ -31,8 +31,7 @@ class NotPrivate(Exception):
 
 
 class PrivateDirectory:
-    """A handle to an open private directory. Reads only regular files directly in the directory, and follows no links.
-    """
+    """A handle to an open private directory. Reads only regular files directly in the directory, and follows no links."""
 
     def __init__(self, handle: int) -> None:
         self._handle = handle

@@ -276,8 +276,7 @@ def forget(
 
 
 def open_records(path: str, date: str | None) -> tuple[Any, Any]:
-    """Open the samples published at a path, or else its files without a manifest. Raise InputError if there are none.
-    """
+    """Open the samples published at a path, or else its files without a manifest. Raise InputError if there are none."""
     from ctr_samples.records.foreign import ForeignRecords
     from ctr_samples.shards import open_storage
     from ctr_samples.shards.published import find

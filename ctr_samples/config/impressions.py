@@ -116,13 +116,13 @@ class Split(Model):
     by: Name = Field(
         "impression",
         description="A name under `impressions.keys`, `request` or `impression`: all samples of one such key go to the same "
-        "split. `time`: the last part goes to eval. `request` with `eval_from`: requests that begin in the last part go to eval.",
+        "split. `time`: the last part goes to eval. `request` with `eval_from`: so do requests that begin in the last part.",
     )
     eval_from: str | None = Field(
         None,
         pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|[0-9]{4}-[0-9]{2}-[0-9]{2}(T([01][0-9]|2[0-3]):[0-5][0-9])?)$",
-        description="With `by: time` or `by: request`: where eval begins, in the zone of the configuration: a time such as `20:00`; with "
-        "`grain: all` a day or a time of a day, such as `2019-06-05` or `2019-06-05T20:00`.",
+        description="With `by: time` or `by: request`: where eval begins, in the zone of the configuration: a time such as "
+        "`20:00`; with `grain: all` a day or a time of a day, such as `2019-06-05` or `2019-06-05T20:00`.",
     )
 
     @model_validator(mode="after")

@@ -42,10 +42,10 @@ class Output(Model):
     shard_size: Size = Field(128 * 2**20, ge=4096, description="A shard is closed once it reaches this size.")
     order: Literal["impression", "request"] | list[Name] = Field(
         "impression",
-        description="The order of samples in the shards. `impression`: by a hash of the impression, so that any run of samples is "
-        "a random one. `request`: the impressions of a request stand together, which compresses two to four times better; a "
-        "request is `impressions.request` and the user, or the user and the time without one. A list of keys, such as "
-        "`[session]` or `[user, time]`: what stands together.",
+        description="The order of samples in the shards. `impression`: by a hash of the impression, so that neighbours have "
+        "nothing in common. `request`: the impressions of a request are adjacent, so that gzip needs half to a quarter of the "
+        "space; a request has one `impressions.request` and user or, without an id, one user and time. A list of keys, such as "
+        "`[session]` or `[user, time]`: samples with equal keys are adjacent.",
     )
     partitions: int = Field(8, ge=1, le=100_000, description="How many tasks write; each makes at least one shard.")
     retention: Retention = Field(Retention(), description="What is kept of earlier runs of a day.")

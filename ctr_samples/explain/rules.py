@@ -53,8 +53,7 @@ class LabelRules:
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
-    """A view row with the impression's key. ``valid_to`` is its end, ``closed`` the time at which the end became known.
-    """
+    """A view row with the impression's key. ``valid_to`` is its end, ``closed`` the time at which the end became known."""
 
     event_time: datetime
     available_time: datetime

@@ -1,5 +1,4 @@
-"""The status of each day of a sample set: published, refused, damaged or missing. Reads only manifests, without Spark.
-"""
+"""The status of each day of a sample set: published, refused, damaged or missing. Reads only manifests, without Spark."""
 
 from __future__ import annotations
 

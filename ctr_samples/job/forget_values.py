@@ -47,8 +47,7 @@ class Values:
 
     @property
     def looked_for(self) -> list[str]:
-        """Everything to search for: the values and, for :meth:`check`, their parts without quotes, blanks and commas.
-        """
+        """Everything to search for: the values and, for :meth:`check`, their parts without quotes, blanks and commas."""
         return list(dict.fromkeys([*self.lines, *(part for line in self.lines for part in _parts(line))]))
 
     def check(self, found: Collection[str]) -> str | None:

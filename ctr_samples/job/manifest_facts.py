@@ -54,12 +54,14 @@ def order_fact(config: JobConfig, receipts: Sequence[Receipt]) -> Order | None:
     """Return the order by request, with the number of requests, or None if samples have no such order."""
     if config.output.order == "impression":
         return None
-    return Order(config.request_keys, sum(receipt.requests or 0 for receipt in receipts))
+    counts = [receipt.requests for receipt in receipts if receipt.requests is not None]
+    samples = sum(shard.records for receipt in receipts for shard in receipt.shards)
+    size = sum(count.squares for count in counts) / max(1, samples)
+    return Order(config.request_keys, sum(count.requests for count in counts), size)
 
 
 def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
-    """Return, for each view, the number of matched samples, the ages of the matched rows, and counts of irregular rows.
-    """
+    """Return, for each view, the number of matched samples, the ages of the matched rows, and counts of irregular rows."""
     clocks, joined, rows = inputs.clocks(), inputs.watches.joins.result(), inputs.watches.rows.result()
     return {
         name: {

@@ -170,8 +170,7 @@ def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay
 
 
 def seen_on(span: Span, config: JobConfig, clocks: Sequence[Clock]) -> dict[str, Column]:
-    """Return conditions for rows that an impression of the day may see or repeat, for impressions, views and histories.
-    """
+    """Return conditions for rows that an impression of the day may see or repeat, for impressions, views and histories."""
     by_name = {clock.name: clock for clock in clocks}
     delays = {"impressions.time": timedelta()}
     delays |= {f"views.{name}.event_time": view.delay for name, view in config.views.items()}

@@ -158,8 +158,7 @@ class _Run:
         return RunResult(manifest, published=True)
 
     def _planned(self, prepared: Prepared, output: DayOutput, why_joined: str) -> _Plan:
-        """Decide whether to reuse features, and plan the joins. Raises the errors of sources that are already counted.
-        """
+        """Decide whether to reuse features, and plan the joins. Raises the errors of sources that are already counted."""
         reporter = self.reporter
         earlier, features_from = earlier_run(prepared, output, why_joined, reporter)
         partials = (

@@ -16,7 +16,7 @@ from ctr_samples.errors import InputError, UsageError
 from ctr_samples.periods import Period
 from ctr_samples.readers.arrays import Columns, Ragged, Sparse, joined
 from ctr_samples.readers.batch_decoder import SPARSE, BatchDecoder
-from ctr_samples.readers.order import Order, epochs_after
+from ctr_samples.readers.order import LANES, Order, epochs_after, share
 from ctr_samples.readers.sample_set import SampleSet, open_samples
 from ctr_samples.readers.stream import Stream
 
@@ -26,6 +26,12 @@ _BLOCK_BYTES = 4 << 20
 _WINDOW_RECORDS = 8192
 _WINDOW_BYTES = 16 << 20
 """Size of the window that ``shuffle=True`` permutes."""
+_WINDOW_BATCHES = 0.8
+"""Window of samples ordered by request, in batches times the size of a sample's request. A batch drawn from ``w`` times
+as many requests as it has samples holds ``w * (1 - exp(-1 / w))`` requests per sample, here 0.57.
+"""
+_WINDOW_OF_REQUESTS = 64 << 20
+"""Largest size of that window in bytes, or a quarter of it in compressed bytes."""
 
 
 class Batch(NamedTuple):
@@ -72,13 +78,19 @@ class Reading:
         shards = samples.shards
         size = sum(shard.bytes for shard in shards) / max(1, samples.records)
         records, room = (_WINDOW_RECORDS, _WINDOW_BYTES) if self.shuffle else (_BLOCK_RECORDS, _BLOCK_BYTES)
+        lanes = LANES
+        if self.shuffle and (together := samples.request_size) > 1:
+            records = max(records, int(_WINDOW_BATCHES * together * self.batch_size))
+            room = _WINDOW_OF_REQUESTS if samples.manifests[0].compression == "none" else _WINDOW_OF_REQUESTS // 4
+            # A lane that ends within its first window would mix fewer requests.
+            lanes = max(1, min(LANES, share(samples.records, *self.shard) // records))
         wanted = min(records, int(room / max(1, size)))
         if self.shuffle and self.shuffle is not True:
             wanted = self.shuffle
         window = max(1, -(-wanted // self.batch_size)) * self.batch_size
         counts = tuple(shard.records for shard in shards)
         most = self.steps_of(samples) * self.batch_size if self.drop_remainder else None
-        return Order(counts, window, bool(self.shuffle), self.seed, *self.shard, most)
+        return Order(counts, window, bool(self.shuffle), self.seed, *self.shard, most, lanes)
 
     def steps_of(self, samples: SampleSet) -> int:
         """Return the number of batches per epoch for this worker."""
@@ -117,11 +129,12 @@ def iter_batches(
     instead of arrays, except for strings.
 
     ``shuffle`` draws an order of the shards for each epoch and permutes that many records at a time (True: about 16
-    MiB). The order depends only on ``seed``. Worker ``index`` of ``shard=(index, count)`` reads its own part; all
-    workers must use the same seed. ``epochs=None`` never ends. ``skip`` is the number of batches to skip at the start,
-    mostly without reading them; the following batches are the same as without skipping. ``drop_remainder`` drops the
-    last batch of an epoch if it is smaller, or if another worker has no more. ``threads`` is the number of threads that
-    decode ahead, with bounded memory; it does not affect the batches.
+    MiB, or up to 64 MiB of samples ordered by request, so that a batch has samples of many requests). The order depends
+    only on ``seed``. Worker ``index`` of ``shard=(index, count)`` reads its own part; all workers must use the same
+    seed. ``epochs=None`` never ends. ``skip`` is the number of batches to skip at the start, mostly without reading
+    them; the following batches are the same as without skipping. ``drop_remainder`` drops the last batch of an epoch if
+    it is smaller, or if another worker has no more. ``threads`` is the number of threads that decode ahead, with
+    bounded memory; it does not affect the batches.
 
     Raises the errors of :func:`load_dataset` and, during iteration, DamagedFile for a record with a wrong checksum.
     """

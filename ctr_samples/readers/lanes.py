@@ -28,8 +28,7 @@ _STEP = 1 << 19
 
 
 class Scratch:
-    """A thread-safe pool of memory for records. Memory is reused, since fresh memory costs as much as reading into it.
-    """
+    """A thread-safe pool of memory for records. Memory is reused, since fresh memory costs as much as reading into it."""
 
     def __init__(self) -> None:
         self._free: list[Bytes] = []

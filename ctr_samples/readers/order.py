@@ -66,6 +66,7 @@ class Order:
     worker: int = 0
     workers: int = 1
     most: int | None = None
+    lanes: int = LANES
 
     def epoch(self, number: int, skip: int = 0) -> Epoch:
         """Plan epoch ``number`` without its first ``skip`` records."""
@@ -79,7 +80,7 @@ class Order:
         pieces = cut([Piece(int(s), 0, self.counts[s]) for s in shards], first, stop)
         if not self.shuffle:
             pieces, skip = cut(pieces, skip, stop - first), 0
-        lanes = deal(pieces, LANES if self.shuffle else 1)
+        lanes = deal(pieces, self.lanes if self.shuffle else 1)
         return after(Epoch(lanes, take_turns([sum(map(len, lane)) for lane in lanes], self.window)), skip)
 
     def permutation(self, epoch: int, block: int, records: int) -> npt.NDArray[np.int64]:

@@ -89,8 +89,7 @@ def check_size(contract: ExampleContract, batch_size: int) -> None:
 
 
 class Parser:
-    """A parser of serialized records with ``tf.io``, as described by contract.json. Same columns as the native engine.
-    """
+    """A parser of serialized records with ``tf.io``, as described by contract.json. Same columns as the native engine."""
 
     def __init__(self, contract: ExampleContract) -> None:
         import tensorflow as tf

@@ -43,6 +43,11 @@ class SampleSet:
         """Number of samples."""
         return sum(shard.records for shard in self.shards)
 
+    @property
+    def request_size(self) -> float:
+        """Mean size of a sample's request on the day where it is largest, if samples of a request are adjacent, else 1."""
+        return max([1.0, *(manifest.order.size for manifest in self.manifests if manifest.order is not None)])
+
     def steps(self, batch_size: int, shard: tuple[int, int] = (0, 1), *, drop_remainder: bool = False) -> int:
         """Return the number of batches per epoch. With ``drop_remainder``, it is the same for every worker."""
         if drop_remainder:

@@ -17,7 +17,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.records.write import shard_writer
 from ctr_samples.samples.features import SHUFFLE, SPLIT
-from ctr_samples.shards import Receipt, Storage
+from ctr_samples.shards import Receipt, RequestCounts, Storage
 from ctr_samples.sparksql.observations import Progress
 
 _RECEIPT = "receipt string"
@@ -66,8 +66,7 @@ class _Task:
         assert context is not None
         names = plan.contract.names()
         collector = None if plan.wanted is None else Collector(plan.wanted, context.partitionId())
-        last: tuple[Any, ...] = ("",)
-        requests = 0
+        requests = Runs()
         with shard_writer(
             plan.storage,
             plan.directory,
@@ -80,14 +79,13 @@ class _Task:
         ) as writer:
             for batch in batches:
                 for split, rows in by_split(batch):
-                    first, last = _in_order(split, [rows.column(name).to_numpy() for name in plan.order], last)
-                    requests += first
+                    requests.add(split, [rows.column(name).to_numpy() for name in plan.order])
                     writer.write(rows.select(names), split)
                     if collector is not None:
                         collector.observe(rows, split)
             receipt = writer.close()
         if len(plan.order) > 1:
-            receipt = replace(receipt, requests=requests)
+            receipt = replace(receipt, requests=requests.closed())
         if collector is not None:
             receipt = replace(receipt, measures=collector.close())
         self.progress.samples.add(sum(shard.records for shard in receipt.shards))
@@ -95,26 +93,49 @@ class _Task:
         yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()]})
 
 
-def _in_order(
-    split: str, places: Sequence[npt.NDArray[np.int64]], last: tuple[Any, ...]
-) -> tuple[int, tuple[Any, ...]]:
-    """Return how many values of the first column begin in these rows of a split, and the position of the last row.
+class Runs:
+    """Runs of rows with equal values in the first column of their order, in all batches of a task."""
 
-    ``places`` are the columns of the order. Raises RuntimeError if the rows are not in final order after ``last``: Spark
-    preserves row order through a broadcast join, but does not guarantee it.
-    """
-    begins, ends = ((split, *[int(column[row]) for column in places]) for row in (0, -1))
-    below = np.zeros(len(places[0]) - 1, np.bool_)
-    equal = ~below
-    for column in places:
-        below |= equal & (column[:-1] > column[1:])
-        equal &= column[:-1] == column[1:]
-    if begins < last or below.any():
-        raise RuntimeError(
-            "Samples are not in their final order, so the shards would change from run to run; report it."
-        )
-    changes = np.count_nonzero(places[0][1:] != places[0][:-1])
-    return int(changes) + (begins[:2] != last[:2]), ends
+    def __init__(self) -> None:
+        self._last: tuple[Any, ...] = ("",)
+        self._open = 0
+        self._count = self._squares = 0
+
+    def add(self, split: str, places: Sequence[npt.NDArray[np.int64]]) -> None:
+        """Add rows of a split. ``places`` are the columns of the order.
+
+        Raises RuntimeError if the rows are not in final order after those before: Spark preserves row order through a
+        broadcast join, but does not guarantee it.
+        """
+        begins, ends = ((split, *[int(column[row]) for column in places]) for row in (0, -1))
+        below = np.zeros(len(places[0]) - 1, np.bool_)
+        equal = ~below
+        for column in places:
+            below |= equal & (column[:-1] > column[1:])
+            equal &= column[:-1] == column[1:]
+        if begins < self._last or below.any():
+            raise RuntimeError(
+                "Samples are not in their final order, so the shards would change from run to run; report it."
+            )
+        if begins[:2] != self._last[:2]:
+            self._end()
+        limits = np.flatnonzero(places[0][1:] != places[0][:-1]) + 1
+        lengths = np.diff(np.r_[0, limits, len(places[0])])
+        lengths[0] += self._open
+        self._count += len(limits)
+        self._squares += int(np.square(lengths[:-1]).sum())
+        self._open = int(lengths[-1])
+        self._last = ends
+
+    def _end(self) -> None:
+        self._count += self._open > 0
+        self._squares += self._open**2
+        self._open = 0
+
+    def closed(self) -> RequestCounts:
+        """End the last run, and return the counts."""
+        self._end()
+        return RequestCounts(self._count, self._squares)
 
 
 def by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

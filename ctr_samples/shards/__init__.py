@@ -16,7 +16,7 @@ storage/        storage backends
 """
 
 from ctr_samples.shards.day_output import DayOutput, DayRun
-from ctr_samples.shards.manifest import FeaturesFrom, Manifest, Order, Receipt, Shard, check_receipts
+from ctr_samples.shards.manifest import FeaturesFrom, Manifest, Order, Receipt, RequestCounts, Shard, check_receipts
 from ctr_samples.shards.publish import (
     check_age,
     check_directory,
@@ -45,6 +45,7 @@ __all__ = [
     "NameTaken",
     "Order",
     "Receipt",
+    "RequestCounts",
     "Shard",
     "ShardWriter",
     "Storage",

@@ -41,18 +41,26 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
+class RequestCounts:
+    """Number of requests, and sum of the squares of their sizes."""
+
+    requests: int
+    squares: int
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """The output of one task, with no shards if its partition was empty. The driver gets one receipt per partition.
 
-    ``measures`` holds the task's measurements, if any, as opaque text. ``requests`` is the number of requests, if the
-    samples are ordered by request.
+    ``measures`` holds the task's measurements, if any, as opaque text. ``requests`` is set if samples are
+    ordered by request.
     """
 
     partition: int
     attempt: int
     shards: tuple[Shard, ...]
     measures: str | None = None
-    requests: int | None = None
+    requests: RequestCounts | None = None
 
     def to_json(self) -> str:
         """Serialize to one line that :meth:`from_json` reads back."""
@@ -63,7 +71,8 @@ class Receipt:
         """Parse the output of :meth:`to_json`."""
         value = json.loads(text)
         shards = tuple(Shard(**s) for s in value["shards"])
-        return cls(value["partition"], value["attempt"], shards, value.get("measures"), value.get("requests"))
+        requests = value.get("requests") and RequestCounts(**value["requests"])
+        return cls(value["partition"], value["attempt"], shards, value.get("measures"), requests)
 
 
 class _Flips(TypedDict, total=False):
@@ -150,12 +159,15 @@ class FeaturesFrom:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Order by request: samples with equal keys ``by`` are adjacent. ``requests`` counts those of the run that wrote
-    the samples, before any were forgotten.
+    """Order by request: samples with equal keys ``by`` are adjacent.
+
+    ``requests`` is their number. ``size`` is the mean size of a sample's request, so that a request of ten counts ten
+    times. Both describe the samples before any were forgotten.
     """
 
     by: tuple[str, ...]
     requests: Count
+    size: Finite
 
 
 @dataclass(frozen=True, slots=True)

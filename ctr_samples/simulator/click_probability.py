@@ -60,8 +60,7 @@ class ClickModel:
         return effects
 
     def _affinity(self, shown: Impressions) -> Floats:
-        """Return the mean similarity of the article's topics to the user's favourites, with 24 lookups per impression.
-        """
+        """Return the mean similarity of the article's topics to the user's favourites, with 24 lookups per impression."""
         articles, users, similarity = self._world.articles, self._world.users, self._world.topics.similarity
         total = np.zeros(len(shown), np.float64)
         for place in range(MOST_TOPICS):

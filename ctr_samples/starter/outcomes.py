@@ -36,8 +36,7 @@ def tells(column: Column, outcomes: Sequence[Sequence[bool]]) -> str | None:
 
 
 def follows(column: Column, positive: Sequence[bool]) -> str | None:
-    """Explain why column values seem to depend on a label, given its positive rows. Return None if nothing suggests it.
-    """
+    """Explain why column values seem to depend on a label, given its positive rows. Return None if nothing suggests it."""
     rate = sum(positive) / max(1, len(positive))
     if not 0 < rate < 1:
         return None

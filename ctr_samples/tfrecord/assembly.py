@@ -21,8 +21,7 @@ class ColumnError(Exception):
 
 
 def struct_of(children: list[pa.Array], target: pa.DataType) -> pa.Array:
-    """Build a struct, null if all its fields are null: records do not distinguish a null struct from a struct of nulls.
-    """
+    """Build a struct, null if all its fields are null: records do not distinguish a null struct from a struct of nulls."""
     present = np.zeros(len(children[0]), bool)
     for child in children:
         valid = validity(child)

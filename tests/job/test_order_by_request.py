@@ -96,7 +96,9 @@ def test_the_manifest_has_the_order_and_its_requests(by_impression: Published, b
     order = by_request.manifest.order
     assert order is not None
     assert order.by == ("request", "user")
-    assert order.requests == len(set(names(by_request.samples)))
+    sizes = pd.Series(names(by_request.samples)).value_counts()
+    assert order.requests == len(sizes)
+    assert order.size == pytest.approx((sizes**2).sum() / sizes.sum())
     schema = json.loads((PROJECT / "ctr_samples/shards/manifest.schema.json").read_text())
     validate(json.loads(by_request.manifest.to_json()), schema)
 

@@ -5,9 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ctr_samples.samples.sink import _in_order
-
-FIRST: tuple[Any, ...] = ("",)
+from ctr_samples.samples.sink import Runs
+from ctr_samples.shards import RequestCounts
 
 
 def column(*places: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -15,9 +14,10 @@ def column(*places: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def test_each_split_is_in_the_order_of_its_hashes() -> None:
-    _, last = _in_order("eval", [column(-5, 3, 3)], FIRST)
-    _, last = _in_order("eval", [column(3, 9)], last)
-    assert _in_order("train", [column(-7, 8)], last) == (2, ("train", 8))
+    runs = Runs()
+    for split, places in (("eval", (-5, 3, 3)), ("eval", (3, 9)), ("train", (-7, 8))):
+        runs.add(split, [column(*places)])
+    assert runs.closed() == RequestCounts(5, 1 + 9 + 1 + 1 + 1)
 
 
 @pytest.mark.parametrize(
@@ -26,16 +26,19 @@ def test_each_split_is_in_the_order_of_its_hashes() -> None:
     ids=["inside a batch", "between two batches", "a split comes again"],
 )
 def test_samples_out_of_their_order_are_refused(split: str, places: tuple[int, ...]) -> None:
-    _, last = _in_order("train", [column(-8, -5)], FIRST)
+    runs = Runs()
+    runs.add("train", [column(-8, -5)])
     with pytest.raises(RuntimeError, match="not in their final order"):
-        _in_order(split, [column(*places)], last)
+        runs.add(split, [column(*places)])
 
 
 def test_requests_are_counted_once_though_batches_and_splits_cut_them() -> None:
-    first, last = _in_order("eval", [column(-5, -5, 3), column(1, 9, 4)], FIRST)
-    second, last = _in_order("eval", [column(3, 3, 8), column(4, 6, -1)], last)
-    third, _ = _in_order("train", [column(8, 8), column(0, 0)], last)
-    assert (first, second, third) == (2, 1, 1)
+    runs = Runs()
+    runs.add("eval", [column(-5, -5, 3), column(1, 9, 4)])
+    runs.add("eval", [column(3, 3, 8), column(4, 6, -1)])
+    runs.add("train", [column(8), column(0)])
+    runs.add("train", [column(8, 8), column(0, 0)])
+    assert runs.closed() == RequestCounts(4, 4 + 9 + 1 + 9)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,7 @@ def test_requests_are_counted_once_though_batches_and_splits_cut_them() -> None:
     ids=["within a request", "of requests", "within a request that a batch cut"],
 )
 def test_samples_of_requests_out_of_their_order_are_refused(places: tuple[list[int], list[int]]) -> None:
-    _, last = _in_order("train", [column(0, 1), column(3, 9)], FIRST)
+    runs = Runs()
+    runs.add("train", [column(0, 1), column(3, 9)])
     with pytest.raises(RuntimeError, match="not in their final order"):
-        _in_order("train", [column(*of) for of in places], last)
+        runs.add("train", [column(*of) for of in places])

@@ -76,8 +76,7 @@ def counted(columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> tuple[int, 
 
 
 def _heavy(looked_at: int) -> float:
-    """Return the row count from which a digest is always counted, since sampling such digests would add too much noise.
-    """
+    """Return the row count from which a digest is always counted, since sampling such digests would add too much noise."""
     return max(8.0, looked_at * HEAVY)
 
 

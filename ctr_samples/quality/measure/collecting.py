@@ -38,11 +38,11 @@ class Wanted:
     """The measures to collect. Pickled for the executors.
 
     ``label`` is the 0/1 label of the click rate. ``hour``, ``user``, ``request`` and ``place`` are columns outside the
-    contract; ``user`` holds the key named ``user_key``, ``request`` and ``place`` the hashes of the request, which has
-    equal ``request_keys``, and of the impression. ``key`` is the key of the contract. Equal keys are adjacent. Rows are
-    in the order of ``place``, or ``by_request``. ``defaults`` replace missing numbers and texts, ``missing`` holds the ids of missing single values.
-    ``hashed`` holds the number of hash buckets. ``tasks`` is the number of measuring tasks, whose results
-    are collected in the driver's memory.
+    contract: ``user`` holds the key named ``user_key``, ``request`` the hash of a request, whose samples have equal
+    ``request_keys``, and ``place`` the hash of the impression. ``key`` is the key of the contract; equal keys are
+    adjacent. Rows are in the order of ``place``, or ``by_request``. ``defaults`` replace missing numbers and texts,
+    ``missing`` holds the ids of missing single values. ``hashed`` holds the number of hash buckets. ``tasks`` is the
+    number of measuring tasks, whose results are collected in the driver's memory.
     """
 
     contract: ExampleContract

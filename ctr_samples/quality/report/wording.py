@@ -72,8 +72,7 @@ def span(seconds: float | None) -> str:
 
 
 def change(now: float | None, before: float | None) -> str:
-    """Format the relative change of a count, such as ``+3.1%``. Empty if nothing changed or there is no earlier value.
-    """
+    """Format the relative change of a count, such as ``+3.1%``. Empty if nothing changed or there is no earlier value."""
     if now is None or not before:
         return ""
     return _signed((now - before) / abs(before) * 100, 1, "%")

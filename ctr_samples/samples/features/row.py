@@ -37,8 +37,7 @@ USER = "_user"
 
 
 def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
-    """Return the columns of each view that features or join keys of other views need. Joins carry only these columns.
-    """
+    """Return the columns of each view that features or join keys of other views need. Joins carry only these columns."""
     needed: dict[str, list[str]] = {name: [] for name in config.views}
     for name in config.features:
         for path in _references(spark, config, name):

@@ -95,8 +95,7 @@ def _looked_up(frame: DataFrame, value: Value, key: str) -> Value:
 
 
 def _best(value: Value, feature: Feature) -> Value:
-    """Return the items of a list, or the values or keys of a map, in the configured order. The smaller key wins ties.
-    """
+    """Return the items of a list, or the values or keys of a map, in the configured order. The smaller key wins ties."""
     kind = value.kind
     if isinstance(kind, MapType):
         weight, taken = kind.valueType, kind.keyType if feature.part == "keys" else kind.valueType

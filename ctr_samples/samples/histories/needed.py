@@ -48,8 +48,7 @@ def needed_of(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[
 
 @dataclass(slots=True)
 class Seen:
-    """The actions of one key found to be needed so far, newest first, which decide whether the next action is needed.
-    """
+    """The actions of one key found to be needed so far, newest first, which decide whether the next action is needed."""
 
     last: int
     items: dict[Any, Any] = field(default_factory=dict)

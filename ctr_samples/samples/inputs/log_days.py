@@ -1,5 +1,4 @@
-"""Find the log day of a row from its file's path, and count rows by log day. Neither uses the timestamps in the rows.
-"""
+"""Find the log day of a row from its file's path, and count rows by log day. Neither uses the timestamps in the rows."""
 
 from __future__ import annotations
 

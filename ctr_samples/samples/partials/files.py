@@ -36,8 +36,7 @@ _FILE = "file string"
 
 @dataclass(frozen=True, slots=True)
 class PartialWriter:
-    """The storage directory for the files of a partial, used by no other run, and the number of tasks that write them.
-    """
+    """The storage directory for the files of a partial, used by no other run, and the number of tasks that write them."""
 
     storage: Storage
     directory: str

@@ -248,8 +248,7 @@ def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
 
 
 def _prepared(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period, telling: Telling) -> _Kept:
-    """Return the partials of a view or history. One thread builds missing partials, even if several days run at once.
-    """
+    """Return the partials of a view or history. One thread builds missing partials, even if several days run at once."""
     name, definition, wanted = what.name, definition_of(inputs, what), _wanted(inputs, what, run_date)
     with _MAKING[storage.url, name, definition], ThreadPoolExecutor(_AT_ONCE, "partial") as threads:
         there, damaged = _there(storage, name, definition, wanted)
@@ -350,8 +349,7 @@ def definition_of(inputs: Inputs, what: Keepable) -> str:
 
 
 def _types_named(schema: StructType, text: str) -> dict[str, str]:
-    """Return the types of columns named in a text. These are all columns that its expressions read, and perhaps more.
-    """
+    """Return the types of columns named in a text. These are all columns that its expressions read, and perhaps more."""
     words = set(re.findall(r"\w+", text.lower()))
     plain = {field.name.lower(): field for field in schema}
     return {

@@ -145,8 +145,7 @@ def _joined(
     chosen: Sequence[Canary],
     types: Mapping[str, DataType],
 ) -> DataFrame:
-    """Return the chosen impressions with a struct per view, whose only column is whether the match is from the future.
-    """
+    """Return the chosen impressions with a struct per view, whose only column is whether the match is from the future."""
     schema = StructType().add("id", "long").add("micros", "long")
     for key, kind in types.items():
         schema = schema.add(key, kind)

@@ -174,8 +174,7 @@ def _start_write_back(handle: int, first: int, size: int) -> None:
 
 
 def _unless_missing(error: OSError) -> None:
-    """Ignore a directory that no longer exists. Raise for a directory that cannot be listed, since it may have files.
-    """
+    """Ignore a directory that no longer exists. Raise for a directory that cannot be listed, since it may have files."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         with reading(error.filename):
             raise error
