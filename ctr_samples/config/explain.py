@@ -184,14 +184,25 @@ def _features(config: JobConfig) -> Iterator[str]:
     yield f"It writes records of the layout {output.layout} to {output.path}"
     size = format_size(output.shard_size)
     yield f"  in {output.partitions} task(s), shards of about {size}, compression {output.compression}"
-    if split.by == "time":
-        yield f"  impressions from {split.eval_from} on go to eval, those before to train"
+    yield f"  in the order by {_order(config)}"
+    if split.eval_from is not None:
+        what = "requests that begin" if split.by == "request" else "impressions"
+        yield f"  {what} from {split.eval_from} on go to eval, those before to train"
     else:
         third = f", {split.test:.0%} to test" if split.test else ""
         yield f"  {split.eval:.0%} of the hash range of each {split.by} goes to eval{third}, the rest to train"
     if config.sampling is not None:
         rate = config.sampling.negatives
         yield f"  of train's negatives a share of {rate:.3g} stays, each with a weight of {1 / rate:.3g}"
+
+
+def _order(config: JobConfig) -> str:
+    keys = " and ".join(config.request_keys)
+    if config.output.order != "impression":
+        return f"request: samples with equal {keys} are adjacent"
+    if not keys:
+        return "impression; no key tells which impressions form a request"
+    return f"impression; `order: request` would put samples with equal {keys} next to each other"
 
 
 def _feature(feature: Feature) -> str:

@@ -132,7 +132,7 @@ def forget(storage: Storage, found: Found, key: str, values: Sequence[str], rete
         created_at=datetime.now(UTC).isoformat(timespec="seconds"),
         rollback=None,
     )
-    describe_anew(storage, made, measures, wanted, _pseudonyms(manifest, contract))
+    describe_anew(storage, manifest, made, measures, wanted, _pseudonyms(manifest, contract))
     run.publish(made)
     return Forgotten(made, manifest.records - made.records)
 

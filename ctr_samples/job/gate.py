@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -123,10 +124,20 @@ def judge(
 
 
 def describe_anew(
-    storage: Storage, manifest: Manifest, tasks: Iterable[str], wanted: Wanted, names: Pseudonyms | None
+    storage: Storage,
+    before: Manifest,
+    manifest: Manifest,
+    tasks: Iterable[str],
+    wanted: Wanted,
+    names: Pseudonyms | None,
 ) -> None:
-    """Rewrite the metrics and the report page after samples were removed from a published day. Never refuses."""
+    """Rewrite the metrics and the report page after samples were removed from a published day. Never refuses.
+
+    Records do not hold all keys of their requests, so the figures of requests are those of the generation ``before``.
+    """
     measured = measured_of(manifest, Measures.of(tasks), wanted)
+    with suppress(FileNotFoundError, StorageError, DamagedFile):
+        measured = replace(measured, requests=read_metrics(storage, before).requests)
     measured = measured if names is None else names.applied(measured)
     days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
     metrics = _judged(days, Quality(), CHECKS)
@@ -164,7 +175,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         users=users and replace(users, key=wanted.user_key),
         duplicates=measures.duplicates(),
         baseline=measures.baseline(wanted.label),
-        requests=measures.requests(wanted.request_keys, wanted.contract),
+        requests=measures.requests(wanted),
     )
 
 

@@ -198,11 +198,13 @@ class Gzip:
 class Requests:
     """Requests with equal ``keys``. All figures are estimates from ``looked_at`` requests, exact if these are all.
 
-    ``mean``, ``median`` and ``largest`` are numbers of samples. ``equal_bytes`` is the share of a record's bytes that
-    equals the record before it in the same request, or None if no request has two samples.
+    ``adjacent`` tells whether the samples of a request are adjacent in the shards. ``mean``, ``median`` and ``largest``
+    are numbers of samples. ``equal_bytes`` is the share of a record's bytes that equals the record before it in the
+    same request, or None if no request has two samples.
     """
 
     keys: Annotated[tuple[str, ...], _SOME]
+    adjacent: bool
     requests: Count
     looked_at: Count
     mean: Finite

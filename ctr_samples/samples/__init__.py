@@ -7,6 +7,7 @@ views/          feature tables and counts from logs, joined as of each impressio
 partials/       data of finished days that views and histories need, kept between runs
 histories/      the user's last actions before each impression
 sampling.py     split, and down-sampling of negatives
+requests.py     which impressions form a request
 phases.py       joins and features to compute before and after samples move to their final place
 features/       column expressions in the types of the contract
 watches/        side counters, and the leak canary

@@ -36,6 +36,8 @@ DEFINED = {
     "users": document.Users,
     "user": document.User,
     "duplicates": document.Duplicates,
+    "requests": document.Requests,
+    "gzip": document.Gzip,
     "baseline": document.Baseline,
     "finding": document.Finding,
     "reference": document.Reference,
@@ -66,7 +68,7 @@ def test_metrics_read_back_from_their_bytes_and_give_the_same_bytes() -> None:
     assert copy.to_json() == written
 
 
-NEWER = {(document.Users, "key"), (facts.Feature, "hashed")}
+NEWER = {(document.Users, "key"), (facts.Feature, "hashed"), (Metrics, "requests")}
 """Fields that older documents of this format do not have."""
 
 
@@ -82,7 +84,9 @@ def test_the_schema_has_each_field_of_the_document_and_no_other(schema: dict[str
 
 def test_metrics_follow_the_schema(schema: dict[str, Any]) -> None:
     validate(json.loads(metrics().to_json()), schema)
-    empty = replace(metrics(), click_rate=None, features={}, views={}, users=None, baseline=None, checks=(), drift={})
+    empty = replace(
+        metrics(), click_rate=None, features={}, views={}, users=None, baseline=None, requests=None, checks=(), drift={}
+    )
     validate(json.loads(empty.to_json()), schema)
 
 

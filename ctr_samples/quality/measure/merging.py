@@ -12,7 +12,7 @@ import numpy as np
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Kind, Lengths, TopValue
 from ctr_samples.quality.measure import alike, distinct
-from ctr_samples.quality.measure.collecting import kinds, measured
+from ctr_samples.quality.measure.collecting import Wanted, kinds, measured
 from ctr_samples.quality.measure.numbers import Column, Frequent, Quantiles, unpacked
 from ctr_samples.quality.measure.requests import RequestMeasures
 from ctr_samples.quality.metrics import (
@@ -139,14 +139,15 @@ class Measures:
         heaviest = tuple(User(str(name), often / total, round(often)) for name, often in first)
         return Users(sum(split.users.seen for split in looked_at), heaviest) if first else None
 
-    def requests(self, keys: Sequence[str], contract: ExampleContract) -> Requests | None:
-        """Return the figures of requests with equal ``keys``, or None without keys or samples."""
+    def requests(self, wanted: Wanted) -> Requests | None:
+        """Return the figures of the requests, or None without keys of requests or without samples."""
         largest = 0
         for split in self.splits.values():  # finds a request with more than about one in two hundred samples
             for _, often, _ in split.requests.first(1):
                 if often >= _OFTEN:
                     largest = max(largest, split.rows * often // split.requests.seen)
-        return self.sampled_requests.result(keys, largest, contract.record) if keys else None
+        keys, record = wanted.request_keys, wanted.contract.record
+        return self.sampled_requests.result(keys, largest, record, adjacent=wanted.by_request) if keys else None
 
     def duplicates(self) -> Duplicates:
         """Count rows with equal keys exactly. Estimate the share of identical rows from the sketched rows."""

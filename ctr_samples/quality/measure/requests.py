@@ -165,13 +165,14 @@ class RequestMeasures:
         requests, places = np.array(kept["at"], np.int64)
         self._records.add(requests, places, [base64.b64decode(record) for record in kept["records"]], kept["level"])
 
-    def result(self, keys: Sequence[str], largest: int, record: RecordType) -> Requests | None:
+    def result(self, keys: Sequence[str], largest: int, record: RecordType, *, adjacent: bool) -> Requests | None:
         """Return the figures, or None without samples. ``largest`` is the size of the largest request seen elsewhere."""
         level, _, counts = self._counts.result()
         if not len(counts):
             return None
         return Requests(
             keys=tuple(keys),
+            adjacent=adjacent,
             requests=len(counts) << level,
             looked_at=len(counts),
             mean=float(counts.mean()),

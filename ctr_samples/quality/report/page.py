@@ -93,6 +93,8 @@ def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | N
             "users_in_words": labels.users_in_words(metrics.users),
             "repeats": labels.repeats_of(metrics),
             "views": labels.views_of(metrics, reference, room.rows),
+            "requests": shards.requests_of(metrics.requests),
+            "requests_in_words": shards.requests_in_words(metrics.requests),
             "shards": shards.shards_of(metrics.shards, run.shards, room.rows),
             "origin": origin.origin_of(metrics, run, room.rows),
         },

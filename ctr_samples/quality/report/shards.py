@@ -10,7 +10,7 @@ from markupsafe import Markup
 from ctr_samples.quality import metrics as document
 from ctr_samples.quality.report.charts import columns
 from ctr_samples.quality.report.manifest_view import Shard
-from ctr_samples.quality.report.wording import Table, by_split, count, plural, shown, size, table
+from ctr_samples.quality.report.wording import Table, by_split, count, number, plural, share, shown, size, table
 
 _COLUMNS = 120
 
@@ -38,6 +38,45 @@ def shards_of(spread: document.Shards, shards: Sequence[Shard], limit: int, one:
         _chart(sizes, one) if sizes else None,
         _note(len(sizes), one),
     )
+
+
+def requests_of(requests: document.Requests | None) -> Table:
+    """Table of the sizes of requests and of what they have in common."""
+    return table("Requests", "<what | figure", () if requests is None else _request_rows(requests))
+
+
+def requests_in_words(requests: document.Requests | None) -> str:
+    """Say what the order by request saves or would save, or that there are no requests."""
+    if requests is None:
+        return "No key tells which impressions form a request: neither `impressions.request` nor a user."
+    gzip = requests.gzip
+    if gzip is None or requests.equal_bytes is None:
+        return ""
+    change = (
+        f"{share(gzip.by_impression)} of the plain size in the order by impression, {share(gzip.by_request)} by request"
+    )
+    if requests.adjacent:
+        return f"The samples are ordered by request. Gzip needs {change}."
+    if gzip.by_request > _WORTH * gzip.by_impression:
+        return f"Gzip would need {change}, so an order by request saves little."
+    return f"Gzip would need {change}: consider `output.order: request`."
+
+
+_WORTH = 0.8
+"""Share of the size at which the order by request is worth it."""
+
+
+def _request_rows(requests: document.Requests) -> Iterator[tuple[str, ...]]:
+    about = "" if requests.looked_at == requests.requests else "about "
+    yield "equal within a request", shown(" and ".join(requests.keys))
+    yield "requests", about + count(requests.requests)
+    yield "samples of a request, mean", about + number(requests.mean)
+    yield "median", about + number(requests.median)
+    yield "largest that was seen", count(requests.largest)
+    yield "equal bytes of a record and the one before it", share(requests.equal_bytes)
+    if requests.gzip is not None:
+        yield "gzip by impression, share of plain size", share(requests.gzip.by_impression)
+        yield "gzip by request, share of plain size", share(requests.gzip.by_request)
 
 
 def _size_rows(spread: document.Shards) -> Iterator[tuple[str, ...]]:
