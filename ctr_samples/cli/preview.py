@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -16,6 +16,9 @@ from ctr_samples.cli.outputs import print_examples
 from ctr_samples.config import JobConfig, load_config
 from ctr_samples.periods import in_zone
 from ctr_samples.terminal import say, stderr_console
+
+if TYPE_CHECKING:
+    from ctr_samples.samples.requests import RequestSizes
 
 
 def preview(
@@ -34,17 +37,30 @@ def preview(
         run_date = parse_period(date)
         loaded = load_config(config, set_ or ())
         with spark_for(loaded.config, f"ctr-samples preview {loaded.config.name}", console) as (spark, progress):
-            from ctr_samples.job.preview import preview as previewed
+            from ctr_samples.job.preview import previewed
 
-            samples = previewed(spark, loaded, run_date, limit, origin=True, reporter=progress)
+            samples, sizes = previewed(
+                spark, loaded, run_date, limit, origin=True, requests=not as_json, reporter=progress
+            )
             progress.stage("joining")
             rows = samples.toArrow().to_pylist()
         zone = loaded.config.timezone
         if not as_json:
             print_examples([_with_origin(row, zone) for row in rows], _sources(loaded.config))
+            console.print(_requests_in_words(loaded.config, sizes), markup=False, highlight=False)
             return
         for row in rows:
             say(json.dumps(row, ensure_ascii=False, default=partial(_as_text, zone)))
+
+
+def _requests_in_words(config: JobConfig, sizes: RequestSizes | None) -> str:
+    if sizes is None:
+        return "Requests: no key tells which impressions form one."
+    keys = " and ".join(config.request_keys)
+    return (
+        f"Requests: impressions with equal {keys}; mean {sizes.mean:.1f}, median {sizes.median:g}, largest {sizes.largest:,} "
+        f"(of {sizes.requests:,} requests). After a run, its page says what an order by request saves."
+    )
 
 
 def _with_origin(row: Mapping[str, Any], zone: str) -> dict[str, Any]:

@@ -19,6 +19,8 @@ LEAST_SOON, SOON = 0.02, timedelta(hours=1)
 """Minimum share of matched actions in the first hour. Most users act soon or never, so a lower share means wrong
 times.
 """
+HUGE_REQUEST, MOST_OF_A_REQUEST = 10_000, 0.05
+"""Samples, and share of all samples, above which a request is suspicious in the order by request."""
 FEWEST_MATCHED = 50
 """Minimum number of matched actions for meaningful delays."""
 
@@ -118,3 +120,16 @@ def _several_rows(manifest: Manifest) -> Iterator[Finding]:
                 "`event_time` in place of `static`, for snapshots with a `sequence`."
             )
             yield _warning("several_rows", name, keys, 0, sentence)
+
+
+def huge_request(now: Measured) -> Iterator[Finding]:
+    """Warn of a request that one task has to write although it has a large share of the samples."""
+    requests = now.requests
+    if requests is None or not requests.adjacent or requests.largest < HUGE_REQUEST:
+        return
+    if (share := requests.largest / now.rows) > MOST_OF_A_REQUEST:
+        sentence = (
+            f"A request has {requests.largest:,} samples, {share:.0%} of all, and one task writes them. If its id or user is a "
+            "placeholder such as '' or '-', make it null, as in nullif(request, '-'); or set `output.order: impression`."
+        )
+        yield _warning("huge_request", " and ".join(requests.keys), share, MOST_OF_A_REQUEST, sentence)

@@ -15,6 +15,7 @@ from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, period_of
 from ctr_samples.samples.builder import ORIGIN, SampleBuilder
 from ctr_samples.samples.features import SPLIT, contract_of
+from ctr_samples.samples.requests import RequestSizes
 
 
 def preview(
@@ -37,6 +38,20 @@ def preview(
     ``loaded`` is the path of a configuration, or the result of :func:`ctr_samples.config.load_config`; ``run_date`` is
     a ``datetime.date``, or text as for ``--date``. Raises the errors of :mod:`ctr_samples.errors`, like a run.
     """
+    return previewed(spark, loaded, run_date, limit, origin=origin, reporter=reporter)[0]
+
+
+def previewed(
+    spark: SparkSession,
+    loaded: LoadedConfig | str | Path,
+    run_date: Period | str,
+    limit: int,
+    *,
+    origin: bool = False,
+    requests: bool = False,
+    reporter: Reporter | None = None,
+) -> tuple[DataFrame, RequestSizes | None]:
+    """Return the result of :func:`preview` and, with ``requests``, the sizes of the requests of the day."""
     loaded, run_date = loaded_of(loaded), period_of(run_date)
     config, reporter = loaded.config, reporter or Silent()
     with planning(spark, loaded):
@@ -45,9 +60,11 @@ def preview(
         inputs = read_inputs(spark, config, run_date, reporter, watched=False)
         state = state_of_run(config, run_date)
         reporter.stage("choosing impressions")
-        samples = SampleBuilder(inputs, state).build_few(limit)
+        builder = SampleBuilder(inputs, state)
+        samples = builder.build_few(limit)
+        sizes = builder.request_sizes() if requests else None
         contract = contract_of(config, state)
         first = ["impression_id", SPLIT, *contract.names("label", "mask")]
         others = [feature.name for feature in contract.features if feature.name not in first]
         last = [F.col(ORIGIN).alias("origin")] if origin else []
-        return samples.select(*first, *others, *last).withColumnRenamed(SPLIT, "split")
+        return samples.select(*first, *others, *last).withColumnRenamed(SPLIT, "split"), sizes

@@ -37,7 +37,7 @@ from ctr_samples.samples.labels import (
 )
 from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.phases import phases_of
-from ctr_samples.samples.requests import BEGINNING, request_hash, with_beginning
+from ctr_samples.samples.requests import BEGINNING, RequestSizes, request_hash, request_sizes, with_beginning
 from ctr_samples.samples.sampling import split_column, weight_column
 from ctr_samples.samples.views.as_of import JoinStep, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
@@ -157,6 +157,11 @@ class SampleBuilder:
         labelled = self.labelled_impressions(None if key is None else _Sharing(key, set(values)))
         mine = labelled.where(F.col(f"{IMPRESSION}.impression_id").isin(ids))
         return self.inputs.watches.sampling.on(mine).limit(limit)
+
+    def request_sizes(self) -> RequestSizes | None:
+        """Measure the requests of the day. See :func:`ctr_samples.samples.requests.request_sizes`."""
+        mine = self._impressions().where(self.inputs.span.contains(F.col("impression_time")))
+        return request_sizes(self.inputs.config, mine)
 
     def _refuse_empty(self) -> NoReturn:
         """Raise the InputError that a run raises if the day has no readable impression."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Window
@@ -12,6 +13,8 @@ from ctr_samples.config import JobConfig
 from ctr_samples.samples.features import IMPRESSION
 from ctr_samples.sparksql.columns import stable_hash
 
+ENOUGH = 1000
+"""Number of requests that is enough to tell the sizes of all."""
 BEGINNING = "_beginning"
 """Column of an impression with the time of the first impression of its request, for a split by time."""
 
@@ -51,15 +54,15 @@ def with_beginning(config: JobConfig, impressions: DataFrame) -> DataFrame:
     return impressions.withColumn(BEGINNING, time)
 
 
-def request_hash(config: JobConfig) -> Column:
+def request_hash(config: JobConfig, at: At = _in_struct) -> Column:
     """Return a 64-bit hash of an impression's request and user. Null if no key tells which impressions form a request.
 
     The user is part of it because some systems number the requests of each user.
     """
     if not config.request_keys:
         return F.lit(None).cast("bigint")
-    user = [] if isinstance(config.output.order, list) or "user" not in config.request_keys else [_in_struct("user")]
-    return stable_hash("request", [request_name(config), *user])
+    user = [] if isinstance(config.output.order, list) or "user" not in config.request_keys else [at("user")]
+    return stable_hash("request", [request_name(config, at), *user])
 
 
 def _joint(keys: Sequence[str], at: At) -> Column:
@@ -68,3 +71,29 @@ def _joint(keys: Sequence[str], at: At) -> Column:
     who = [column for name, column in columns.items() if name != "time"] or list(columns.values())
     unknown = reduce(Column.__and__, [column.isNull() for column in who])
     return F.when(~unknown, stable_hash("keys", list(columns.values())).cast("string"))
+
+
+@dataclass(frozen=True, slots=True)
+class RequestSizes:
+    """Number of impressions of the requests of a day: of a sample by hash or, if that is small, of all requests."""
+
+    requests: int
+    mean: float
+    median: float
+    largest: int
+
+
+def request_sizes(config: JobConfig, impressions: DataFrame) -> RequestSizes | None:
+    """Measure the requests among impressions of a day. Runs one or two Spark jobs that read the log.
+
+    Returns None if no key tells which impressions form a request, or without impressions.
+    """
+    if not config.request_keys:
+        return None
+    requests = impressions.select(request_hash(config, F.col).alias("request"))
+    for step in (64, 1):
+        sizes = requests.where(F.col("request") % step == 0).groupBy("request").count()
+        [row] = sizes.agg(F.count("*"), F.avg("count"), F.median("count"), F.max("count")).collect()
+        if row[0] >= ENOUGH:
+            break
+    return RequestSizes(*row) if row[0] else None

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.job.alarms import alarms
+from ctr_samples.job.alarms import alarms, huge_request
 from ctr_samples.job.gate import filling_features
+from ctr_samples.quality.metrics import Requests
 from ctr_samples.shards import Manifest
+from tests.quality_report.day_documents import metrics
 from tests.support.manifests import manifest
 
 CONTRACT = ExampleContract((FeatureSpec("age", "float32"), FeatureSpec("clicked", "int64", role="label")))
@@ -131,3 +133,17 @@ def test_features_fill_up_while_the_log_is_shorter_than_their_window() -> None:
     assert filling_features([missing_after]) == set()
     assert filling_features([day("2019-06-05", log=["2019-06-01"])]) == {"clicks_7d", "rate"}
     assert filling_features([missing_after, day("2019-06-04", clicks=["2019-06-03"])]) == {"items"}
+
+
+@pytest.mark.parametrize(
+    ("adjacent", "largest", "warns"),
+    [(True, 60_000, True), (True, 50_000, False), (True, 9_999, False), (False, 60_000, False)],
+)
+def test_a_request_that_is_too_large_for_its_task_warns_in_the_order_by_request(
+    adjacent: bool, largest: int, warns: bool
+) -> None:
+    requests = Requests(("request", "user"), adjacent, 90_000, 4096, 11.1, 8.0, largest, 0.6, None)
+    samples = {"train": 900_000, "eval": 100_000} if largest > 10_000 else {"train": 100_000}
+    found = list(huge_request(replace(metrics(), samples=samples, requests=requests)))
+    assert [(finding.check, finding.standing) for finding in found] == [("huge_request", "warns")] * warns
+    assert all("A request has 60,000 samples, 6% of all" in finding.sentence for finding in found)

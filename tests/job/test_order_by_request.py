@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.job import run as job
 from ctr_samples.job.gate import read_metrics
+from ctr_samples.job.preview import previewed
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.shards import Manifest, open_storage
 from tests.job.feeds import DAY, LARGEST, feeds, samples_of, write_log
@@ -168,3 +169,11 @@ def test_a_set_without_requests_says_none(spark: SparkSession, root: Path) -> No
         "split={by: item}",
     )
     assert alone.metrics.requests is None
+
+
+def test_a_preview_measures_the_requests_of_the_day(spark: SparkSession, root: Path, by_request: Published) -> None:
+    sizes = pd.Series(names(by_request.samples)).value_counts()
+    _, found = previewed(spark, feeds(root, "preview"), DAY, 1, requests=True)
+    assert found is not None
+    assert (found.requests, found.median, found.largest) == (len(sizes), sizes.median(), LARGEST)
+    assert found.mean == pytest.approx(sizes.mean())
