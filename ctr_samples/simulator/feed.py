@@ -104,8 +104,9 @@ class Memory:
 class Feed:
     """Selects articles during one hour. Popularity decays with age, and only published articles can be shown."""
 
-    def __init__(self, users: Users, articles: Articles, now: int) -> None:
+    def __init__(self, users: Users, articles: Articles, now: int, list_size: int = 0) -> None:
         self._users = users
+        self._list_size = list_size
         self._order = np.argsort(articles.channel, kind="stable")
         age = np.maximum(now - articles.published, 0)
         weight = articles.popularity * (0.1 + np.exp(-age / (3.0 * DAY))) * (articles.published <= now)
@@ -136,7 +137,7 @@ class Feed:
         for _ in range(MOST_ROUNDS):
             if missing == 0:
                 break
-            lists = int(missing / MEAN_LIST_SIZE * 1.1) + 4
+            lists = int(missing / (self._list_size or MEAN_LIST_SIZE) * 1.1) + 4
             candidates = self.draw_lists(rng, lists, piece.begin, piece.end)
             slots = memory.slots(candidates.user, candidates.article)
             free = np.flatnonzero(memory.is_free(slots, candidates.time))[:missing]
@@ -146,8 +147,8 @@ class Feed:
         return _renumber(parts)
 
     def draw_lists(self, rng: np.random.Generator, lists: int, begin: int, end: int) -> Impressions:
-        """Draw lists of 1..6 candidates at random seconds in [begin, end)."""
-        size = pick(LIST_SIZES, rng.random(lists)) + 1
+        """Draw lists of 1..6 candidates, or of ``list_size``, at random seconds in [begin, end)."""
+        size = pick(LIST_SIZES, rng.random(lists)) + 1 if self._list_size == 0 else np.full(lists, self._list_size)
         list_id = np.repeat(np.arange(lists), size)
         user = self.choose_users(rng, lists)[list_id]
         return Impressions(

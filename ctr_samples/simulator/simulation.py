@@ -118,7 +118,7 @@ class _Run:
         pieces = pieces_of_day(midnight, self._spec.impressions, self._spec.chunk_impressions)
         for hour in range(24):
             begin = midnight + hour * HOUR
-            feed = Feed(self._world.users, self._world.articles, begin)
+            feed = Feed(self._world.users, self._world.articles, begin, self._spec.list_size)
             actions: list[Actions] = []
             for piece in (piece for piece in pieces if piece.hour == hour):
                 actions.append(self._piece(piece, feed))

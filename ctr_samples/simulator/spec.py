@@ -36,6 +36,7 @@ class SimulationSpec:
     hot_user_share: float = 0.01  # of all traffic, by a single user
     zipf_exponent: float = 1.0  # of the articles' popularity
     new_article_rate: float = 0.03
+    list_size: int = 0  # articles of each list; 0 for 1 to 6
     orphan_click_rate: float = 0.005  # clicks without an impression, relative to attributed clicks
     empty_read_rate: float = 0.03  # reads whose readTime is empty
     malformed_rate: float = 0.0005  # malformed lines, relative to valid lines
@@ -56,7 +57,7 @@ class SimulationSpec:
 
 def _check_counts(spec: SimulationSpec) -> None:
     lowest = {"days": 1, "impressions": 1, "users": 0, "articles": 0, "seed": 0, "label_window_s": 60}
-    lowest["chunk_impressions"] = 100
+    lowest |= {"chunk_impressions": 100, "list_size": 0}
     for name, least in lowest.items():
         value = getattr(spec, name)
         if not isinstance(value, int) or value < least:

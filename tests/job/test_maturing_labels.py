@@ -210,6 +210,24 @@ def test_labels_become_final_with_the_features_of_the_first_run_and_the_bytes_of
     assert "The features are those of generation 1; only labels are made anew." in summary.export_text()
 
 
+@pytest.mark.slow
+def test_labels_become_final_in_the_order_by_request_too(spark: SparkSession, tmp_path: Path) -> None:
+    write_days(tmp_path)
+    order = {
+        "old": "split: {eval: 0.25, test: 0.25}\noutput: {",
+        "new": "split: {by: request, eval: 0.25, test: 0.25}\noutput: {order: [user], ",
+    }
+    _, first = made(spark, write_config(tmp_path, "kept", **order))
+    write_log(tmp_path, NEXT)
+    bytes_of_all, _ = made(spark, write_config(tmp_path, "plain", partials=False, **order))
+    shards, manifest = made(spark, tmp_path / "kept.yaml")
+    assert shards == bytes_of_all
+    assert (manifest.features_from, manifest.label_mature) == (TAKEN, True)
+    assert manifest.order == first.order
+    assert manifest.order is not None
+    assert manifest.order.size > 2
+
+
 Change = Callable[[Path], object]
 
 
@@ -240,6 +258,13 @@ CHANGES: dict[str, tuple[Change, str]] = {
     ),
     "another configuration": (
         replaced("last: 3, within", "last: 2, within"),
+        "the configuration, the fitted state or the release is another one",
+    ),
+    "another order": (
+        replaced(
+            "split: {eval: 0.25, test: 0.25}\noutput: {",
+            "split: {by: request, eval: 0.25, test: 0.25}\noutput: {order: request, ",
+        ),
         "the configuration, the fitted state or the release is another one",
     ),
     "a shard that was cut short": (shorten, "so its features are gone"),

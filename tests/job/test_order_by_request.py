@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -13,10 +14,14 @@ from jsonschema import validate
 from pyspark.sql import SparkSession
 
 from ctr_samples.job import run as job
+from ctr_samples.job.forget import find, forget
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.job.preview import previewed
+from ctr_samples.quality.checks import CHECKS
 from ctr_samples.quality.metrics import Metrics
+from ctr_samples.readers import iter_batches
 from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.shards.clean import Retention
 from tests.job.feeds import DAY, LARGEST, feeds, samples_of, write_log
 from tests.job.partial_days import shards_of
 from tests.support.project import PROJECT
@@ -62,8 +67,12 @@ def by_request(spark: SparkSession, root: Path) -> Published:
     return made(spark, root, "by_request", "output.order=request")
 
 
+def rows(samples: pd.DataFrame) -> list[str]:
+    return list(samples.astype(str).agg("|".join, axis=1))
+
+
 def texts(samples: pd.DataFrame) -> list[str]:
-    return sorted(samples.astype(str).agg("|".join, axis=1))
+    return sorted(rows(samples))
 
 
 def names(samples: pd.DataFrame) -> list[str]:
@@ -177,3 +186,56 @@ def test_a_preview_measures_the_requests_of_the_day(spark: SparkSession, root: P
     assert found is not None
     assert (found.requests, found.median, found.largest) == (len(sizes), sizes.median(), LARGEST)
     assert found.mean == pytest.approx(sizes.mean())
+
+
+NUMBERS = "features={taste: {from: impression.taste, dtype: float32, shape: [24]}}"
+LISTS = "features={taste: {from: impression.taste, dtype: float32, ragged: true}}"
+
+
+@pytest.mark.parametrize(("layout", "features"), [("dense", NUMBERS), ("sparse", NUMBERS), ("sequence", LISTS)])
+def test_a_layout_holds_the_same_records_in_either_order(
+    spark: SparkSession, root: Path, by_request: Published, layout: str, features: str
+) -> None:
+    one, other = (
+        texts(made(spark, root, f"{layout}_{o}", f"output.order={o}", f"output.layout={layout}", features).samples)
+        for o in ("impression", "request")
+    )
+    assert one == other
+    assert len(one) == len(by_request.samples)
+
+
+def test_negatives_are_dropped_within_requests(spark: SparkSession, root: Path, by_request: Published) -> None:
+    sampled = made(spark, root, "sampled", "output.order=request", "sampling={negatives: 0.5}")
+    assert {*texts(sampled.samples.drop(columns="sample_weight"))} < {*texts(by_request.samples)}
+    assert sampled.manifest.order is not None
+    assert by_request.manifest.order is not None
+    assert 1 < sampled.manifest.order.size < by_request.manifest.order.size
+
+
+def test_forgetting_a_user_keeps_the_order_of_the_others(spark: SparkSession, root: Path) -> None:
+    before = made(spark, root, "forgotten", "output.order=request")
+    storage = open_storage(root / "forgotten")
+    found = find(storage, date.fromisoformat(DAY), "user", ["u7"])
+    after = before._replace(manifest=forget(storage, found, "user", ["u7"], Retention()).manifest)
+    frames = [frame[frame["user"] != b"u7"] for _, _, frame in before.shards]
+    assert [text for *_, frame in after.shards for text in rows(frame)] == [text for f in frames for text in rows(f)]
+    assert after.manifest.order == before.manifest.order
+    assert after.metrics.requests == before.metrics.requests
+
+
+def test_a_change_of_the_order_is_a_change_of_the_day(spark: SparkSession, root: Path) -> None:
+    first = job.run(spark, feeds(root, "changed"), DAY)
+    assert not job.run(spark, feeds(root, "changed"), DAY).published
+    second = job.run(spark, feeds(root, "changed", "output.order=request"), DAY)
+    assert (second.published, second.manifest.generation) == (True, first.manifest.generation + 1)
+
+
+def test_days_of_both_orders_are_read_together(spark: SparkSession, root: Path, by_request: Published) -> None:
+    by_hour = ["grain=hour", "sources.log.path=ROOT/log.parquet".replace("ROOT", str(root))]
+    for hour, order in (("T07", "request"), ("T08", "impression")):
+        job.run(spark, feeds(root, "hours", *by_hour, f"output.order={order}"), f"{DAY}{hour}", accept=CHECKS)
+    batches = list(iter_batches(root / "hours", date=DAY, split="train", batch_size=64, shuffle=True))
+    read = sorted(value for batch in batches for value in batch.keys["impression_id"].tolist())
+    every = by_request.samples
+    expected = every[(every["split"] == "train") & every["hour"].isin([7, 8])]["impression_id"]
+    assert read == sorted(expected)

@@ -50,6 +50,9 @@ NOTHING_SHOWN = "sources.log has no impressions on "
 WHERE = [None, None, "kind = 'click'", "kind <> 'click'", "paid > 0"]
 
 
+BY_REQUEST: dict[str, Any] = {"output": {"order": "request"}, "split": {"by": "request"}}
+
+
 @dataclass(frozen=True)
 class Nights:
     """What chance draws: a configuration, the days that have a log, and the runs, each with what becomes of the log before."""
@@ -80,7 +83,8 @@ class Nights:
             "histories": histories,
             "features": dict(_features(chance, views, histories)),
         }
-        return cls(chance, zone, day, {key: value for key, value in config.items() if value})
+        by_request = random.Random(f"order {seed}").choice([{}, BY_REQUEST])
+        return cls(chance, zone, day, {key: value for key, value in config.items() if value} | by_request)
 
     @property
     def format(self) -> str:
@@ -116,7 +120,8 @@ class Nights:
         }
         if self.format == "json":
             log["schema"] = "t string, kind string, user string, item string, request string, paid double"
-        config = self.config | {"sources": {"log": log}, "output": {"path": f"{root}/{out}", "partitions": 2}}
+        output = {**self.config.get("output", {}), "path": f"{root}/{out}", "partitions": 2}
+        config = self.config | {"sources": {"log": log}, "output": output}
         path = root / f"{out}.yaml"
         path.write_text(json.dumps(config if out == "plain" else config | {"partials": {"path": f"{root}/partials"}}))
         return path
