@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import runpy
 import subprocess
@@ -37,18 +38,42 @@ def configuration(directory: Path) -> Path:
     return path
 
 
+def simulated(logs: Path, *options: str) -> None:
+    """Write three days of logs."""
+    simulate = [sys.executable, str(PROJECT / "jobs/simulate_logs.py"), "--out", str(logs), "--days", "3"]
+    subprocess.run([*simulate, "--impressions", str(IMPRESSIONS), *options], check=True, capture_output=True)
+
+
+def job_of(config: Path, *options: str) -> list[str]:
+    generate = str(PROJECT / "jobs/generate_samples.py")
+    return [generate, "--config", str(config), "--date", DAY, "--force", *options]
+
+
+def test_the_whole_job_by_request(figures: Figures, tmp_path: Path) -> None:
+    simulated(tmp_path / "logs", "--list-size", "10")
+    config = configuration(tmp_path)
+    seconds: dict[str, list[float]] = {"impression": [], "request": []}
+    sizes: dict[str, int] = {}
+    for _ in range(ROUNDS):
+        for order, taken in seconds.items():
+            out = tmp_path / order
+            sets = [f"output.path={out}", "output.compression=gzip", f"output.order={order}", "split={by: request}"]
+            program = job_of(config, *[part for one in sets for part in ("--set", one)])
+            taken.append(submitted(program, tmp_path / f"events of {order}")[0])
+            manifest = max(out.glob("dt=*/manifests/*.json"))
+            sizes[order] = sum(shard["bytes"] for shard in json.loads(manifest.read_text())["shards"])
+    what = f"{IMPRESSIONS:,} impressions in lists of ten, gzip"
+    figures.add(f"{what}, by impression", seconds["impression"], "s")
+    figures.add(f"{what}, by request", seconds["request"], "s")
+    ratios = [ours / theirs for ours, theirs in zip(seconds["request"], seconds["impression"], strict=True)]
+    figures.add(f"{what}, time by request", ratios, "x by impression", at_most(1))
+    figures.add(f"{what}, size by request", [sizes["request"] / sizes["impression"]], "x by impression")
+
+
 def test_the_whole_job_against_one_that_is_written_by_hand(figures: Figures, tmp_path: Path) -> None:
     logs = tmp_path / "logs"
-    simulate = [sys.executable, str(PROJECT / "jobs/simulate_logs.py"), "--out", str(logs), "--days", "3"]
-    subprocess.run([*simulate, "--impressions", str(IMPRESSIONS)], check=True, capture_output=True)
-    job = [
-        str(PROJECT / "jobs/generate_samples.py"),
-        "--config",
-        str(configuration(tmp_path)),
-        "--date",
-        DAY,
-        "--force",
-    ]
+    simulated(logs)
+    job = job_of(configuration(tmp_path))
     by_hand = [str(Path(__file__).with_name("by_hand.py")), str(logs), str(tmp_path / "parquet"), DAY]
     seconds: dict[str, list[float]] = {"job": [], "by hand": []}
     shuffled: dict[str, float] = {}
