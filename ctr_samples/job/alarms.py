@@ -28,8 +28,9 @@ FEWEST_MATCHED = 50
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
     """Yield a warning for each problem found in the counts.
 
-    Problems are final labels that changed, skipped lines, actions without a time and keys with several rows instead of
-    one. On a first day they also include actions that match nothing or are all late.
+    Problems are final labels that changed, skipped lines, actions without a time, keys with several rows instead of
+    one, and a request that is too large for one task. On a first day they also include actions that match nothing or
+    are all late.
     """
     for name, label in manifest.labels.items():
         yield from _changed_final_labels(name, label)
@@ -39,6 +40,7 @@ def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
             yield from _all_late(name, label)
     yield from _skipped_lines(manifest)
     yield from _several_rows(manifest)
+    yield from _huge_request(manifest)
 
 
 def _warning(check: str, subject: str, value: float, most: float, sentence: str) -> Finding:
@@ -122,14 +124,14 @@ def _several_rows(manifest: Manifest) -> Iterator[Finding]:
             yield _warning("several_rows", name, keys, 0, sentence)
 
 
-def huge_request(now: Measured) -> Iterator[Finding]:
+def _huge_request(manifest: Manifest) -> Iterator[Finding]:
     """Warn of a request that one task has to write although it has a large share of the samples."""
-    requests = now.requests
-    if requests is None or not requests.adjacent or requests.largest < HUGE_REQUEST:
+    order = manifest.order
+    if order is None or order.largest < HUGE_REQUEST:
         return
-    if (share := requests.largest / now.rows) > MOST_OF_A_REQUEST:
+    if (share := order.largest / manifest.records) > MOST_OF_A_REQUEST:
         sentence = (
-            f"A request has {requests.largest:,} samples, {share:.0%} of all, and one task writes them. If its id or user is a "
+            f"A request has {order.largest:,} samples, {share:.0%} of all, and one task writes them. If its id or user is a "
             "placeholder such as '' or '-', make it null, as in nullif(request, '-'); or set `output.order: impression`."
         )
-        yield _warning("huge_request", " and ".join(requests.keys), share, MOST_OF_A_REQUEST, sentence)
+        yield _warning("huge_request", " and ".join(order.by), share, MOST_OF_A_REQUEST, sentence)

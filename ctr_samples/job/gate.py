@@ -17,7 +17,7 @@ from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
-from ctr_samples.job.alarms import alarms, huge_request
+from ctr_samples.job.alarms import alarms
 from ctr_samples.periods import Period, days_before, parse_period
 from ctr_samples.quality.checks import CHECKS, Days, findings
 from ctr_samples.quality.drift import drifts
@@ -112,7 +112,7 @@ def judge(
     before = last_before(storage, manifest.day)
     filling = filling_features([manifest, *_manifest_of(storage, before)])
     days = Days(measured, before, last_same_weekday(storage, manifest.day), filling)
-    metrics = _judged(days, quality, accepted, [*alarms(manifest, days.before), *huge_request(measured)])
+    metrics = _judged(days, quality, accepted, alarms(manifest, days.before))
     manifest = replace(manifest, quality=_in_manifest(metrics))
     directory = run_directory(manifest.day, manifest.run_id)
     _write(storage, directory, metrics, render(metrics, manifest, days.before))
@@ -146,7 +146,9 @@ def describe_anew(
 
 def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measured:
     """Combine all numbers of a day, from the manifest and the measures."""
-    users = measures.users()
+    users, requests = measures.users(), measures.requests(wanted)
+    if requests is not None and manifest.order is not None:
+        requests = replace(requests, largest=manifest.order.largest)
     return Measured(
         format=METRICS_FORMAT,
         name=manifest.name,
@@ -175,7 +177,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         users=users and replace(users, key=wanted.user_key),
         duplicates=measures.duplicates(),
         baseline=measures.baseline(wanted.label),
-        requests=measures.requests(wanted),
+        requests=requests,
     )
 
 

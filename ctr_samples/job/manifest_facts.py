@@ -57,7 +57,8 @@ def order_fact(config: JobConfig, receipts: Sequence[Receipt]) -> Order | None:
     counts = [receipt.requests for receipt in receipts if receipt.requests is not None]
     samples = sum(shard.records for receipt in receipts for shard in receipt.shards)
     size = sum(count.squares for count in counts) / max(1, samples)
-    return Order(config.request_keys, sum(count.requests for count in counts), size)
+    largest = max((count.largest for count in counts), default=0)
+    return Order(config.request_keys, sum(count.requests for count in counts), size, largest)
 
 
 def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:

@@ -99,7 +99,7 @@ class Runs:
     def __init__(self) -> None:
         self._last: tuple[Any, ...] = ("",)
         self._open = 0
-        self._count = self._squares = 0
+        self._count = self._squares = self._largest = 0
 
     def add(self, split: str, places: Sequence[npt.NDArray[np.int64]]) -> None:
         """Add rows of a split. ``places`` are the columns of the order.
@@ -122,20 +122,24 @@ class Runs:
         limits = np.flatnonzero(places[0][1:] != places[0][:-1]) + 1
         lengths = np.diff(np.r_[0, limits, len(places[0])])
         lengths[0] += self._open
-        self._count += len(limits)
-        self._squares += int(np.square(lengths[:-1]).sum())
+        self._close(lengths[:-1])
         self._open = int(lengths[-1])
         self._last = ends
 
     def _end(self) -> None:
-        self._count += self._open > 0
-        self._squares += self._open**2
+        if self._open:
+            self._close(np.array([self._open]))
         self._open = 0
+
+    def _close(self, lengths: npt.NDArray[np.int64]) -> None:
+        self._count += len(lengths)
+        self._squares += int(np.square(lengths).sum())
+        self._largest = max(self._largest, int(lengths.max(initial=0)))
 
     def closed(self) -> RequestCounts:
         """End the last run, and return the counts."""
         self._end()
-        return RequestCounts(self._count, self._squares)
+        return RequestCounts(self._count, self._squares, self._largest)
 
 
 def by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:

@@ -42,10 +42,11 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class RequestCounts:
-    """Number of requests, and sum of the squares of their sizes."""
+    """Number of requests, sum of the squares of their sizes, and size of the largest."""
 
     requests: int
     squares: int
+    largest: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,13 +162,14 @@ class FeaturesFrom:
 class Order:
     """Order by request: samples with equal keys ``by`` are adjacent.
 
-    ``requests`` is their number. ``size`` is the mean size of a sample's request, so that a request of ten counts ten
-    times. Both describe the samples before any were forgotten.
+    ``requests`` is their number, and ``largest`` the size of the largest. ``size`` is the mean size of a sample's
+    request, so that a request of ten counts ten times. All describe the samples before any were forgotten.
     """
 
     by: tuple[str, ...]
     requests: Count
     size: Finite
+    largest: Count
 
 
 @dataclass(frozen=True, slots=True)

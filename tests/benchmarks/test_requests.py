@@ -103,7 +103,7 @@ def test_writing_and_reading_by_request(figures: Figures, tmp_path: Path, name: 
         figures.add(f"{name}: writing {compression} by request", faster, "x as fast", least)
 
     for order in orders:
-        by = Order(("request",), ROWS // k, float(k)) if order == "request" else None
+        by = Order(("request",), ROWS // k, float(k), k) if order == "request" else None
         for compression in ("none", "gzip"):
             root = tmp_path / f"{order}-{compression}"
             publish(

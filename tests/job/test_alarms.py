@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.job.alarms import alarms, huge_request
+from ctr_samples.job.alarms import alarms
 from ctr_samples.job.gate import filling_features
-from ctr_samples.quality.metrics import Requests
-from ctr_samples.shards import Manifest
-from tests.quality_report.day_documents import metrics
+from ctr_samples.shards import Manifest, Order
 from tests.support.manifests import manifest
 
 CONTRACT = ExampleContract((FeatureSpec("age", "float32"), FeatureSpec("clicked", "int64", role="label")))
@@ -136,14 +134,10 @@ def test_features_fill_up_while_the_log_is_shorter_than_their_window() -> None:
 
 
 @pytest.mark.parametrize(
-    ("adjacent", "largest", "warns"),
-    [(True, 60_000, True), (True, 50_000, False), (True, 9_999, False), (False, 60_000, False)],
+    ("records", "largest", "warns"), [(1_000_000, 60_000, True), (1_000_000, 50_000, False), (100_000, 9_999, False)]
 )
-def test_a_request_that_is_too_large_for_its_task_warns_in_the_order_by_request(
-    adjacent: bool, largest: int, warns: bool
-) -> None:
-    requests = Requests(("request", "user"), adjacent, 90_000, 4096, 11.1, 8.0, largest, 0.6, None)
-    samples = {"train": 900_000, "eval": 100_000} if largest > 10_000 else {"train": 100_000}
-    found = list(huge_request(replace(metrics(), samples=samples, requests=requests)))
-    assert [(finding.check, finding.standing) for finding in found] == [("huge_request", "warns")] * warns
-    assert all("A request has 60,000 samples, 6% of all" in finding.sentence for finding in found)
+def test_a_request_that_is_too_large_for_its_task_warns(records: int, largest: int, warns: bool) -> None:
+    shard = replace(manifest(CONTRACT).shards[0], records=records)
+    found = sentences(shards=(shard,), order=Order(("request", "user"), 90_000, 11.1, largest))
+    assert [check for check, _ in found] == ["huge_request"] * warns
+    assert all("A request has 60,000 samples, 6% of all" in sentence for _, sentence in found)

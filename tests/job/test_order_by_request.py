@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from jsonschema import validate
 from pyspark.sql import SparkSession
@@ -108,6 +110,7 @@ def test_the_manifest_has_the_order_and_its_requests(by_impression: Published, b
     assert order.by == ("request", "user")
     sizes = pd.Series(names(by_request.samples)).value_counts()
     assert order.requests == len(sizes)
+    assert order.largest == LARGEST
     assert order.size == pytest.approx((sizes**2).sum() / sizes.sum())
     schema = json.loads((PROJECT / "ctr_samples/shards/manifest.schema.json").read_text())
     validate(json.loads(by_request.manifest.to_json()), schema)
@@ -239,3 +242,29 @@ def test_days_of_both_orders_are_read_together(spark: SparkSession, root: Path, 
     every = by_request.samples
     expected = every[(every["split"] == "train") & every["hour"].isin([7, 8])]["impression_id"]
     assert read == sorted(expected)
+
+
+@pytest.mark.slow
+def test_a_request_of_100000_impressions_is_written_by_one_task_and_warns(spark: SparkSession, tmp_path: Path) -> None:
+    write_log(tmp_path)
+    log = pq.read_table(tmp_path / "log.parquet")
+    crawled = pa.table(
+        {
+            "at": pa.array([1_559_692_800_000_000] * 100_000, pa.timestamp("us", "UTC")),
+            "req": ["-"] * 100_000,
+            "uid": ["crawler"] * 100_000,
+            "item": [f"i{n}" for n in range(100_000)],
+            "taste": [[0.5] * 24] * 100_000,
+            "price": [1.0] * 100_000,
+            "clicked": [False] * 100_000,
+        }
+    )
+    pq.write_table(pa.concat_tables([log, crawled.cast(log.schema)]), tmp_path / "log.parquet")
+    huge = made(spark, tmp_path, "huge", "output.order=request")
+    assert huge.metrics.requests is not None
+    assert huge.metrics.requests.largest == 100_000
+    assert [one.standing for one in huge.metrics.checks if one.check == "huge_request"] == ["warns"]
+    counts = {partition: 0 for partition, *_ in huge.shards}
+    for shard in huge.manifest.shards:
+        counts[shard.partition] += shard.records
+    assert max(counts.values()) > 100_000

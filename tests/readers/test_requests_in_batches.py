@@ -42,7 +42,7 @@ def published(root: Path, sizes: list[int], *, by_request: bool) -> Path:
             clicked = pa.array(np.zeros(len(some), np.int64))
             writer.write(pa.record_batch({"request": some, "clicked": clicked, "impression_id": ids}), "train")
     there = np.bincount(requests)
-    order = Order(("request",), len(there), float(np.square(there).sum() / SAMPLES)) if by_request else None
+    order = Order(("request",), len(there), float(np.square(there).sum() / SAMPLES), 1) if by_request else None
     publish(storage, manifest(CONTRACT, shards=writer.close().shards, labels={"clicked": {}}, order=order))
     return root
 

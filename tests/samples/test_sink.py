@@ -17,7 +17,7 @@ def test_each_split_is_in_the_order_of_its_hashes() -> None:
     runs = Runs()
     for split, places in (("eval", (-5, 3, 3)), ("eval", (3, 9)), ("train", (-7, 8))):
         runs.add(split, [column(*places)])
-    assert runs.closed() == RequestCounts(5, 1 + 9 + 1 + 1 + 1)
+    assert runs.closed() == RequestCounts(5, 1 + 9 + 1 + 1 + 1, 3)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_requests_are_counted_once_though_batches_and_splits_cut_them() -> None:
     runs.add("eval", [column(3, 3, 8), column(4, 6, -1)])
     runs.add("train", [column(8), column(0)])
     runs.add("train", [column(8, 8), column(0, 0)])
-    assert runs.closed() == RequestCounts(4, 4 + 9 + 1 + 9)
+    assert runs.closed() == RequestCounts(4, 4 + 9 + 1 + 9, 3)
 
 
 @pytest.mark.parametrize(
