@@ -95,6 +95,11 @@ FORMS = {
 """,
 }
 """More features, by the layout that they are for; there are some for any."""
+BY_USER = {
+    "old": "split: {eval: 0.25, test: 0.25}\noutput: {",
+    "new": "split: {by: request, eval: 0.25, test: 0.25}\noutput: {order: [user], ",
+}
+"""A change of the configuration: samples of a user are adjacent."""
 
 
 def write_config(
@@ -213,13 +218,9 @@ def test_labels_become_final_with_the_features_of_the_first_run_and_the_bytes_of
 @pytest.mark.slow
 def test_labels_become_final_in_the_order_by_request_too(spark: SparkSession, tmp_path: Path) -> None:
     write_days(tmp_path)
-    order = {
-        "old": "split: {eval: 0.25, test: 0.25}\noutput: {",
-        "new": "split: {by: request, eval: 0.25, test: 0.25}\noutput: {order: [user], ",
-    }
-    _, first = made(spark, write_config(tmp_path, "kept", **order))
+    _, first = made(spark, write_config(tmp_path, "kept", **BY_USER))
     write_log(tmp_path, NEXT)
-    bytes_of_all, _ = made(spark, write_config(tmp_path, "plain", partials=False, **order))
+    bytes_of_all, _ = made(spark, write_config(tmp_path, "plain", partials=False, **BY_USER))
     shards, manifest = made(spark, tmp_path / "kept.yaml")
     assert shards == bytes_of_all
     assert (manifest.features_from, manifest.label_mature) == (TAKEN, True)
@@ -261,10 +262,7 @@ CHANGES: dict[str, tuple[Change, str]] = {
         "the configuration, the fitted state or the release is another one",
     ),
     "another order": (
-        replaced(
-            "split: {eval: 0.25, test: 0.25}\noutput: {",
-            "split: {by: request, eval: 0.25, test: 0.25}\noutput: {order: request, ",
-        ),
+        replaced(**BY_USER),
         "the configuration, the fitted state or the release is another one",
     ),
     "a shard that was cut short": (shorten, "so its features are gone"),
@@ -376,7 +374,8 @@ def test_a_run_that_joins_anew_has_the_bytes_of_a_full_one(spark: SparkSession, 
     change(night)
     shards, manifest = made(spark, night / "kept.yaml")
     assert reason in manifest.features_from.why
-    new = {"old": "last: 3, within", "new": "last: 2, within"} if name == "another configuration" else {}
+    last = {"old": "last: 3, within", "new": "last: 2, within"}
+    new = {"another configuration": last, "another order": BY_USER}.get(name, {})
     assert shards == made(spark, write_config(night, "plain", partials=False, **new))[0]
 
 

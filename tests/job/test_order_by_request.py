@@ -260,7 +260,8 @@ def test_a_request_of_100000_impressions_is_written_by_one_task_and_warns(spark:
         }
     )
     pq.write_table(pa.concat_tables([log, crawled.cast(log.schema)]), tmp_path / "log.parquet")
-    huge = made(spark, tmp_path, "huge", "output.order=request")
+    result = job.run(spark, feeds(tmp_path, "huge", "output.order=request"), DAY, accept=CHECKS)
+    huge = Published(tmp_path, "huge", result.manifest)
     assert huge.metrics.requests is not None
     assert huge.metrics.requests.largest == 100_000
     assert [one.standing for one in huge.metrics.checks if one.check == "huge_request"] == ["warns"]
