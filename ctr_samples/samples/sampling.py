@@ -29,7 +29,8 @@ _OWN_ID = f"{IMPRESSION}.impression_id"
 
 
 def split_column(config: JobConfig, span: Span) -> Column:
-    """Return the split: ``train``, ``eval`` or ``test``. If the key is null, the impression id decides.
+    """Return the split: ``train``, ``eval`` or ``test``. If the key is null, the impression id decides,
+    or the request if samples are ordered by request.
 
     Needs the impressions of :func:`ctr_samples.samples.requests.with_beginning`.
     """
@@ -51,7 +52,9 @@ def _split_key(config: JobConfig) -> Column:
         return own
     if by == "request":
         return request_name(config)
-    return F.coalesce(F.col(f"{IMPRESSION}.{by}").cast("string"), own)
+    # An order by request keeps its impressions together, also those of an unknown user.
+    without = own if config.output.order == "impression" else request_name(config)
+    return F.coalesce(F.col(f"{IMPRESSION}.{by}").cast("string"), without)
 
 
 DOWN_SAMPLED = "down_sampled"

@@ -163,6 +163,14 @@ def test_a_list_of_keys_is_an_order_too(spark: SparkSession, root: Path) -> None
     assert by_user.manifest.order.by == ("user",)
 
 
+def test_a_split_by_user_cuts_no_request_of_unknown_users(spark: SparkSession, root: Path) -> None:
+    samples = made(spark, root, "split_by_user", "output.order=request", "split.by=user").samples
+    unknown = samples[samples["user"] == b""]
+    assert len(unknown) > 2 * unknown["req"].nunique()
+    assert {*unknown["split"]} == {"train", "eval"}
+    assert samples.assign(name=names(samples)).groupby("name")["split"].nunique().max() == 1
+
+
 def test_requests_that_begin_late_go_to_eval_whole(spark: SparkSession, root: Path) -> None:
     late = made(spark, root, "late", "output.order=request", "split={by: request, eval_from: '20:00'}")
     samples = late.samples
