@@ -22,7 +22,7 @@ from ctr_samples.samples.labels import LabelPlan, plan_labels
 from ctr_samples.samples.labels.shifts import best_shift
 from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.watches.times import counts_of_view
-from ctr_samples.shards import DayRun, Manifest, Order, Receipt, Shard, Storage
+from ctr_samples.shards import DayRun, Manifest, Receipt, RequestOrder, Shard, Storage
 from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES
 from ctr_samples.sparksql.releases import versions
 from ctr_samples.vocabulary import FittedState
@@ -50,7 +50,7 @@ def facts_of_run(
     }
 
 
-def order_fact(config: JobConfig, receipts: Sequence[Receipt]) -> Order | None:
+def order_fact(config: JobConfig, receipts: Sequence[Receipt]) -> RequestOrder | None:
     """Return the order by request, with the number of requests, or None if samples have no such order."""
     if config.output.order == "impression":
         return None
@@ -58,7 +58,7 @@ def order_fact(config: JobConfig, receipts: Sequence[Receipt]) -> Order | None:
     samples = sum(shard.records for receipt in receipts for shard in receipt.shards)
     size = sum(count.squares for count in counts) / max(1, samples)
     largest = max((count.largest for count in counts), default=0)
-    return Order(config.request_keys, sum(count.requests for count in counts), size, largest)
+    return RequestOrder(config.request_keys, sum(count.requests for count in counts), size, largest)
 
 
 def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:

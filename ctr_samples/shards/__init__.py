@@ -16,7 +16,15 @@ storage/        storage backends
 """
 
 from ctr_samples.shards.day_output import DayOutput, DayRun
-from ctr_samples.shards.manifest import FeaturesFrom, Manifest, Order, Receipt, RequestCounts, Shard, check_receipts
+from ctr_samples.shards.manifest import (
+    FeaturesFrom,
+    Manifest,
+    Receipt,
+    RequestCounts,
+    RequestOrder,
+    Shard,
+    check_receipts,
+)
 from ctr_samples.shards.publish import (
     check_age,
     check_directory,
@@ -43,9 +51,9 @@ __all__ = [
     "FeaturesFrom",
     "Manifest",
     "NameTaken",
-    "Order",
     "Receipt",
     "RequestCounts",
+    "RequestOrder",
     "Shard",
     "ShardWriter",
     "Storage",

@@ -159,7 +159,7 @@ class FeaturesFrom:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class RequestOrder:
     """Order by request: samples with equal keys ``by`` are adjacent.
 
     ``requests`` is their number, and ``largest`` the size of the largest. ``size`` is the mean size of a sample's
@@ -209,7 +209,7 @@ class Manifest:
     features_from: FeaturesFrom | None = None
     rollback: Rollback | None = None
     known_by: Instant | None = None
-    order: Order | None = None
+    order: RequestOrder | None = None
     format: int = MANIFEST_FORMAT
     checksum: str = field(default="", compare=False)
 

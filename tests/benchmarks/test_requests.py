@@ -17,7 +17,7 @@ from ctr_samples.codec import ExampleEncoder, RecordWriter
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.readers import iter_batches
 from ctr_samples.records.write import shard_writer
-from ctr_samples.shards import Order, open_storage, publish
+from ctr_samples.shards import RequestOrder, open_storage, publish
 from tests.support.figures import Figures, at_least, at_most, in_turns, size
 from tests.support.manifests import DAY, RUN, manifest
 
@@ -103,7 +103,7 @@ def test_writing_and_reading_by_request(figures: Figures, tmp_path: Path, name: 
         figures.add(f"{name}: writing {compression} by request", faster, "x as fast", least)
 
     for order in orders:
-        by = Order(("request",), ROWS // k, float(k), k) if order == "request" else None
+        by = RequestOrder(("request",), ROWS // k, float(k), k) if order == "request" else None
         for compression in ("none", "gzip"):
             root = tmp_path / f"{order}-{compression}"
             publish(

@@ -10,7 +10,7 @@ import pytest
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.job.alarms import alarms
 from ctr_samples.job.gate import filling_features
-from ctr_samples.shards import Manifest, Order, Shard
+from ctr_samples.shards import Manifest, RequestOrder, Shard
 from tests.support.manifests import manifest
 
 CONTRACT = ExampleContract((FeatureSpec("age", "float32"), FeatureSpec("clicked", "int64", role="label")))
@@ -138,6 +138,6 @@ def test_features_fill_up_while_the_log_is_shorter_than_their_window() -> None:
 )
 def test_a_request_that_is_too_large_for_its_task_warns(records: int, largest: int, warns: bool) -> None:
     shard = Shard("part", "train", 0, records, 1, 0)
-    found = sentences(shards=(shard,), order=Order(("request", "user"), 90_000, 11.1, largest))
+    found = sentences(shards=(shard,), order=RequestOrder(("request", "user"), 90_000, 11.1, largest))
     assert [check for check, _ in found] == ["huge_request"] * warns
     assert all("A request has 60,000 samples, 6% of all" in sentence for _, sentence in found)

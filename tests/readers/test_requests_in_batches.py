@@ -14,7 +14,7 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.periods import parse_period
 from ctr_samples.readers import iter_batches, load_dataset
 from ctr_samples.records.write import shard_writer
-from ctr_samples.shards import Order, open_storage, publish
+from ctr_samples.shards import RequestOrder, open_storage, publish
 from ctr_samples.shards.naming import run_directory
 from tests.support.manifests import RUN, manifest
 
@@ -42,7 +42,7 @@ def published(root: Path, sizes: list[int], *, by_request: bool) -> Path:
             clicked = pa.array(np.zeros(len(some), np.int64))
             writer.write(pa.record_batch({"request": some, "clicked": clicked, "impression_id": ids}), "train")
     there = np.bincount(requests)
-    order = Order(("request",), len(there), float(np.square(there).sum() / SAMPLES), 1) if by_request else None
+    order = RequestOrder(("request",), len(there), float(np.square(there).sum() / SAMPLES), 1) if by_request else None
     publish(storage, manifest(CONTRACT, shards=writer.close().shards, labels={"clicked": {}}, order=order))
     return root
 
