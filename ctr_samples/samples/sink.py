@@ -66,7 +66,8 @@ class _Task:
         assert context is not None
         names = plan.contract.names()
         collector = None if plan.wanted is None else Collector(plan.wanted, context.partitionId())
-        requests = Runs()
+        in_order, requests = InOrder(), Runs()
+        by_request = len(plan.order) > 1
         with shard_writer(
             plan.storage,
             plan.directory,
@@ -79,12 +80,15 @@ class _Task:
         ) as writer:
             for batch in batches:
                 for split, rows in by_split(batch):
-                    requests.add(split, [rows.column(name).to_numpy() for name in plan.order])
+                    places = [rows.column(name).to_numpy() for name in plan.order]
+                    in_order.check(split, places)
+                    if by_request:
+                        requests.add(split, places[0])
                     writer.write(rows.select(names), split)
                     if collector is not None:
                         collector.observe(rows, split)
             receipt = writer.close()
-        if len(plan.order) > 1:
+        if by_request:
             receipt = replace(receipt, requests=requests.closed())
         if collector is not None:
             receipt = replace(receipt, measures=collector.close())
@@ -93,19 +97,17 @@ class _Task:
         yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()]})
 
 
-class Runs:
-    """Runs of rows with equal values in the first column of their order, in all batches of a task."""
+class InOrder:
+    """Check that all rows of a task are in their final order: Spark preserves row order through a broadcast join, but
+    does not guarantee it.
+    """
 
     def __init__(self) -> None:
         self._last: tuple[Any, ...] = ("",)
-        self._open = 0
-        self._count = self._squares = self._largest = 0
 
-    def add(self, split: str, places: Sequence[npt.NDArray[np.int64]]) -> None:
-        """Add rows of a split. ``places`` are the columns of the order.
-
-        Raises RuntimeError if the rows are not in final order after those before: Spark preserves row order through a
-        broadcast join, but does not guarantee it.
+    def check(self, split: str, places: Sequence[npt.NDArray[np.int64]]) -> None:
+        """Raise RuntimeError unless the rows of a split are in order, after the rows checked before. ``places`` are the
+        columns of the order.
         """
         begins, ends = ((split, *[int(column[row]) for column in places]) for row in (0, -1))
         below = np.zeros(len(places[0]) - 1, np.bool_)
@@ -117,14 +119,27 @@ class Runs:
             raise RuntimeError(
                 "Samples are not in their final order, so the shards would change from run to run; report it."
             )
-        if begins[:2] != self._last[:2]:
+        self._last = ends
+
+
+class Runs:
+    """Runs of adjacent rows with the same request, in all batches of a task."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Any, ...] = ()
+        self._open = 0
+        self._count = self._squares = self._largest = 0
+
+    def add(self, split: str, requests: npt.NDArray[np.int64]) -> None:
+        """Add the hashes of the requests of the rows of a split, in order."""
+        if (split, requests[0]) != self._last:
             self._end()
-        limits = np.flatnonzero(places[0][1:] != places[0][:-1]) + 1
-        lengths = np.diff(np.r_[0, limits, len(places[0])])
+        limits = np.flatnonzero(requests[1:] != requests[:-1]) + 1
+        lengths = np.diff(np.r_[0, limits, len(requests)])
         lengths[0] += self._open
         self._close(lengths[:-1])
         self._open = int(lengths[-1])
-        self._last = ends
+        self._last = (split, requests[-1])
 
     def _end(self) -> None:
         if self._open:

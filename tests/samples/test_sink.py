@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ctr_samples.samples.sink import Runs
+from ctr_samples.samples.sink import InOrder, Runs
 from ctr_samples.shards import RequestCounts
 
 
@@ -14,9 +14,10 @@ def column(*places: int) -> np.ndarray[Any, np.dtype[np.int64]]:
 
 
 def test_each_split_is_in_the_order_of_its_hashes() -> None:
-    runs = Runs()
+    in_order, runs = InOrder(), Runs()
     for split, places in (("eval", (-5, 3, 3)), ("eval", (3, 9)), ("train", (-7, 8))):
-        runs.add(split, [column(*places)])
+        in_order.check(split, [column(*places)])
+        runs.add(split, column(*places))
     assert runs.closed() == RequestCounts(5, 1 + 9 + 1 + 1 + 1, 3)
 
 
@@ -26,18 +27,22 @@ def test_each_split_is_in_the_order_of_its_hashes() -> None:
     ids=["inside a batch", "between two batches", "a split comes again"],
 )
 def test_samples_out_of_their_order_are_refused(split: str, places: tuple[int, ...]) -> None:
-    runs = Runs()
-    runs.add("train", [column(-8, -5)])
+    in_order = InOrder()
+    in_order.check("train", [column(-8, -5)])
     with pytest.raises(RuntimeError, match="not in their final order"):
-        runs.add(split, [column(*places)])
+        in_order.check(split, [column(*places)])
 
 
 def test_requests_are_counted_once_though_batches_and_splits_cut_them() -> None:
-    runs = Runs()
-    runs.add("eval", [column(-5, -5, 3), column(1, 9, 4)])
-    runs.add("eval", [column(3, 3, 8), column(4, 6, -1)])
-    runs.add("train", [column(8), column(0)])
-    runs.add("train", [column(8, 8), column(0, 0)])
+    in_order, runs = InOrder(), Runs()
+    for split, requests, places in (
+        ("eval", column(-5, -5, 3), column(1, 9, 4)),
+        ("eval", column(3, 3, 8), column(4, 6, -1)),
+        ("train", column(8), column(0)),
+        ("train", column(8, 8), column(0, 0)),
+    ):
+        in_order.check(split, [requests, places])
+        runs.add(split, requests)
     assert runs.closed() == RequestCounts(4, 4 + 9 + 1 + 9, 3)
 
 
@@ -47,7 +52,7 @@ def test_requests_are_counted_once_though_batches_and_splits_cut_them() -> None:
     ids=["within a request", "of requests", "within a request that a batch cut"],
 )
 def test_samples_of_requests_out_of_their_order_are_refused(places: tuple[list[int], list[int]]) -> None:
-    runs = Runs()
-    runs.add("train", [column(0, 1), column(3, 9)])
+    in_order = InOrder()
+    in_order.check("train", [column(0, 1), column(3, 9)])
     with pytest.raises(RuntimeError, match="not in their final order"):
-        runs.add("train", [column(*of) for of in places])
+        in_order.check("train", [column(*of) for of in places])
