@@ -198,7 +198,7 @@ def _features(config: JobConfig) -> Iterator[str]:
 
 def _order(config: JobConfig) -> str:
     keys = " and ".join(config.request_keys)
-    if config.output.order != "impression":
+    if config.output.by_request:
         return f"request: samples with equal {keys} are adjacent"
     if not keys:
         return "impression; no key tells which impressions form a request"

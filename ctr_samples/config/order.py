@@ -14,7 +14,7 @@ def order_problems(config: JobConfig) -> Iterator[Problem]:
     """Yield the problems of ``output.order`` and ``split``."""
     wrong = [*_unknown_order(config), *_unknown_split(config)]
     yield from wrong
-    if not wrong and config.output.order != "impression":
+    if not wrong and config.output.by_request:
         yield from _cut_requests(config)
 
 

@@ -61,6 +61,11 @@ class Output(Model):
         "ids can reverse them.",
     )
 
+    @property
+    def by_request(self) -> bool:
+        """Whether samples with equal keys are adjacent."""
+        return self.order != "impression"
+
     @field_validator("order")
     @classmethod
     def _each_key_once(cls, value: str | list[str]) -> str | list[str]:

@@ -74,7 +74,7 @@ def wanted_of(
         request=request if config.request_keys else None,
         place=place,
         request_keys=config.request_keys,
-        by_request=config.output.order != "impression",
+        by_request=config.output.by_request,
     )
 
 

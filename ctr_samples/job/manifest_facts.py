@@ -52,7 +52,7 @@ def facts_of_run(
 
 def order_fact(config: JobConfig, receipts: Sequence[Receipt]) -> RequestOrder | None:
     """Return the order by request, with the number of requests, or None if samples have no such order."""
-    if config.output.order == "impression":
+    if not config.output.by_request:
         return None
     counts = [receipt.requests for receipt in receipts if receipt.requests is not None]
     samples = sum(shard.records for receipt in receipts for shard in receipt.shards)

@@ -53,7 +53,7 @@ def _split_key(config: JobConfig) -> Column:
     if by == "request":
         return request_name(config)
     # An order by request keeps its impressions together, also those of an unknown user.
-    without = own if config.output.order == "impression" else request_name(config)
+    without = request_name(config) if config.output.by_request else own
     return F.coalesce(F.col(f"{IMPRESSION}.{by}").cast("string"), without)
 
 

@@ -156,7 +156,7 @@ class _Split:
         kept = sum(batch.num_rows for batch in self._kept)
         room = max(1, LOOKED_AT_BYTES * kept // max(1, sum(batch.nbytes for batch in self._kept)))
         if kept > 2 * min(self._room, room):
-            whole = pa.Table.from_batches(self._kept).combine_chunks().to_batches()[0]
+            whole = _combined(self._kept)
             smallest = np.argsort(whole.column(place).to_numpy(), kind="stable")[: min(self._room, room)]
             self._kept = [whole.take(pa.array(smallest))]
             self._largest = self._kept[0].column(place)[-1].as_py()
@@ -165,7 +165,7 @@ class _Split:
         self._room = 0
         if not self._kept:
             return
-        rows = pa.Table.from_batches(self._kept).combine_chunks().to_batches()[0]
+        rows = _combined(self._kept)
         self._kept = []
         label = self._label(rows)
         contract = self._wanted.contract
@@ -199,6 +199,10 @@ class _Split:
             "requests": self._requests.to_list(),
             "alike": [looked_at, [[digest, *both] for digest, both in counts.items()]],
         }
+
+
+def _combined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]
 
 
 def measured(contract: ExampleContract) -> dict[str, FeatureSpec]:

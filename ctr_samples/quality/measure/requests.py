@@ -38,8 +38,8 @@ _NONE = np.empty(0, np.int64)
 class Counts:
     """Number of impressions of the requests whose hash ends in ``level`` zero bits."""
 
-    def __init__(self, level: int = 0, requests: Hashes = _NONE, counts: Hashes = _NONE) -> None:
-        self.level, self._requests, self._counts = level, requests, counts
+    def __init__(self) -> None:
+        self.level, self._requests, self._counts = 0, _NONE, _NONE
 
     def add(self, requests: Hashes, counts: Hashes, level: int = 0) -> None:
         """Add requests, which may repeat, with their numbers of impressions. Their sample has this level."""
@@ -67,8 +67,8 @@ class Counts:
 class Records:
     """Records of a sample of requests, at most :data:`KEPT_ROWS` of each, in the order by request."""
 
-    def __init__(self, most_bytes: int, level: int = 0) -> None:
-        self._most, self.level = most_bytes, level
+    def __init__(self, most_bytes: int) -> None:
+        self._most, self.level = most_bytes, 0
         self.requests, self.places = _NONE, _NONE
         self._records: list[bytes] = []
 
@@ -92,8 +92,10 @@ class Records:
         self.requests, self.places = self.requests[order], self.places[order]
         self._records = [self._records[row] for row in order]
 
-    def __len__(self) -> int:
-        return len(self._records)
+    @property
+    def size(self) -> int:
+        """Size of all records in bytes."""
+        return sum(map(len, self._records))
 
     def in_order(self, *columns: Hashes) -> Iterator[bytes]:
         """Yield the records in ascending order of the last column, then of those before."""
@@ -190,7 +192,7 @@ class RequestMeasures:
         return equal / total if total else None
 
     def _gzip(self) -> Gzip | None:
-        plain = sum(map(len, self._records.in_order(self._records.places)))
+        plain = self._records.size
         if not plain:
             return None
         by_impression, by_request = (

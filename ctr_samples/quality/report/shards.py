@@ -13,6 +13,8 @@ from ctr_samples.quality.report.manifest_view import Shard
 from ctr_samples.quality.report.wording import Table, by_split, count, number, plural, share, shown, size, table
 
 _COLUMNS = 120
+_WORTH = 0.8
+"""Share of the size at which the order by request is worth it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +62,6 @@ def requests_in_words(requests: document.Requests | None) -> str:
     if gzip.by_request > _WORTH * gzip.by_impression:
         return f"Gzip would need {change}, so an order by request saves little."
     return f"Gzip would need {change}: consider `output.order: request`."
-
-
-_WORTH = 0.8
-"""Share of the size at which the order by request is worth it."""
 
 
 def _request_rows(requests: document.Requests) -> Iterator[tuple[str, ...]]:

@@ -83,10 +83,10 @@ def with_place(impressions: DataFrame, split: Column, request: Column) -> DataFr
 
 def order_of(config: JobConfig) -> tuple[str, ...]:
     """Return the columns that order the samples of a split. The first one also decides the partition."""
-    return (SHUFFLE,) if config.output.order == "impression" else (REQUEST, SHUFFLE)
+    return (REQUEST, SHUFFLE) if config.output.by_request else (SHUFFLE,)
 
 
-def in_final_order(rows: DataFrame, partitions: int, order: Sequence[str] = (SHUFFLE,)) -> DataFrame:
+def in_final_order(rows: DataFrame, partitions: int, order: Sequence[str]) -> DataFrame:
     """Partition and sort rows of :func:`with_place` by the hashes of ``order``. The result is the same in every run.
 
     Ordered by their own hashes, samples of one user or hour end up far apart, so a reader needs only a small shuffle
