@@ -5,7 +5,7 @@
     job.py                  root
     source.py  view.py      unions of kinds, told apart by their keys; kinds.py reports entries that mix two kinds
     order.py                order of samples, and a split that does not cut requests
-    grain.py                options that apply only to daily, hourly or whole-log runs
+    grain.py                checks of what depends on a run's period: options of one grain, and the days to read
     impressions.py          impressions, with their split and sampling
     label.py  history.py  counting.py  output.py  quality.py
     feature.py              features, vocabularies and fitted state; feature_conflicts.py refuses contradictory keys

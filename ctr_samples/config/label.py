@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -174,3 +175,8 @@ Label = Annotated[
     BeforeValidator(_without_absent),
 ]
 """What a model should predict about an impression."""
+
+
+def actions_among(labels: Mapping[str, Label]) -> dict[str, ActionLabel]:
+    """Return the labels that are made from actions."""
+    return {name: label for name, label in labels.items() if isinstance(label, ActionLabel)}

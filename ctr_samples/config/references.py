@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import datetime, timedelta
-from typing import Any, NamedTuple
-from zoneinfo import ZoneInfo
+from typing import Any
 
 from ctr_samples.addresses import CREDENTIALS_ELSEWHERE, holds_credentials, overlap
 from ctr_samples.config.base import HISTORY_COLUMNS, OWN_COLUMNS, RESERVED_FEATURES, VIEW_METADATA, mask_of
@@ -17,13 +14,12 @@ from ctr_samples.config.grain import grain_problems
 from ctr_samples.config.history import History
 from ctr_samples.config.impressions import Impressions
 from ctr_samples.config.job import JobConfig
-from ctr_samples.config.label import ActionLabel, Label
+from ctr_samples.config.label import ActionLabel, Label, actions_among
 from ctr_samples.config.masking import HIDDEN_PARAMETER
 from ctr_samples.config.order import order_problems
 from ctr_samples.config.problems import Problem, nearest
 from ctr_samples.config.source import FileSource
-from ctr_samples.config.units import format_duration
-from ctr_samples.config.view import AgingView, DailyCountView, SnapshotView, View, WindowView
+from ctr_samples.config.view import DailyCountView, View, WindowView
 
 
 def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
@@ -51,11 +47,6 @@ def match_of(label: ActionLabel, shown: Impressions) -> tuple[tuple[str, ...], .
     return tuple((*names, *([item] if item is not None else [])) for names in tried)
 
 
-def actions_among(labels: Mapping[str, Label]) -> dict[str, ActionLabel]:
-    """Return the labels that are made from actions."""
-    return {name: label for name, label in labels.items() if isinstance(label, ActionLabel)}
-
-
 def measured_key(config: JobConfig) -> str | None:
     """Return the impression key whose shares `heavy_user` checks, or None if impressions lack it."""
     key = config.quality.heavy_user.key
@@ -69,8 +60,6 @@ def check_references(config: JobConfig) -> list[Problem]:
         *_credentials(config),
         *_overlaps(config),
         *grain_problems(config),
-        *_days_after(config),
-        *_days_of_skew(config),
         *_impressions(config),
         *_labels(config),
         *_keys_of_quality(config),
@@ -154,39 +143,6 @@ def _overlaps(config: JobConfig) -> Iterator[Problem]:
 def _paths(config: JobConfig) -> list[tuple[str, str]]:
     """Return the names and paths of the file sources."""
     return [(name, source.path) for name, source in config.sources.items() if isinstance(source, FileSource)]
-
-
-def _days_after(config: JobConfig) -> Iterator[Problem]:
-    """Check that ``days_after`` covers actions, and their last impressions, that fall on a later day."""
-    shown = config.impressions.source
-    for name, source in config.sources.items():
-        windows = [label.window for label in actions_among(config.labels).values() if name in (label.source, shown)]
-        window = max(windows, default=timedelta())
-        needed = _whole_days(window)
-        if config.reads_days(name) and needed > source.days_after:
-            what = (
-                f"found {source.days_after}, but within `window: {format_duration(window)}` an action, or the last impression "
-                f"before it, may lie up to {needed} day(s) after the run date"
-            )
-            yield Problem(("sources", name, "days_after"), f"{what}; set `sources.{name}.days_after: {needed}`")
-
-
-def _days_of_skew(config: JobConfig) -> Iterator[Problem]:
-    """Check that ``days_before`` covers clock skew: an action may precede its impression and fall on the day before."""
-    for label_name, label in actions_among(config.labels).items():
-        needed = _whole_days(label.skew)
-        for name in dict.fromkeys((label.source, config.impressions.source)):
-            source = config.sources[name]
-            if config.reads_days(name) and needed > source.days_before:
-                what = (
-                    f"found {source.days_before}, but with `labels.{label_name}.skew: {format_duration(label.skew)}` an action "
-                    f"may come before the midnight that begins the run date; set `sources.{name}.days_before: {needed}`"
-                )
-                yield Problem(("sources", name, "days_before"), what)
-
-
-def _whole_days(span: timedelta) -> int:
-    return math.ceil(span / timedelta(days=1))
 
 
 def _impressions(config: JobConfig) -> Iterator[Problem]:
@@ -278,8 +234,6 @@ def _views(config: JobConfig) -> Iterator[Problem]:
             yield from _counted(("views", name, "daily_counts"), view.daily_counts.counts, view.daily_counts.rates)
         if isinstance(view, WindowView):
             yield from _aggregates(("views", name, "aggregates"), view.aggregates)
-        if config.reads_days(view.source):
-            yield from _days_before(name, view, config)
 
 
 def _joined_on(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
@@ -330,55 +284,6 @@ def _keys_of_quality(config: JobConfig) -> Iterator[Problem]:
     if "key" in heavy.model_fields_set and heavy.key not in keys:
         what = f"impressions have no key {heavy.key!r}{nearest(heavy.key, keys)}"
         yield Problem(("quality", "heavy_user", "key"), what)
-
-
-def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
-    """Check ``days_before``. Unread days would count as empty, and their rows as missing."""
-    read = config.sources[view.source].days_before
-    reach = _reach(view, read, config.timezone)
-    if reach is not None and reach.needed > read:
-        what = f"{reach.found}, which needs {reach.needed} day(s) before the run date, but {read} are read"
-        hint = f"set `sources.{view.source}.days_before: {reach.needed}`{reach.instead}"
-        yield Problem(("views", name, *reach.key), f"{what}; {hint}")
-
-
-class _Reach(NamedTuple):
-    """Days before the run date that a view needs, with the key that requires them and an alternative."""
-
-    needed: int
-    key: tuple[str, ...]
-    found: str
-    instead: str
-
-
-def _reach(view: View, read: int, timezone: str) -> _Reach | None:
-    match view:
-        case DailyCountView():
-            delay = f" with `available_after: {format_duration(view.delay)}`" if view.delay else ""
-            needed = view.daily_counts.days + _whole_days(view.delay)
-            found = f"found {view.daily_counts.days}{delay}"
-            return _Reach(needed, ("daily_counts", "days"), found, ", or fewer `days`")
-        case WindowView():
-            longest = view.aggregates.longest
-            needed = _whole_days(longest + _since_last_step(view.aggregates, view.delay, timezone))
-            found = f"found {format_duration(longest)}"
-            return _Reach(needed, ("aggregates", "windows"), found, ", or shorter windows")
-        case AgingView() if view.ttl is not None:
-            daily = isinstance(view, SnapshotView)  # A snapshot's day ends a day after it begins.
-            shorter = view.model_copy(update={"ttl": timedelta(days=read - daily)})
-            instead = "" if shorter.too_short(daily) else ", or a shorter `ttl`"
-            return _Reach(_whole_days(view.ttl) + daily, ("ttl",), f"found {format_duration(view.ttl)}", instead)
-    return None
-
-
-def _since_last_step(aggregates: Aggregates, delay: timedelta, timezone: str) -> timedelta:
-    """Return the longest possible time from the end of the last known step to the start of a day."""
-    lag = math.ceil(delay / aggregates.step) * aggregates.step
-    zone, seasons = ZoneInfo(timezone), (datetime(2020, 1, 1), datetime(2020, 7, 1))
-    offsets = [zone.utcoffset(when) or timedelta() for when in seasons]
-    # Steps shorter than a day are counted from midnight in UTC.
-    aligned = aggregates.step == timedelta(days=1) or not any(offset % aggregates.step for offset in offsets)
-    return lag if aligned else lag + aggregates.step
 
 
 def _aggregates(where: tuple[str, ...], aggregates: Aggregates) -> Iterator[Problem]:
@@ -435,16 +340,6 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
         for column in history.columns:
             if column in HISTORY_COLUMNS:
                 yield Problem((*where, "columns", column), f"{column!r} is a name that every history has; rename it")
-        source = config.sources[history.source]
-        if config.reads_days(history.source) and history.within is not None:
-            needed = _whole_days(history.within)
-            if needed > source.days_before:
-                what = f"found {format_duration(history.within)}, which needs {needed} day(s) before the run date"
-                yield Problem(
-                    (*where, "within"),
-                    f"{what}, but {source.days_before} are read; set `sources.{history.source}.days_before: {needed}`, or a "
-                    "shorter `within`",
-                )
 
 
 def _case(config: JobConfig) -> Iterator[Problem]:

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from ctr_samples.config import DailyCountView, EventView, History, JobConfig, SnapshotView, StaticView, View, WindowView
-from ctr_samples.config.references import actions_among, inherited
+from ctr_samples.config.label import actions_among
+from ctr_samples.config.references import inherited
 from ctr_samples.samples.impressions import does_match
 from ctr_samples.samples.labels import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import Span

@@ -8,7 +8,8 @@ from datetime import timedelta
 
 from ctr_samples.config import ActionLabel, Impressions, JobConfig, Label, RowLabel
 from ctr_samples.config.base import mask_of
-from ctr_samples.config.references import action_keys, actions_among, match_of
+from ctr_samples.config.label import actions_among
+from ctr_samples.config.references import action_keys, match_of
 
 
 @dataclass(frozen=True, slots=True)

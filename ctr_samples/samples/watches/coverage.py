@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
-from ctr_samples.config.references import actions_among
+from ctr_samples.config.label import actions_among
 from ctr_samples.periods import in_zone
 from ctr_samples.samples.inputs.clocks import Clock
 from ctr_samples.samples.period import Span
