@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from functools import lru_cache
 from itertools import groupby
-from typing import Any, Literal
+from typing import Any, Literal, overload
 from zoneinfo import ZoneInfo
 
 from ctr_samples.errors import UsageError
@@ -180,6 +180,10 @@ def newest_complete(grain: Grain, timezone: str, now: datetime) -> Period:
     return max((hour for hour, (_, end) in hours.items() if end <= now), key=str)
 
 
+@overload
+def span_of(period: date | Hour, timezone: str) -> tuple[datetime, datetime]: ...
+@overload
+def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None: ...
 def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None:
     """Return the start and end of a day or hour of local time, in UTC, or None for the whole log.
 

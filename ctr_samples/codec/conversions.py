@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +82,7 @@ class FeaturePlan:
         if size is not None:
             self._check_lengths(np.diff(rows.offsets), size, valid)
             if self.levels > 1:
-                self._check_inner_lengths(outer)
+                self._check_inner_lengths(outer, (self.spec.shape or ())[1:])
         if valid is not None and self.default is not None:
             rows = with_default(rows, valid, self.default, 1 if size is None else size)
             valid = None
@@ -155,12 +155,11 @@ class FeaturePlan:
             row = int(np.flatnonzero(wrong)[0])
             raise self._wrong_length(row, int(lengths[row]), size)
 
-    def _check_inner_lengths(self, rows: Lists) -> None:
+    def _check_inner_lengths(self, rows: Lists, inner_sizes: Sequence[int]) -> None:
         """Check that a tensor in the form of nested lists has the declared size in each dimension."""
-        assert self.spec.shape is not None
         owner = rows.owner
         lists = rows
-        for size in self.spec.shape[1:]:
+        for size in inner_sizes:
             inner = take_apart(lists.values)
             lengths = np.diff(inner.offsets)
             wrong = np.flatnonzero(lengths != size)

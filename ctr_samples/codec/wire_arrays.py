@@ -19,6 +19,7 @@ KINDS = {"int64": INT64, "float32": FLOAT, "bytes": BYTES}
 VALUE_TYPES = {"int64": pa.int64(), "float32": pa.float32(), "float64": pa.float64(), "bytes": pa.binary()}
 NUMPY_TYPES = {"int64": np.int64, "float32": np.float32}
 OFFSET_LIMIT = 2**31 - 1
+_NONE: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
 
 def arrow_type(spec: FeatureSpec) -> pa.DataType:
@@ -133,8 +134,7 @@ class WireArray:
     ) -> None:
         self.spec, self.fields, self.valid, self.rows = spec, fields, valid, len(valid)
         self.dtype = _wire_type(spec)
-        self._steps: npt.NDArray[np.int64] | None = None
-        self._offsets: npt.NDArray[np.int64] | None = None
+        self._steps = self._offsets = _NONE
         self.bytes: npt.NDArray[np.uint8] | None = None
         if values is not None:
             self.values = values
@@ -165,7 +165,7 @@ class WireArray:
         else:
             fields[Decoded.BYTE_OFFSETS], fields[Decoded.VALUE_ROOM] = self.values.ctypes.data, self.values.size - 1
             fields[Decoded.BYTES_AT], fields[Decoded.BYTE_ROOM] = self.bytes.ctypes.data, self.bytes.size
-        if self._offsets is not None:
+        if self._offsets.size:
             fields[Decoded.OFFSETS], fields[Decoded.STEP_ROOM] = self._offsets.ctypes.data, self._offsets.size - 1
 
     def grow(self, reason: int, needed: int, done: int) -> None:
@@ -178,7 +178,6 @@ class WireArray:
             assert self.bytes is not None
             self.bytes = _larger(self.bytes, max(needed, 2 * self.bytes.size), int(self.fields[Decoded.BYTES_USED]))
         elif reason == NEED_STEPS:
-            assert self._offsets is not None
             used = int(self.fields[Decoded.STEPS_USED]) + 1
             self._offsets = _larger(self._offsets, max(needed, 2 * self._offsets.size) + 1, used)
         else:
@@ -204,13 +203,11 @@ class WireArray:
     @property
     def offsets(self) -> npt.NDArray[np.int64]:
         """Start of each feature's values if their number varies, and the end of the last feature."""
-        assert self._offsets is not None
         return self._offsets[: self._features + 1]
 
     @property
     def steps(self) -> npt.NDArray[np.int64]:
         """Start of each row's features in a sequence, and the end of the last row."""
-        assert self._steps is not None
         return self._steps
 
     def to_arrow(self) -> pa.Array:

@@ -88,9 +88,7 @@ def place_of(path: str, base: str | None = None, *, literal: bool = False) -> Fi
         )
     if not glob:
         return FilePattern(root, inside)
-    start = _GLOB.search(inside)
-    assert start is not None
-    return FilePattern(root, inside[: start.start()].rpartition("/")[0], inside)
+    return FilePattern(root, _GLOB.split(inside)[0].rpartition("/")[0], inside)
 
 
 def _inside(root: str, text: str) -> str | None:

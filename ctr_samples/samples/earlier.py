@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark import TaskContext
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
@@ -23,6 +22,7 @@ from ctr_samples.records.read import records_of
 from ctr_samples.samples.sink import by_split
 from ctr_samples.shards import Shard, Storage
 from ctr_samples.sparksql.releases import arrow_schema
+from ctr_samples.sparksql.workers import current_task
 
 _ID = "impression_id"
 
@@ -72,9 +72,7 @@ class _Task:
             raise UnusableFeatures(str(error)) from error
 
     def _joined(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        context = TaskContext.get()
-        assert context is not None
-        earlier, partition, types = self.earlier, context.partitionId(), arrow_schema(self.schema)
+        earlier, partition, types = self.earlier, current_task().partitionId(), arrow_schema(self.schema)
         waiting = {split: _Records(earlier.records(partition, split, types)) for split in earlier.splits(partition)}
         for batch in batches:
             for split, rows in by_split(batch):

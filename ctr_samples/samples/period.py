@@ -29,6 +29,13 @@ class Span:
         start, end = span_of(period, timezone) or (None, None)
         return cls(start, end, known_by)
 
+    @property
+    def bounds(self) -> tuple[datetime, datetime]:
+        """Start and end. Raises ValueError for all time."""
+        if self.start is None or self.end is None:
+            raise ValueError("all time has neither a start nor an end")
+        return self.start, self.end
+
     def contains(self, when: Column) -> Column:
         """Whether an instant is in the period."""
         return self.reaches(when, timedelta(), timedelta())

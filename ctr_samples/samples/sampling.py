@@ -82,8 +82,10 @@ class SamplingWatch:
         """Drop negatives from the labelled impressions. Without sampling, keeps all rows."""
         if self._config.sampling is None:
             return labelled
-        negative = _may_be_dropped(self._config, self._span)
-        dropped = negative & (_place_of_negative(self._config) >= self._config.sampling.negatives)
+        sampling, negative = self._config.sampling, _may_be_dropped(self._config, self._span)
+        # The configured salt is a part, not the salt of the hash: the salt `split` would correlate the two choices.
+        place = _place("sampling", F.lit(sampling.salt), F.col(_OWN_ID).cast("string"))
+        dropped = negative & (place >= sampling.negatives)
         counts = {DOWN_SAMPLED: F.count_if(dropped), _NEGATIVES: F.count_if(negative)}
         return self._observations.on(labelled, counts).where(~dropped)
 
@@ -121,12 +123,6 @@ def _may_be_dropped(config: JobConfig, span: Span) -> Column:
     """Whether a sample is a negative in train. Other splits keep the positive rate of the logs."""
     all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
     return (split_column(config, span) == "train") & all_zero
-
-
-def _place_of_negative(config: JobConfig) -> Column:
-    assert config.sampling is not None
-    # The configured salt is a part, not the salt of the hash: the salt `split` would correlate the two choices.
-    return _place("sampling", F.lit(config.sampling.salt), F.col(_OWN_ID).cast("string"))
 
 
 def _place(salt: str, *parts: Column) -> Column:

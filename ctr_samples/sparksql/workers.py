@@ -7,6 +7,15 @@ import sys
 from typing import Any
 
 import pyarrow as pa
+from pyspark import TaskContext
+
+
+def current_task() -> TaskContext:
+    """Return the Spark task that runs this code. Raises RuntimeError on the driver."""
+    task = TaskContext.get()
+    if task is None:
+        raise RuntimeError("This code runs in a Spark task, on an executor.")
+    return task
 
 
 def freeze_imports() -> None:

@@ -22,7 +22,7 @@ def labels_of(d: Drafting) -> Iterator[Entry]:
     """Yield the labels, and set ``d.positive`` to the click condition. The caller adds the labels to ``d.labels``."""
     log = d.log
     if log.action is not None:
-        yield from _of_actions(d)
+        yield from _of_actions(d, log.action)
     elif log.clicked_list is not None:
         items = [item for value in log.clicked_list.present for item in str(value).split(" ")]
         rate = sum(item.endswith("-1") for item in items) / len(items)
@@ -36,18 +36,17 @@ def labels_of(d: Drafting) -> Iterator[Entry]:
     d.roles[log.table.name] = role
 
 
-def _of_actions(d: Drafting) -> Iterator[Entry]:
+def _of_actions(d: Drafting, action_column: Column) -> Iterator[Entry]:
     log = d.log
-    assert log.action is not None
     d.reaches(log.table, 1, 1)
     for action, count in log.actions.items():
-        where = f"{log.action.expr} = {sql_text(action)}"
+        where = f"{action_column.expr} = {sql_text(action)}"
         d.positive = d.positive if d.positive and "click" not in action.lower() else where
         what = {"source": log.table.name, "where": where, "window": _WINDOW}
         name = d.label_name(action)
         todo = f"how long after being shown does {action} still count?"
         yield Entry(name, what, f"{count:,} in the sample, for {len(log.impressions):,} rows of {log.shown}", todo)
-        rows = [row for row, value in enumerate(log.action.values) if value == action]
+        rows = [row for row, value in enumerate(action_column.values) if value == action]
         for column in log.table.columns:
             if _measures(d, column, rows):
                 total = {**what, "value": column.expr, "reduce": "sum"}

@@ -16,7 +16,7 @@ from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
 from ctr_samples.records.paths import FilePattern, existing_place, regex_of
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
-from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, day_directory, day_of, generations_among
+from ctr_samples.shards.naming import day_directory, day_of
 from ctr_samples.tfrecord.directories import found_files
 from ctr_samples.tfrecord.files import DataFile
 from ctr_samples.tfrecord.options import Options
@@ -60,8 +60,8 @@ def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[Data
 def _find_one(place: FilePattern, options: Options) -> Catalog:
     for root, prefix in place.roots():
         storage = open_storage(root)
-        if generations_among(storage.names(MANIFESTS_OF_TABLE)):
-            return _table(storage, place.below(prefix), options)
+        if (manifest := Table(storage).current()) is not None:
+            return _table(storage, manifest, place.below(prefix), options)
     for root, prefix in place.roots():
         storage = open_storage(root)
         if (prefix == "" and any(map(day_of, storage.names("")))) or day_of(prefix.split("/")[0]):
@@ -75,9 +75,7 @@ def _find_one(place: FilePattern, options: Options) -> Catalog:
     return _foreign(place, options)
 
 
-def _table(storage: Storage, place: FilePattern, options: Options) -> Catalog:
-    manifest = Table(storage).current()
-    assert manifest is not None
+def _table(storage: Storage, manifest: TableManifest, place: FilePattern, options: Options) -> Catalog:
     _check_record_type(storage.url, manifest.record_type, options)
     schema = merged(schemas_of(manifest, storage.url), storage.url)
     files = [_of_manifest(storage, shard) for shard in manifest.shards if place.has(shard.path)]

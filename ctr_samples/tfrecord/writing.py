@@ -9,12 +9,12 @@ from typing import cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from ctr_samples.errors import DamagedFile
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Receipt, Shard, ShardWriter, Table, check_receipts
+from ctr_samples.sparksql.workers import current_task
 from ctr_samples.tfrecord.partitions import directory_of
 from ctr_samples.tfrecord.settings import session_setting
 from ctr_samples.tfrecord.write_plan import WritePlan, check_deletes_no_partitions, new_run_id, table_write
@@ -55,11 +55,10 @@ def write_partition(plan: WritePlan, batches: Iterator[pa.RecordBatch]) -> Recei
     Any error fails the attempt and leaves its open file invisible. The iterator also ends, without an error, if the JVM
     side of the task fails: only a receipt that reaches the driver proves success.
     """
-    context = TaskContext.get()
-    assert context is not None
+    task = current_task()
     if session_setting("spark.sql.sources.partitionOverwriteMode", "static").lower() == "dynamic":
         check_deletes_no_partitions(plan.storage.url, plan.deletes_partitions)
-    partition, attempt = context.partitionId(), context.taskAttemptId()
+    partition, attempt = task.partitionId(), task.taskAttemptId()
     limit = _most_records(plan)
     shards: list[Shard] = []
     open_writer: ShardWriter | None = None

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ctr_samples.arguments import check_kind
-from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
+from ctr_samples.contract import ExampleContract, ModelSteps
 from ctr_samples.errors import InputError
 
 Tensors = dict[str, Any]
@@ -22,7 +22,7 @@ def model_steps(contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) 
     InputError for missing tokens.
     """
     check_kind("contract", contract, ExampleContract, "of the samples")
-    steps = {spec.name: _step(spec, tokens) for spec in contract.features if spec.model is not None}
+    steps = {spec.name: _step(spec.name, spec.model, tokens) for spec in contract.features if spec.model is not None}
 
     def apply(features: Tensors) -> Tensors:
         return {name: steps[name](value) if name in steps else value for name, value in features.items()}
@@ -30,16 +30,15 @@ def model_steps(contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) 
     return apply
 
 
-def _step(spec: FeatureSpec, tokens: Mapping[str, Sequence[str]]) -> Callable[[Any], Any]:
-    assert spec.model is not None
-    if spec.model.vocabulary is None:
-        return lambda value: _on_values(value, lambda flat: _number(flat, spec.model))  # type: ignore[arg-type]
-    if spec.model.vocabulary not in tokens:
+def _step(name: str, steps: ModelSteps, tokens: Mapping[str, Sequence[str]]) -> Callable[[Any], Any]:
+    if steps.vocabulary is None:
+        return lambda value: _on_values(value, lambda flat: _number(flat, steps))
+    if steps.vocabulary not in tokens:
         raise InputError(
-            f"Feature {spec.name!r} needs the tokens of the vocabulary {spec.model.vocabulary!r}; give the lines of "
-            f"vocabularies/{spec.model.vocabulary}.txt, which stands beside the contract."
+            f"Feature {name!r} needs the tokens of the vocabulary {steps.vocabulary!r}; give the lines of "
+            f"vocabularies/{steps.vocabulary}.txt, which stands beside the contract."
         )
-    table = _table(tokens[spec.model.vocabulary])
+    table = _table(tokens[steps.vocabulary])
     return lambda value: _on_values(value, lambda flat: _id(flat, table))
 
 

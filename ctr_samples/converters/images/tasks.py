@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass, field
 from typing import Self
 
 import pyarrow as pa
-from pyspark import TaskContext
 
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Receipt, ShardWriter
 from ctr_samples.sparksql.observations import Progress
+from ctr_samples.sparksql.workers import current_task
 from ctr_samples.tfrecord.partitions import directory_of
 from ctr_samples.tfrecord.write_plan import WritePlan
 
@@ -81,17 +81,15 @@ class ImageTask:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write the rows and yield one row with the receipt."""
-        context = TaskContext.get()
-        assert context is not None
-        tally = Tally()
+        task, tally = current_task(), Tally()
         with shard_writer(
             self.plan.storage,
             "",
             self.plan.contract,
             compression=self.plan.compression,
             shard_size=self.plan.shard_size,
-            partition=context.partitionId(),
-            attempt=context.taskAttemptId(),
+            partition=task.partitionId(),
+            attempt=task.taskAttemptId(),
         ) as writer:
             for batch in batches:
                 self._write(writer, batch, tally)

@@ -46,6 +46,4 @@ def _midnight(day: date, zone: str, has_zone: bool) -> Column:
     """Return the start of a day, as an instant or as wall-clock time."""
     if not has_zone:
         return F.lit(day.isoformat()).cast("timestamp_ntz")
-    span = span_of(day, zone)
-    assert span is not None
-    return F.lit(span[0])
+    return F.lit(span_of(day, zone)[0])

@@ -88,6 +88,13 @@ class SourceFrame:
         """Rows with only the columns of the source."""
         return self.rows.drop(LOG_DAY)
 
+    @property
+    def of_days(self) -> FilesByDay:
+        """Files of each day. Raises ValueError unless the path names the day."""
+        if self.by_day is None:
+            raise ValueError(f"the path of sources.{self.name} does not name the day")
+        return self.by_day
+
     def sample(self, share: float) -> DataFrame:
         """Return a random share of the rows."""
         return self.rows.sample(share, _SEED) if self.some_lines is None else self.some_lines(share)

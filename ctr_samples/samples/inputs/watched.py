@@ -99,7 +99,7 @@ class Inputs:
         """Return the source of the impressions, restricted to the days that may contain them."""
         name = self.config.impressions.source
         source, days = self.sources[name], self.near.get(name)
-        return source if days is None else self._only(source, days)
+        return source if days is None else source.of_days.only(days)
 
     def sample_shown(self, share: float) -> DataFrame:
         """Return a random share of the rows of :meth:`shown`, without counting. Skipped JSON lines are not parsed."""
@@ -195,12 +195,7 @@ class Inputs:
 
     def _rows(self, name: str, days: Collection[date] | None) -> DataFrame:
         source = self.sources[name]
-        return source.rows if days is None else self._only(source, days).rows
-
-    @staticmethod
-    def _only(source: SourceFrame, days: Collection[date]) -> SourceFrame:
-        assert source.by_day is not None, "only days of dated files are told apart"
-        return source.by_day.only(days)
+        return source.rows if days is None else source.of_days.only(days).rows
 
     def _exploded(self, name: str, frame: DataFrame) -> DataFrame:
         source = self.config.sources[name]

@@ -64,8 +64,7 @@ class KeptHistory:
 
     def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the actions of a day's rows that later days may need. Runs a Spark job."""
-        end, plan = Span.of(day, zone).end, self.plan
-        assert end is not None
+        (_, end), plan = Span.of(day, zone).bounds, self.plan
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[PartialFile]:
             return write_timed(place, "actions", needed_of(batches, plan), TIME)

@@ -16,7 +16,6 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
@@ -25,6 +24,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile, read_partial_file
 from ctr_samples.sparksql.columns import micros_of
+from ctr_samples.sparksql.workers import current_task
 from ctr_samples.typed import typed
 
 _DAY = timedelta(days=1)
@@ -46,12 +46,10 @@ class PartialWriter:
         self, kind: Literal["steps", "totals", "actions", "rows"], table: pa.Table, days: np.ndarray
     ) -> PartialFile:
         """Write a file. ``days`` are the days of its rows. Files of failed attempts are not referenced anywhere."""
-        context = TaskContext.get()
-        assert context is not None
         buffer = io.BytesIO()
         pq.write_table(table, buffer, compression="zstd")
         data = buffer.getvalue()
-        path = f"{self.directory}/{kind}-{context.partitionId():05}-{uuid.uuid4().hex[:8]}.parquet"
+        path = f"{self.directory}/{kind}-{current_task().partitionId():05}-{uuid.uuid4().hex[:8]}.parquet"
         with self.storage.new_file(path) as file:
             file.write(data)
         facts = {"path": path, "kind": kind, "rows": table.num_rows, "bytes": len(data), "crc32c": int(crc32c(data))}

@@ -28,7 +28,7 @@ from ctr_samples.periods import Period, calendar_day, in_zone
 from ctr_samples.samples.features import view_columns
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.malformed import LineCounts
-from ctr_samples.samples.inputs.sources import FilesByDay, fingerprint_of
+from ctr_samples.samples.inputs.sources import fingerprint_of
 from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach, lines_of
 from ctr_samples.samples.labels import impression_reach, plan_labels
 from ctr_samples.samples.partials.actions import KeptHistory
@@ -158,7 +158,9 @@ class Partials:
 
     def applied(self, inputs: Inputs) -> Inputs:
         """Return inputs that read the partials, and only the remaining parts of the logs."""
-        kept = {one.what.name: self._rows(inputs, one) for one in self.kept}
+        if self.storage is None:
+            return inputs
+        kept = {one.what.name: _rows(inputs, self.storage, one) for one in self.kept}
         near = {source: self._near(inputs, source) for source in {one.what.source for one in self.kept}}
         return replace(inputs, kept=kept, near=near)
 
@@ -183,19 +185,9 @@ class Partials:
         except StorageError as error:
             warn(f"Could not remove old partial results: {error}")
 
-    def _rows(self, inputs: Inputs, one: _Kept) -> KeptRows:
-        assert self.storage is not None
-        rows = one.what.read(inputs, self.storage, one.partials)
-        counts = {date.fromisoformat(partial.day): partial.counts for partial in one.partials}
-        later = tuple(day for day in _by_day(inputs, one.what.source).files if day not in counts)
-        return KeptRows(rows, later, counts)
-
     def _near(self, inputs: Inputs, source: str) -> Collection[date]:
         """Return the days whose logs contain impressions, or actions of labels, that may matter to the run."""
-        start, end = inputs.span.start, inputs.span.end
-        assert start is not None
-        assert end is not None
-        reach = impression_reach(inputs.config)
+        (start, end), reach = inputs.span.bounds, impression_reach(inputs.config)
         first, last = micros_at(start - reach), micros_at(end + max(reach, forward_reach(inputs.config, source)))
         times = {
             partial.day: partial.times for one in self.kept if one.what.source == source for partial in one.partials
@@ -203,6 +195,13 @@ class Partials:
         far = {day for day, spans in times.items() if all(to < first or since > last for since, to in spans.values())}
         around = inputs.days_around(source)
         return [day for day in inputs.days_of_log(source) if day in around or str(day) not in far]
+
+
+def _rows(inputs: Inputs, storage: Storage, one: _Kept) -> KeptRows:
+    rows = one.what.read(inputs, storage, one.partials)
+    counts = {date.fromisoformat(partial.day): partial.counts for partial in one.partials}
+    later = tuple(day for day in inputs.sources[one.what.source].of_days.files if day not in counts)
+    return KeptRows(rows, later, counts)
 
 
 def keepable(inputs: Inputs) -> list[Keepable]:
@@ -224,11 +223,12 @@ def keepable(inputs: Inputs) -> list[Keepable]:
 
 
 def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:
-    """Return the days with a log that have ended and whose partials the run can use."""
+    """Return the days with a log that have ended and whose partials the run can use: none for the whole log."""
     own = calendar_day(run_date)
-    assert own is not None
+    if own is None:
+        return []
     last = own if what.has_own_day and isinstance(run_date, date) else own - timedelta(days=1)
-    return [day for day in _by_day(inputs, what.source).files if day <= last]
+    return [day for day in inputs.sources[what.source].of_days.files if day <= last]
 
 
 def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
@@ -275,7 +275,7 @@ _MAKING: defaultdict[tuple[str, str, str], Lock] = defaultdict(Lock)
 
 def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]:
     """Return the days whose partials a run needs, each with the hash of its log files."""
-    files = _by_day(inputs, what.source).files
+    files = inputs.sources[what.source].of_days.files
     return {day: fingerprint_of(files[day]) for day in finished(inputs, what, run_date)}
 
 
@@ -296,7 +296,7 @@ def _make(
 
     If the log has changed since it was listed, only this run uses the partial, because its name would be wrong.
     """
-    config, by_day = inputs.config, _by_day(inputs, what.source)
+    config, by_day = inputs.config, inputs.sources[what.source].of_days
     times, of_day = Observations(), inputs.for_partials()
     watches = of_day.watches
     rows = of_day.watched(what.source, what.use, days=[day])
@@ -364,9 +364,3 @@ def _times(config: JobConfig, source: str) -> Mapping[str, str]:
     shown = config.impressions
     uses = {"impressions": shown.time} if shown.source == source else {}
     return uses | {f"labels.{plan.name}": plan.time for plan in plan_labels(config) if plan.label.source == source}
-
-
-def _by_day(inputs: Inputs, source: str) -> FilesByDay:
-    by_day = inputs.sources[source].by_day
-    assert by_day is not None
-    return by_day

@@ -47,9 +47,7 @@ class CountedView:
         """Return the settings that determine the contents of a step. Windows and rates are excluded."""
         keys = {"where", "key", "article_key", "event_time"}
         counting = self.view.model_dump(mode="json", by_alias=True, include=keys)
-        counted = self.view.counted
-        assert counted is not None
-        return {**counting, "counted": counted.model_dump(mode="json", exclude={"windows", "days", "rates"})}
+        return {**counting, "counted": self.view.counted.model_dump(mode="json", exclude={"windows", "days", "rates"})}
 
     def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the steps of a day's rows. Runs a Spark job."""
@@ -131,13 +129,11 @@ def days_step_by_step(view: WindowView | DailyCountView, span: Span, zone: str) 
 
     At all times during the run, a window contains either every step of any other day or none.
     """
-    assert span.start is not None
-    assert span.end is not None
-    counting = Counting.of(view)
+    (start, end), counting = span.bounds, Counting.of(view)
     days: set[int] = set()
     for window in (timedelta(), *counting.windows):
         # A step counts once it is over and known, and leaves a window later. One extra step on each side does no harm.
-        first = counting.step_at(span.start - view.delay - window, zone) - 2
-        last = counting.step_at(span.end - window, zone) + 1
+        first = counting.step_at(start - view.delay - window, zone) - 2
+        last = counting.step_at(end - window, zone) + 1
         days.update(range(first // steps_of_a_day(counting), last // steps_of_a_day(counting) + 1))
     return days

@@ -45,19 +45,10 @@ class CoverageWatch:
         """Count the rows of a source for impressions and labels."""
         if self._span.start is None or source not in self._ends:
             return rows
-        steps = self._steps(self._ends[source])
+        start, steps = self._span.start, _steps(self._span.start, self._ends[source])
         return self._observations.on(
-            rows, {f"{source}|{clock.name}": tally(self._step(clock, steps), steps) for clock in clocks}
+            rows, {f"{source}|{clock.name}": tally(_step(clock, start, steps), steps) for clock in clocks}
         )
-
-    def _step(self, clock: Clock, steps: int) -> Column:
-        assert self._span.start is not None
-        step = F.floor((F.unix_micros(clock.time) - micros_at(self._span.start)) / micros_of(STEP))
-        return F.when(clock.applies & step.between(0, steps - 1), step)
-
-    def _steps(self, end: datetime) -> int:
-        assert self._span.start is not None
-        return ceil((end - self._span.start) / STEP)
 
     def cut(self) -> Iterator[str]:
         """Yield a sentence for each source whose log ends before the windows do. Call it after the action.
@@ -67,12 +58,12 @@ class CoverageWatch:
         """
         if self._span.start is None or self._span.end is None:
             return
-        own = self._steps(self._span.end)
+        start, own = self._span.start, _steps(self._span.start, self._span.end)
         for source, counts in self._by_source().items():
-            steps, last = self._steps(self._ends[source]), max(counts, default=-1)
+            steps, last = _steps(start, self._ends[source]), max(counts, default=-1)
             expected = sum(counts.get(step % own, 0) for step in range(last + 1, steps))
             if expected >= ENOUGH:
-                latest = in_zone(self._span.start + (last + 1) * STEP, self._zone)
+                latest = in_zone(start + (last + 1) * STEP, self._zone)
                 end = in_zone(self._ends[source], self._zone)
                 yield (
                     f"sources.{source}: no row is later than {latest}, but the label windows end at {end}, and "
@@ -88,3 +79,12 @@ class CoverageWatch:
             for step, count in steps.items():
                 counts[step] = counts.get(step, 0) + count
         return sources
+
+
+def _step(clock: Clock, start: datetime, steps: int) -> Column:
+    step = F.floor((F.unix_micros(clock.time) - micros_at(start)) / micros_of(STEP))
+    return F.when(clock.applies & step.between(0, steps - 1), step)
+
+
+def _steps(start: datetime, end: datetime) -> int:
+    return ceil((end - start) / STEP)
