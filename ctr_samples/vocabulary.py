@@ -28,7 +28,7 @@ STATE_FORMAT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class FittedVocabulary:
     """Tokens in order of their ids, which start at ``2 + oov_buckets``."""
 
     tokens: tuple[str, ...]
@@ -45,12 +45,12 @@ class Vocabulary:
         """Number of ids, including free ids: the number of rows in an embedding table."""
         return self.first_id + self.capacity
 
-    def grown(self, counted: Iterable[tuple[str, int]]) -> Vocabulary:
+    def grown(self, counted: Iterable[tuple[str, int]]) -> FittedVocabulary:
         """Add the unknown tokens of ``counted``, most frequent first, up to the capacity."""
         known = set(self.tokens)
         fresh = sorted((-count, token) for token, count in counted if token not in known)
         room = self.capacity - len(self.tokens)
-        return Vocabulary((*self.tokens, *(token for _, token in fresh[:room])), self.oov_buckets, self.capacity)
+        return FittedVocabulary((*self.tokens, *(token for _, token in fresh[:room])), self.oov_buckets, self.capacity)
 
     @property
     def fingerprint(self) -> str:
@@ -63,7 +63,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class FittedMoments:
     """Moments of a feature's finite values after `clip` and `log1p`, one number per vector element."""
 
     count: tuple[int, ...]
@@ -112,8 +112,8 @@ class FittedState:
     created_at: str
     days: tuple[str, ...]
     declared: Mapping[str, Any]
-    vocabularies: Mapping[str, Vocabulary]
-    moments: Mapping[str, Moments] = field(default_factory=dict)
+    vocabularies: Mapping[str, FittedVocabulary]
+    moments: Mapping[str, FittedMoments] = field(default_factory=dict)
     boundaries: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
     growth: Mapping[str, Growth] = field(default_factory=dict)
 
@@ -157,7 +157,9 @@ class TokenCounts:
     frequent: int
 
 
-def grown_by(before: Vocabulary | None, empty: Vocabulary, counted: TokenCounts) -> tuple[Vocabulary, Growth]:
+def grown_by(
+    before: FittedVocabulary | None, empty: FittedVocabulary, counted: TokenCounts
+) -> tuple[FittedVocabulary, Growth]:
     """Return the next version of a vocabulary, and its growth."""
     known = before or empty
     now = known.grown(counted.tokens)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ctr_samples.vocabulary import FittedState, Moments, TokenCounts, Vocabulary, grown_by
+from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary, TokenCounts, grown_by
 
-EMPTY = Vocabulary((), oov_buckets=2, capacity=3)
+EMPTY = FittedVocabulary((), oov_buckets=2, capacity=3)
 
 
 def test_the_most_frequent_new_tokens_come_first_and_ties_by_their_text() -> None:
@@ -16,7 +16,7 @@ def test_the_most_frequent_new_tokens_come_first_and_ties_by_their_text() -> Non
 
 
 def test_a_full_vocabulary_takes_no_more_and_says_how_many_were_left_out() -> None:
-    known = Vocabulary(("x", "y"), 2, 3)
+    known = FittedVocabulary(("x", "y"), 2, 3)
     now, growth = grown_by(known, EMPTY, TokenCounts([("a", 7), ("b", 6), ("x", 1)], occurrences=20, frequent=2))
     assert now.tokens == ("x", "y", "a")
     assert (growth.before, growth.added, growth.left_out, growth.covered) == (2, 1, 1, 8)
@@ -30,19 +30,19 @@ def test_nothing_seen_is_nothing_left_uncovered() -> None:
 
 
 def test_a_constant_is_not_divided_by_its_deviation_of_0() -> None:
-    constant = Moments((3,), (5.0,), (0.0,), (5.0,), (5.0,))
+    constant = FittedMoments((3,), (5.0,), (0.0,), (5.0,), (5.0,))
     assert constant.shift_and_scale("standardise") == ((5.0,), (1.0,))
     assert constant.shift_and_scale("min_max") == ((5.0,), (1.0,))
 
 
 def test_the_fingerprint_of_a_state_changes_with_each_thing_that_is_fitted() -> None:
-    state = FittedState("s", "l", 1, "r", "", ("2019-06-03",), {}, {"v": Vocabulary(("ab", "c"), 1, 9)})
+    state = FittedState("s", "l", 1, "r", "", ("2019-06-03",), {}, {"v": FittedVocabulary(("ab", "c"), 1, 9)})
     others = [
-        replace(state, vocabularies={"v": Vocabulary(("a", "bc"), 1, 9)}),
-        replace(state, vocabularies={"v": Vocabulary(("c", "ab"), 1, 9)}),
-        replace(state, vocabularies={"v": Vocabulary(("ab", "c"), 2, 9)}),
-        replace(state, vocabularies={"w": Vocabulary(("ab", "c"), 1, 9)}),
-        replace(state, moments={"f": Moments((1,), (0.0,), (1.0,), (0.0,), (1.0,))}),
+        replace(state, vocabularies={"v": FittedVocabulary(("a", "bc"), 1, 9)}),
+        replace(state, vocabularies={"v": FittedVocabulary(("c", "ab"), 1, 9)}),
+        replace(state, vocabularies={"v": FittedVocabulary(("ab", "c"), 2, 9)}),
+        replace(state, vocabularies={"w": FittedVocabulary(("ab", "c"), 1, 9)}),
+        replace(state, moments={"f": FittedMoments((1,), (0.0,), (1.0,), (0.0,), (1.0,))}),
         replace(state, boundaries={"f": (1.0,)}),
     ]
     assert len({state.fingerprint, *(other.fingerprint for other in others)}) == 7

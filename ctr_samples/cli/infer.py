@@ -12,7 +12,7 @@ from ctr_samples.errors import InputError, UsageError
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
-    from ctr_samples.quality.feature_facts import Feature
+    from ctr_samples.quality.feature_facts import FeatureFacts
     from ctr_samples.records.foreign import ForeignRecords
 
 FILES = "files"
@@ -57,7 +57,7 @@ def infer(
         say(schema_pbtxt(contract) if schema else contract_json(contract), end="")
 
 
-def measured(records: ForeignRecords, limit: int | None) -> tuple[int, dict[str, Feature]]:
+def measured(records: ForeignRecords, limit: int | None) -> tuple[int, dict[str, FeatureFacts]]:
     """Return the number of records read and the statistics of each feature."""
     from ctr_samples.quality.measure.collecting import LOOKING, Collector, Wanted
     from ctr_samples.quality.measure.merging import Measures

@@ -20,7 +20,7 @@ from ctr_samples.shards.generations import following
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.states import VERSIONS, latest_state, publish_state, require_state
 from ctr_samples.sparksql.session import make_active, run_session
-from ctr_samples.vocabulary import FittedState, Growth, Vocabulary, grown_by
+from ctr_samples.vocabulary import FittedState, FittedVocabulary, Growth, grown_by
 
 _AFTER_FITTING = ("default", "nulls", "computed", "dtype", "fill", "pad")
 """Feature keys that do not affect the fitted values."""
@@ -134,13 +134,13 @@ def declared(config: JobConfig) -> dict[str, Any]:
 
 def _grown(
     config: JobConfig, before: FittedState | None, counted: Counted
-) -> tuple[dict[str, Vocabulary], dict[str, Growth]]:
+) -> tuple[dict[str, FittedVocabulary], dict[str, Growth]]:
     # A vocabulary that is no longer configured keeps its ids, in case it is configured again.
     vocabularies = dict(before.vocabularies) if before else {}
     growth = {}
     for name, vocabulary in config.vocabularies.items():
         known = before.vocabularies.get(name) if before else None
-        empty = Vocabulary((), vocabulary.oov_buckets, vocabulary.capacity)
+        empty = FittedVocabulary((), vocabulary.oov_buckets, vocabulary.capacity)
         vocabularies[name], growth[name] = grown_by(known, empty, counted.tokens[name])
     return vocabularies, growth
 

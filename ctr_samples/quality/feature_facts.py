@@ -115,7 +115,7 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class FeatureFacts:
     """A feature of the samples. ``shape`` is None for variable-length lists. ``hashed`` is the number of hash buckets,
     without the id of missing values.
     """

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal, Required, Self, TypedDict
 
 from ctr_samples.errors import DamagedFile
 from ctr_samples.periods import is_period
-from ctr_samples.quality.feature_facts import Feature
+from ctr_samples.quality.feature_facts import FeatureFacts
 from ctr_samples.typed import Count, Finite, Like, Such, Within, typed
 
 METRICS_FORMAT: Final = 3
@@ -119,7 +119,7 @@ class Clicks:
 
 
 @dataclass(frozen=True, slots=True)
-class Hour(Clicks):
+class HourCounts(Clicks):
     """Sample and positive counts in one hour of the day."""
 
     hour: Annotated[int, Within(0, HOURS - 1)]
@@ -131,7 +131,7 @@ class ClickRate:
 
     label: str
     by_split: Mapping[str, Clicks]
-    by_hour: Annotated[tuple[Hour, ...], _ALL_HOURS]
+    by_hour: Annotated[tuple[HourCounts, ...], _ALL_HOURS]
 
 
 class _View(TypedDict, total=False):
@@ -259,7 +259,7 @@ class Measured:
     labels: Mapping[str, Label]
     actions: Mapping[str, Actions]
     click_rate: ClickRate | None
-    features: Mapping[str, Feature]
+    features: Mapping[str, FeatureFacts]
     views: Mapping[str, View]
     users: Users | None
     duplicates: Duplicates

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ctr_samples.config import JobConfig, View
-from ctr_samples.quality.feature_facts import Facts, Feature, TopValue
+from ctr_samples.quality.feature_facts import Facts, FeatureFacts, TopValue
 from ctr_samples.quality.metrics import Measured, Users
 
 ORPHAN_SAMPLE = "orphan_sample"
@@ -61,7 +61,7 @@ class Pseudonyms:
     def _users(self, users: Users) -> Users:
         return replace(users, heaviest=tuple(replace(user, user=self.of(user.user)) for user in users.heaviest))
 
-    def _feature(self, feature: Feature) -> Feature:
+    def _feature(self, feature: FeatureFacts) -> FeatureFacts:
         return replace(feature, splits={split: self._facts(facts) for split, facts in feature.splits.items()})
 
     def _facts(self, facts: Facts) -> Facts:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 
-from ctr_samples.quality.feature_facts import Facts, Feature, Lengths
+from ctr_samples.quality.feature_facts import Facts, FeatureFacts, Lengths
 
 _TYPES = {"int64": "INT", "float32": "FLOAT", "float64": "FLOAT", "bytes": "STRING"}
 
 
-def statistics_pbtxt(samples: Mapping[str, int], features: Mapping[str, Feature]) -> str:
+def statistics_pbtxt(samples: Mapping[str, int], features: Mapping[str, FeatureFacts]) -> str:
     """Return a tensorflow_metadata.v0.DatasetFeatureStatisticsList in text format, with one dataset per split."""
     lines: list[str] = []
     for split, rows in samples.items():
@@ -22,7 +22,7 @@ def statistics_pbtxt(samples: Mapping[str, int], features: Mapping[str, Feature]
     return "\n".join(lines) + "\n"
 
 
-def _feature(name: str, feature: Feature, split: str) -> Iterator[str]:
+def _feature(name: str, feature: FeatureFacts, split: str) -> Iterator[str]:
     facts = feature.splits[split]
     yield f"path {{ step: {_text(name)} }}"
     yield f"type: {_TYPES[feature.dtype]}"

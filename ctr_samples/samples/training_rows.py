@@ -15,15 +15,14 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ctr_samples.config import Feature, JobConfig
-from ctr_samples.config import Vocabulary as VocabularyConfig
+from ctr_samples.config import Feature, JobConfig, Vocabulary
 from ctr_samples.errors import InputError
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.one_feature import fitted_value
 from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.sampling import split_column
-from ctr_samples.vocabulary import FittedState, Moments, TokenCounts, Vocabulary
+from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary, TokenCounts
 
 ACCURACY = 10_000
 """Accuracy of quantiles: their rank is correct within 1 / ACCURACY."""
@@ -38,7 +37,7 @@ class Counted:
 
     rows: int
     tokens: Mapping[str, TokenCounts]
-    moments: Mapping[str, Moments]
+    moments: Mapping[str, FittedMoments]
     boundaries: Mapping[str, tuple[float, ...]]
 
 
@@ -107,7 +106,7 @@ def _training_rows(config: JobConfig, inputs: Inputs) -> DataFrame:
 
 
 def _token_counts(
-    rows: DataFrame, config: JobConfig, lists: set[str], known: Mapping[str, Vocabulary]
+    rows: DataFrame, config: JobConfig, lists: set[str], known: Mapping[str, FittedVocabulary]
 ) -> dict[str, TokenCounts]:
     """Return the tokens of each vocabulary with their counts, summed over all features that share the vocabulary."""
     sharing: dict[str, list[str]] = {}
@@ -123,7 +122,7 @@ def _token_counts(
     return token_counts
 
 
-def _worth_an_id(counts: DataFrame, vocabulary: VocabularyConfig, has: Sequence[str]) -> TokenCounts:
+def _worth_an_id(counts: DataFrame, vocabulary: Vocabulary, has: Sequence[str]) -> TokenCounts:
     """Return the tokens that already have an id, and the most frequent new tokens that occur often enough.
 
     A token with a line break never receives an id: the vocabulary file stores one token per line.
@@ -153,7 +152,7 @@ def _numbers(rows: DataFrame, name: str, listed: bool) -> DataFrame:
     return exploded.where(F.abs("x") < F.lit(math.inf))  # NaN is greater than all numbers
 
 
-def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> Moments:
+def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> FittedMoments:
     numbers = _numbers(rows, name, listed)
     # With `pad`, longer lists are truncated. Without it, the run rejects them.
     numbers = (
@@ -168,7 +167,7 @@ def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> Mome
     if len(moments) != (feature.shape[0] if feature.shape else 1):
         raise InputError(f"features.{name}: there are no numbers on these days to fit it on; check its source.")
     _, count, mean, std, low, high = zip(*moments, strict=True)
-    return Moments(count, mean, std, low, high)
+    return FittedMoments(count, mean, std, low, high)
 
 
 def _boundaries(rows: DataFrame, name: str, buckets: int, listed: bool) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.serving.declared import Declared, path_of
 from ctr_samples.serving.feature_inputs import Get, Rows, number_of, plain_list, source_of
 from ctr_samples.serving.hashing import bucket_of, prefix_of, text_of
-from ctr_samples.vocabulary import FIRST_OOV, MISSING, NOTHING_FITTED, FittedState, Vocabulary
+from ctr_samples.vocabulary import FIRST_OOV, MISSING, NOTHING_FITTED, FittedState, FittedVocabulary
 
 Change = Callable[[Any], Any]
 
@@ -104,7 +104,7 @@ def _ids(feature: Declared, state: FittedState, missing_id: int | None, of_list:
     return _each(item) if feature.is_list else single
 
 
-def _lookup(vocabulary: Vocabulary, vocabulary_name: str, name: str) -> Change:
+def _lookup(vocabulary: FittedVocabulary, vocabulary_name: str, name: str) -> Change:
     ids = {token.encode(): vocabulary.first_id + number for number, token in enumerate(vocabulary.tokens)}
     prefix, buckets = prefix_of(f"oov {vocabulary_name}"), vocabulary.oov_buckets
 

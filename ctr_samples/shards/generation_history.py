@@ -27,7 +27,7 @@ from ctr_samples.shards.table import Table
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class HistoryLine:
     """One line of a generation history. ``bytes`` is None if the shards are gone. Without a manifest, only ``note`` is set.
 
     ``published`` uses the time zone of the generation's configuration, or UTC for a table, which has no configuration.
@@ -42,7 +42,7 @@ class Generation:
     note: str = ""
 
 
-def generations_of(storage: Storage, day: Period | None) -> Iterator[Generation]:
+def generations_of(storage: Storage, day: Period | None) -> Iterator[HistoryLine]:
     """List the generations of a day (default: the latest), or of a table. Raises InputError if nothing is published.
 
     A missing or damaged manifest still gets a line with a note, since users look here for a generation to restore.
@@ -59,21 +59,21 @@ def generations_of(storage: Storage, day: Period | None) -> Iterator[Generation]
     return _lines(numbers, partial(_of_day, storage, days[-1], there))
 
 
-def _lines(numbers: list[int], line: Callable[[int], Generation]) -> Iterator[Generation]:
+def _lines(numbers: list[int], line: Callable[[int], HistoryLine]) -> Iterator[HistoryLine]:
     for before, number in pairwise([0, *numbers]):
         if number > before + 1:
             up_to = f", as are all up to {number - 1}" if number > before + 2 else ""
-            yield Generation(before + 1, note=f"missing{up_to}")
+            yield HistoryLine(before + 1, note=f"missing{up_to}")
         try:
             entry = line(number)
         except (DamagedFile, StorageError) as error:
-            entry = Generation(number, note=str(error))
+            entry = HistoryLine(number, note=str(error))
         except FileNotFoundError:
-            entry = Generation(number, note="its manifest was listed but cannot be found")
+            entry = HistoryLine(number, note="its manifest was listed but cannot be found")
         yield replace(entry, note=", ".join(filter(None, [entry.note, "what readers see" * (number == numbers[-1])])))
 
 
-def _of_day(storage: Storage, day: Period, there: Collection[str], number: int) -> Generation:
+def _of_day(storage: Storage, day: Period, there: Collection[str], number: int) -> HistoryLine:
     manifest = read_manifest(storage, day, number)
     gone = bool(manifest.shards) and manifest.made_by not in there
     size = None if gone else manifest.bytes
@@ -82,7 +82,7 @@ def _of_day(storage: Storage, day: Period, there: Collection[str], number: int) 
         "cleaned" if gone else "",
         "" if manifest.label_mature else "labels not final",
     ]
-    return Generation(
+    return HistoryLine(
         number,
         in_zone(manifest.created_at, zone_of(manifest.config)),
         manifest.run_id,
@@ -93,10 +93,10 @@ def _of_day(storage: Storage, day: Period, there: Collection[str], number: int) 
     )
 
 
-def _of_table(table: Table, number: int) -> Generation:
+def _of_table(table: Table, number: int) -> HistoryLine:
     at = table.at(number)
     size = sum(shard.bytes for shard in at.shards)
-    return Generation(number, in_zone(at.created_at, "UTC"), at.run_id, at.records, len(at.shards), size)
+    return HistoryLine(number, in_zone(at.created_at, "UTC"), at.run_id, at.records, len(at.shards), size)
 
 
 def rollback(storage: Storage, day: Period, to: int, now: datetime, token: str) -> Manifest:

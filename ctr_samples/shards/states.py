@@ -20,7 +20,7 @@ from ctr_samples.shards.naming import GenerationNumber, Instant, RunDate, RunId,
 from ctr_samples.shards.sealed import Form, read_sealed, sealed
 from ctr_samples.shards.storage import Storage
 from ctr_samples.typed import Count, Such
-from ctr_samples.vocabulary import STATE_FORMAT, FittedState, Growth, Moments, Vocabulary
+from ctr_samples.vocabulary import STATE_FORMAT, FittedMoments, FittedState, FittedVocabulary, Growth
 
 VERSIONS = "versions"
 _COLUMNS = pa.schema([("id", pa.int64()), ("token", pa.string()), ("since", pa.int32())])
@@ -54,7 +54,7 @@ class _Version:
     fingerprint: str
     declared: Mapping[str, Mapping[str, Any]]
     vocabularies: Mapping[str, _File]
-    moments: Mapping[str, Moments]
+    moments: Mapping[str, FittedMoments]
     boundaries: Mapping[str, tuple[float, ...]]
     growth: Mapping[str, Growth]
     format: int = STATE_FORMAT
@@ -117,7 +117,7 @@ def _shared(state: FittedState | _Version) -> dict[str, Any]:
     return {name: getattr(state, name) for name in _SHARED}
 
 
-def _parquet(vocabulary: Vocabulary, since: list[int]) -> bytes:
+def _parquet(vocabulary: FittedVocabulary, since: list[int]) -> bytes:
     import pyarrow.parquet as pq
 
     first = vocabulary.first_id
@@ -177,6 +177,6 @@ def _read(storage: Storage, version: int) -> FittedState:
     return state
 
 
-def _vocabulary(storage: Storage, file: _File) -> Vocabulary:
+def _vocabulary(storage: Storage, file: _File) -> FittedVocabulary:
     tokens = _table(storage, file.file).column("token").to_pylist()
-    return Vocabulary(tuple(tokens), file.oov_buckets, file.capacity)
+    return FittedVocabulary(tuple(tokens), file.oov_buckets, file.capacity)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ctr_samples.simulator.feed import Feed, Impressions
-from ctr_samples.simulator.seeds import Stream, generator
+from ctr_samples.simulator.seeds import RandomStream, generator
 from ctr_samples.simulator.spec import SimulationSpec
 from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, wall_midnight
 from ctr_samples.simulator.world import FAVOURITES, MOST_TOPICS, World
@@ -28,7 +28,7 @@ EVENING = 0.15
 PILOT_LISTS = 6_000
 
 
-class ClickModel:
+class ClickProbabilities:
     """Click probabilities of a world. A pilot of the first day calibrates the bias to the specified click rate."""
 
     def __init__(self, spec: SimulationSpec, world: World) -> None:
@@ -45,7 +45,9 @@ class ClickModel:
     def _draw_pilot(self, spec: SimulationSpec) -> Impressions:
         midnight = wall_midnight(spec.start)
         feed = Feed(self._world.users, self._world.articles, midnight + 12 * HOUR)
-        return feed.draw_lists(generator(spec.seed, Stream.PILOT), PILOT_LISTS, midnight + 12 * HOUR, midnight + DAY)
+        return feed.draw_lists(
+            generator(spec.seed, RandomStream.PILOT), PILOT_LISTS, midnight + 12 * HOUR, midnight + DAY
+        )
 
     def _effects(self, shown: Impressions) -> Floats:
         articles = self._world.articles

@@ -12,7 +12,7 @@ from enum import IntEnum
 import numpy as np
 
 
-class Stream(IntEnum):
+class RandomStream(IntEnum):
     """The purpose of a random stream. Renumbering would change the output of every seed."""
 
     TOPICS = 0
@@ -27,7 +27,7 @@ class Stream(IntEnum):
     LINES = 9
 
 
-def generator(seed: int, stream: Stream, *coordinates: int) -> np.random.Generator:
+def generator(seed: int, stream: RandomStream, *coordinates: int) -> np.random.Generator:
     """Create the generator for a unit of work."""
     sequence = np.random.SeedSequence(seed, spawn_key=(int(stream), *coordinates))
     return np.random.Generator(np.random.PCG64(sequence))

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ctr_samples.simulator.click_probability import ClickModel
+from ctr_samples.simulator.click_probability import ClickProbabilities
 from ctr_samples.simulator.feature_tables import (
     ARTICLE_VECTOR_SCHEMA,
     USER_PROFILE_SCHEMA,
@@ -43,7 +43,7 @@ from ctr_samples.simulator.reactions import (
     orphan_clicks,
     together,
 )
-from ctr_samples.simulator.seeds import Stream, generator
+from ctr_samples.simulator.seeds import RandomStream, generator
 from ctr_samples.simulator.spec import SimulationSpec
 from ctr_samples.simulator.truth import TRUTH_SCHEMA, StreamingAuc, truth_table
 from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, Ints, day_name, wall_midnight
@@ -94,12 +94,12 @@ class _Run:
 
     def __init__(self, spec: SimulationSpec, world: World, outputs: _Outputs) -> None:
         self._spec, self._world, self._outputs = spec, world, outputs
-        self._model = ClickModel(spec, world)
+        self._model = ClickProbabilities(spec, world)
         self._memory = Memory(spec)
         self._profiles = ProfileStore(spec.users)
         self._pending = Pending()
         self._auc = StreamingAuc()
-        self._tally = Tally()
+        self._tally = _Tally()
 
     def day_before(self) -> None:
         """Write initial profiles of known users at random full hours, and article vectors for the first three hours."""
@@ -108,7 +108,7 @@ class _Run:
         for block in range(0, len(known), USER_BLOCK):
             users = known[block : block + USER_BLOCK]
             self._profiles.fold(history_before(self._spec, self._world, users, block))
-            hours = generator(self._spec.seed, Stream.HISTORY, block, 1).integers(0, 24, len(users))
+            hours = generator(self._spec.seed, RandomStream.HISTORY, block, 1).integers(0, 24, len(users))
             self._write_profiles(users, eve + hours * HOUR)
         self._train_vectors(eve)
 
@@ -152,8 +152,8 @@ class _Run:
     def _piece(self, piece: Piece, feed: Feed) -> Actions:
         """Draw and write a piece. Return the actions that occur within it."""
         at = (piece.begin // DAY, piece.hour, piece.number)
-        shown = feed.draw(generator(self._spec.seed, Stream.FEED, *at), piece, self._memory)
-        rng = generator(self._spec.seed, Stream.ACTIONS, *at)
+        shown = feed.draw(generator(self._spec.seed, RandomStream.FEED, *at), piece, self._memory)
+        rng = generator(self._spec.seed, RandomStream.ACTIONS, *at)
         p_click = self._model.probability(shown)
         clicks = draw_clicks(rng, self._spec, p_click)
         actions = together([follow_up(rng, self._spec, shown, clicks), self._orphans(rng, piece, feed, shown, clicks)])
@@ -192,7 +192,7 @@ class _Run:
 
     def _write_lines(self, begin: int, parts: list[Lines], at: tuple[int, ...]) -> None:
         """Write lines to the day of ``begin``, with malformed copies added."""
-        rng = generator(self._spec.seed, Stream.LINES, *at)
+        rng = generator(self._spec.seed, RandomStream.LINES, *at)
         torn = [torn_copies(rng, part, self._spec.malformed_rate) for part in parts]
         self._tally.add(malformed_lines=sum(len(part.time) for part in torn))
         self._outputs.lines.write(day_name(begin), by_time([*parts, *torn]).text)
@@ -290,7 +290,7 @@ class SimulationSummary:
         return self.clicks_in_window / self.impressions if self.impressions else 0.0
 
 
-class Tally:
+class _Tally:
     """Running counts by summary field."""
 
     def __init__(self) -> None:

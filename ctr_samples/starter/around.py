@@ -10,7 +10,7 @@ from ctr_samples.starter import words as w
 from ctr_samples.starter.counted import where_of
 from ctr_samples.starter.drafting import OWN, Drafting, View
 from ctr_samples.starter.entries import Entry
-from ctr_samples.starter.features import Feature, feature_of
+from ctr_samples.starter.features import FeatureTemplate, feature_of
 from ctr_samples.starter.links import Match, best_match
 from ctr_samples.starter.tables import Column, Table
 from ctr_samples.starter.times import words_of
@@ -156,14 +156,14 @@ def features_of_views(d: Drafting) -> Iterator[Entry]:
             yield feature.entry(d.free(name), source, feature.expr.replace("{}", f"{view.name}.{column.expr}"))
 
 
-def _features_of(d: Drafting, view: View) -> list[tuple[Column, Feature]]:
+def _features_of(d: Drafting, view: View) -> list[tuple[Column, FeatureTemplate]]:
     """Return the features for the columns of a joined table. Add a note for each omitted column."""
     if view.name not in d.of_views:
         d.of_views[view.name] = list(_find_features(d, view))
     return d.of_views[view.name]
 
 
-def _find_features(d: Drafting, view: View) -> Iterator[tuple[Column, Feature]]:
+def _find_features(d: Drafting, view: View) -> Iterator[tuple[Column, FeatureTemplate]]:
     table = view.match.table
     for column in table.columns:
         if column.name in view.used or column.name == table.day_column or (column.named and w.words(column) <= w.INDEX):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ctr_samples.starter.entries import Entry
-from ctr_samples.starter.features import Feature
+from ctr_samples.starter.features import FeatureTemplate
 from ctr_samples.starter.links import Match
 from ctr_samples.starter.roles import Log
 from ctr_samples.starter.tables import Column, Table, plain_name
@@ -37,7 +37,7 @@ class Carried:
 
     name: str
     expr: str
-    feature: Feature
+    feature: FeatureTemplate
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Drafting:
     """How many extra days a run reads before and after its own day, by source."""
     filling: list[str] = field(default_factory=list)
     """Features whose windows start with the log and fill up over several days."""
-    of_views: dict[str, list[tuple[Column, Feature]]] = field(default_factory=dict)
+    of_views: dict[str, list[tuple[Column, FeatureTemplate]]] = field(default_factory=dict)
     roles: dict[str, str] = field(default_factory=dict)
     """The role of each input."""
     notes: list[str] = field(default_factory=list)

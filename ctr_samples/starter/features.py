@@ -23,7 +23,7 @@ _BETWEEN = ("|", ";", ",", " ")
 
 
 @dataclass(frozen=True, slots=True)
-class Feature:
+class FeatureTemplate:
     """A feature of a column: an expression with ``{}`` in place of the column, and further keys."""
 
     expr: str
@@ -41,7 +41,7 @@ class Feature:
         return Entry(name, {source: of, **self.keys, "hash_buckets": buckets}, self.why + said)
 
 
-def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] = ()) -> Feature | str:
+def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] = ()) -> FeatureTemplate | str:
     """Return the feature, or a reason to omit the column. ``known`` item ids help to recognize lists of items."""
     if not column.present:
         return "it has no value in the sample"
@@ -50,7 +50,7 @@ def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] =
     if column.is_list:
         return _list(column)
     if column.kind == "BOOLEAN":
-        return Feature("{}", {"dtype": "int64"}, "true or false")
+        return FeatureTemplate("{}", {"dtype": "int64"}, "true or false")
     if column.is_text and not is_key:
         return _text(column, known)
     if is_key or _is_category(column):
@@ -59,7 +59,7 @@ def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] =
         return ids_of(column.keys)
     if column.is_number and column.kind != "DECIMAL(20,0)":
         low, high = min(column.present), max(column.present)
-        return Feature("{}", {"dtype": "float32"}, f"a number, {low:g} to {high:g}")
+        return FeatureTemplate("{}", {"dtype": "float32"}, f"a number, {low:g} to {high:g}")
     return f"a {column.kind.split('<')[0]} needs a feature of your own"
 
 
@@ -77,9 +77,9 @@ def _are_codes(numbers: Sequence[int]) -> bool:
     return len(numbers) >= 8 and low >= 1000 and high < 2 * low and gcd(*[one - low for one in numbers[1:]]) % 5 != 0
 
 
-def ids_of(values: Collection[str], expr: str = "{}", what: str = "different values", **keys: Any) -> Feature:
+def ids_of(values: Collection[str], expr: str = "{}", what: str = "different values", **keys: Any) -> FeatureTemplate:
     """Return a feature of hashed ids for the values."""
-    return Feature(expr, {"dtype": "int64", **keys}, f"{len(values):,} {what} in the sample", frozenset(values))
+    return FeatureTemplate(expr, {"dtype": "int64", **keys}, f"{len(values):,} {what} in the sample", frozenset(values))
 
 
 def _buckets_for(name: str, values: Collection[str]) -> tuple[int, int]:
@@ -101,10 +101,10 @@ def _sharing(hashes: Sequence[int], ids: int) -> int:
     return sum(count for count in Counter(one % ids for one in hashes).values() if count > 1)
 
 
-def _text(column: Column, known: Collection[str]) -> Feature | str:
+def _text(column: Column, known: Collection[str]) -> FeatureTemplate | str:
     texts = [str(value) for value in column.present]
     if is_decimal_comma(column):
-        return Feature(
+        return FeatureTemplate(
             "try_cast(replace({}, ',', '.') as double)", {"dtype": "float32"}, "numbers with a decimal comma"
         )
     separator, tokens = _separator(texts, known)
@@ -134,16 +134,16 @@ def _separator(texts: Sequence[str], known: Collection[str]) -> tuple[str | None
     return None, set()
 
 
-def _list(column: Column) -> Feature | str:
+def _list(column: Column) -> FeatureTemplate | str:
     inner = column.kind.removeprefix("ARRAY<").removesuffix(">")
     if inner not in ("BIGINT", "DOUBLE", "STRING", "BOOLEAN") or any(None in value for value in column.present):
         return f"a {column.kind} needs a feature of your own"
     lengths = {len(value) for value in column.present}
     if inner == "DOUBLE" and len(lengths) == 1:
         length = lengths.pop()
-        return Feature("{}", {"dtype": "float32", "shape": [length]}, f"always {length} numbers")
+        return FeatureTemplate("{}", {"dtype": "float32", "shape": [length]}, f"always {length} numbers")
     if inner == "DOUBLE":
-        return Feature("{}", {"dtype": "float32", "ragged": True}, f"{min(lengths)} to {max(lengths)} numbers")
+        return FeatureTemplate("{}", {"dtype": "float32", "ragged": True}, f"{min(lengths)} to {max(lengths)} numbers")
     tokens = {token for value in column.present for token in value}
     if not tokens:
         return "its lists are empty in the sample"

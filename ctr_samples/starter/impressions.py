@@ -10,7 +10,7 @@ from typing import Any
 from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Carried, Drafting
 from ctr_samples.starter.entries import Entry
-from ctr_samples.starter.features import Feature, feature_of, numbered
+from ctr_samples.starter.features import FeatureTemplate, feature_of, numbered
 from ctr_samples.starter.links import determines, grows
 from ctr_samples.starter.outcomes import tells
 from ctr_samples.starter.tables import Column, sql_text
@@ -103,7 +103,9 @@ def _carry(d: Drafting) -> Iterator[Carried]:
     for name, group in vectors.items():
         expr = "array(" + ", ".join(column.expr for column in group) + ")"
         why = f"{len(group)} numbered columns, {group[0].name} to {group[-1].name}"
-        yield Carried(d.free(name), expr, Feature("{}", {"dtype": "float32", "shape": [len(group)], "fill": 0}, why))
+        yield Carried(
+            d.free(name), expr, FeatureTemplate("{}", {"dtype": "float32", "shape": [len(group)], "fill": 0}, why)
+        )
     grouped = {column.name for group in vectors.values() for column in group}
     for column in rest:
         if column.name in grouped or column.name == log.table.day_column:
@@ -116,7 +118,7 @@ def _carry(d: Drafting) -> Iterator[Carried]:
             yield Carried(d.free(column.name), feature.expr.replace("{}", column.expr), feature)
 
 
-def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> Feature | str:
+def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> FeatureTemplate | str:
     """Return the feature of a log column, based on impression rows, or a reason to omit it."""
     if column.time is not None:
         return "it is a time"
@@ -127,7 +129,7 @@ def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> 
     return feature if isinstance(feature, str) else _passes(d, column, feature) or feature
 
 
-def _passes(d: Drafting, column: Column, feature: Feature) -> str | None:
+def _passes(d: Drafting, column: Column, feature: FeatureTemplate) -> str | None:
     """Explain why values of a column do not recur on later days, as with visit ids. None if they recur."""
     user, time = (one.of(d.log.impressions) if one is not None else None for one in (d.log.user, d.log.time))
     if len(column.keys) < _MANY:

@@ -20,7 +20,7 @@ from ctr_samples.training.fit_report import FitReport
 from ctr_samples.training.loop import Loop, is_chief, strategy_here
 from ctr_samples.training.models import MODELS
 from ctr_samples.training.preparation import tokens_of
-from ctr_samples.training.scoring import Part, checked_slice, names_of_ids, parts_to_score, score
+from ctr_samples.training.scoring import EvaluationSet, checked_slice, names_of_ids, parts_to_score, score
 from ctr_samples.training.train_batches import TrainBatches
 from ctr_samples.training.training_set import TrainingSet, open_training_set
 
@@ -48,7 +48,12 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
 
 
 def _report(
-    options: FitOptions, training_set: TrainingSet, model: ClickModel, parts: Sequence[Part], steps: int, started: float
+    options: FitOptions,
+    training_set: TrainingSet,
+    model: ClickModel,
+    parts: Sequence[EvaluationSet],
+    steps: int,
+    started: float,
 ) -> FitReport:
     """Evaluate the model on each part, and on the last part also by slice. Export the model."""
     splits: dict[str, Evaluation] = {}

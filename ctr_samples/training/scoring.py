@@ -23,7 +23,7 @@ _BATCH = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EvaluationSet:
     """Samples to evaluate together: splits of one or more days."""
 
     title: str
@@ -39,7 +39,7 @@ class Scores:
     slices: Mapping[Any, Evaluation]
 
 
-def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[Part]:
+def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[EvaluationSet]:
     """Return the parts to evaluate: each split of the training days, and ``eval_date`` or the next published day.
 
     Raises UsageError if ``eval_date`` is a training day, and ContractError if its contract differs.
@@ -51,7 +51,7 @@ def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[Par
     parts = []
     for split in splits:
         having = tuple(m.run_date for m in training_set.manifests if split in m.splits)
-        parts.append(Part(split, having, (split,)))
+        parts.append(EvaluationSet(split, having, (split,)))
     after = next_of(parse_period(max(days))) if eval_date is None else parse_period(eval_date)
     if eval_date in days:
         raise UsageError(f"The evaluation day {eval_date} is also a training day; choose another one.")
@@ -67,7 +67,7 @@ def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[Par
             f"The contract of {after} differs from that of {days[0]}, so a model of one cannot be evaluated on the other; "
             "generate both with one configuration and one lineage of fitted state, or choose another day to evaluate on."
         )
-    return [*parts, Part(str(after), (str(after),), tuple(manifest.splits))]
+    return [*parts, EvaluationSet(str(after), (str(after),), tuple(manifest.splits))]
 
 
 def _fingerprint(training_set: TrainingSet) -> Any:
@@ -87,7 +87,12 @@ def checked_slice(contract: ExampleContract, by: str | None) -> None:
 
 
 def score(
-    model: ClickModel, training_set: TrainingSet, part: Part, *, by: str | None = None, threads: int | None = None
+    model: ClickModel,
+    training_set: TrainingSet,
+    part: EvaluationSet,
+    *,
+    by: str | None = None,
+    threads: int | None = None,
 ) -> Scores:
     """Evaluate the model on every sample of a part, using the sample weights if present."""
     columns = []
@@ -115,7 +120,7 @@ def score(
     return Scores(whole, slices)
 
 
-def names_of_ids(training_set: TrainingSet, part: Part, by: str, ids: Iterable[Any]) -> dict[Any, str]:
+def names_of_ids(training_set: TrainingSet, part: EvaluationSet, by: str, ids: Iterable[Any]) -> dict[Any, str]:
     """Map ids of a feature to tokens, or to names such as ``id 17``. Empty for numbers and texts."""
     spec = next(feature for feature in training_set.contract.features if feature.name == by)
     if spec.buckets is None or spec.model is not None:

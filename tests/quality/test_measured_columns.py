@@ -7,11 +7,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ctr_samples.quality.measure.numbers import CHUNK, Column, Flat, Moments
+from ctr_samples.quality.measure.numbers import CHUNK, ColumnMeasures, ColumnMoments, Flat
 
 
-def observed(*batches: pa.Array, default: float | str | None = None) -> Column:
-    column = Column()
+def observed(*batches: pa.Array, default: float | str | None = None) -> ColumnMeasures:
+    column = ColumnMeasures()
     for batch in batches:
         column.observe(batch, default)
     return column
@@ -59,7 +59,7 @@ def test_numbers_whose_squares_no_double_holds_have_no_deviation() -> None:
 
 def filled(column: pa.Array, label: list[int], default: float | str | None = None) -> list[list[int]]:
     """Rows without and with a value, of each those of both labels."""
-    found = Column()
+    found = ColumnMeasures()
     found.look(column, np.array(label), default, as_numbers=True, as_values=False)
     return found.filled.tolist()
 
@@ -95,10 +95,10 @@ def test_a_mean_far_from_zero_does_not_spoil_the_deviation() -> None:
 
 def test_merged_moments_are_those_of_all_numbers() -> None:
     numbers = np.random.default_rng(0).normal(5, 2, 10_000)
-    whole, parts = Moments(), Moments()
+    whole, parts = ColumnMoments(), ColumnMoments()
     whole.observe(numbers)
     for part in np.split(numbers, [1, 17, 17, 6000]):
-        alone = Moments()
+        alone = ColumnMoments()
         alone.observe(part)
         parts.merge(alone)
     assert (parts.values, parts.min, parts.max) == (whole.values, whole.min, whole.max)
@@ -144,8 +144,8 @@ def test_rows_of_nothing_but_the_default_are_counted(column: pa.Array, default: 
     assert observed(column, default=default).defaults == rows
 
 
-def looked_at(numbers: pa.Array, label: list[int] | None = None, **how: bool) -> Column:
-    column = Column()
+def looked_at(numbers: pa.Array, label: list[int] | None = None, **how: bool) -> ColumnMeasures:
+    column = ColumnMeasures()
     column.look(numbers, None if label is None else np.array(label), **{"as_numbers": True, "as_values": False, **how})
     return column
 
@@ -177,7 +177,7 @@ def test_a_label_counts_for_each_value_of_a_list() -> None:
 def test_what_a_task_returns_is_read_back_as_it_was() -> None:
     column = observed(pa.array([[1, 2], None, [4]]), default=0)
     column.look(pa.array([1, 2, 4]), np.array([0, 1, 0]), as_numbers=True, as_values=True)
-    again = Column.from_dict(json.loads(json.dumps(column.to_dict())))
+    again = ColumnMeasures.from_dict(json.loads(json.dumps(column.to_dict())))
     assert again.to_dict() == column.to_dict()
     assert again.frequent.first() == [(1, 1, 0), (2, 1, 1), (4, 1, 0)]
 

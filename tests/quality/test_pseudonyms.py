@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ctr_samples.config import JobConfig
-from ctr_samples.quality.feature_facts import Curve, Facts, Feature, TopValue
+from ctr_samples.quality.feature_facts import Curve, Facts, FeatureFacts, TopValue
 from ctr_samples.quality.metrics import User, Users
 from ctr_samples.quality.pseudonyms import Pseudonyms, pseudonyms_of
 from tests.quality.tiny_day import tiny_day
@@ -46,8 +46,8 @@ def facts(**changed: Any) -> Facts:
     return Facts(**counts, **known | changed)
 
 
-def number(top: tuple[TopValue, ...] | None) -> Feature:
-    return Feature("number", "int64", (), {"train": facts(top=top)})
+def number(top: tuple[TopValue, ...] | None) -> FeatureFacts:
+    return FeatureFacts("number", "int64", (), {"train": facts(top=top)})
 
 
 METRICS = tiny_day(

@@ -4,18 +4,18 @@ from typing import Any, Literal
 
 import pytest
 
-from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Kind, Lengths, TopValue
+from ctr_samples.quality.feature_facts import Curve, Facts, FeatureFacts, Kind, Lengths, TopValue
 from ctr_samples.quality.statistics import statistics_pbtxt
 from tests.quality.tiny_day import tiny_day
 
 
-def feature(kind: Kind, dtype: Literal["int64", "float32", "bytes"], **changed: Any) -> Feature:
+def feature(kind: Kind, dtype: Literal["int64", "float32", "bytes"], **changed: Any) -> FeatureFacts:
     facts: dict[str, Any] = {
         "rows": 10, "nulls": 2, "defaults": 0, "values": 8, "zeros": 1, "nan": 0, "infinite": 0, "min": None, "max": None,
         "mean": None, "std": None, "lengths": None, "distinct": None, "quantiles": None, "cdf": None, "top": None,
         "looked_at": 10, "values_looked_at": 8, "auc": None,
     } | changed  # fmt: skip
-    return Feature(kind, dtype, (), {"train": Facts(**facts)})
+    return FeatureFacts(kind, dtype, (), {"train": Facts(**facts)})
 
 
 METRICS = tiny_day(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Lengths, TopValue
+from ctr_samples.quality.feature_facts import Curve, Facts, FeatureFacts, Lengths, TopValue
 from ctr_samples.quality.metrics import (
     METRICS_FORMAT,
     Actions,
@@ -16,7 +16,7 @@ from ctr_samples.quality.metrics import (
     Finding,
     Generation,
     Gzip,
-    Hour,
+    HourCounts,
     Label,
     LabelSplit,
     Metrics,
@@ -126,10 +126,10 @@ def values(tops: list[Any], rows: int, tilt: float, lengths: Lengths | None = No
     )
 
 
-def features(scale: float) -> dict[str, Feature]:
+def features(scale: float) -> dict[str, FeatureFacts]:
     """The 25 features; ``scale`` moves some of them."""
     train, evaluated = 1_021_870, 113_410
-    found: dict[str, Feature] = {}
+    found: dict[str, FeatureFacts] = {}
     for name, (mean, spread, drift) in NUMBERS.items():
         skewed = any(part in name for part in ("clicks", "impressions", "followers"))
         moved = mean * (1 + (scale - 1) * drift * 3)
@@ -137,23 +137,23 @@ def features(scale: float) -> dict[str, Feature]:
             "train": column(moved, spread, train, skewed=skewed),
             "eval": column(moved * 1.004, spread, evaluated, skewed=skewed),
         }
-        found[name] = Feature("number", "float32", (), splits)
+        found[name] = FeatureFacts("number", "float32", (), splits)
     for name, (tops, drift) in IDS.items():
         ordered = tops[1:] + tops[:1] if scale > 1 and drift > 0.3 and len(tops) > 1 else tops
         splits = {"train": values(ordered, train, 0), "eval": values(ordered, evaluated, 0.05)}
         is_text = isinstance(tops[0], str)
-        found[name] = Feature("text" if is_text else "id", "bytes" if is_text else "int64", (), splits)
+        found[name] = FeatureFacts("text" if is_text else "id", "bytes" if is_text else "int64", (), splits)
     vector = column(0.002, 0.11, train * 100, skewed=False, lengths=Lengths(100, 100, 100.0))
-    found["article_vector"] = Feature("number", "float32", (100,), {"train": vector})
+    found["article_vector"] = FeatureFacts("number", "float32", (100,), {"train": vector})
     history = values([88, 13, 411, 9, 77], train * 9, 0, Lengths(0, 20, 8.7))
-    found["history_articles"] = Feature("id", "int64", None, {"train": history})
+    found["history_articles"] = FeatureFacts("id", "int64", None, {"train": history})
     return found
 
 
-def hours(rate: float, dip: float) -> tuple[Hour, ...]:
+def hours(rate: float, dip: float) -> tuple[HourCounts, ...]:
     """The 24 hours; ``dip`` is how much lower the evening's rate is."""
     return tuple(
-        Hour(
+        HourCounts(
             thousands * 700,
             round(thousands * 700 * rate * (1 + 0.2 * math.sin((hour - 14) / 3.8)) * (dip if hour > 18 else 1)),
             hour=hour,

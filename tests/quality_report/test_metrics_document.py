@@ -27,8 +27,8 @@ DEFINED = {
     "actions": document.Actions,
     "click_rate": document.ClickRate,
     "clicks": document.Clicks,
-    "hour": document.Hour,
-    "feature": facts.Feature,
+    "hour": document.HourCounts,
+    "feature": facts.FeatureFacts,
     "facts": facts.Facts,
     "lengths": facts.Lengths,
     "curve": facts.Curve,
@@ -68,7 +68,7 @@ def test_metrics_read_back_from_their_bytes_and_give_the_same_bytes() -> None:
     assert copy.to_json() == written
 
 
-NEWER = {(document.Users, "key"), (facts.Feature, "hashed"), (Metrics, "requests")}
+NEWER = {(document.Users, "key"), (facts.FeatureFacts, "hashed"), (Metrics, "requests")}
 """Fields that older documents of this format do not have."""
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from ctr_samples.quality.feature_facts import Feature, TopValue
+from ctr_samples.quality.feature_facts import FeatureFacts, TopValue
 from ctr_samples.quality.metrics import Finding, Metrics, verdict_of
 from ctr_samples.quality.report import render
 from ctr_samples.shards import Manifest, Shard
@@ -218,7 +218,7 @@ def test_names_and_values_from_the_data_cannot_write_into_the_page() -> None:
     page.encode("utf-8")
 
 
-def wide() -> Feature:
+def wide() -> FeatureFacts:
     """A column with many long values."""
     tops = tuple(TopValue(f"{'väl' * 100}{at}", 0.02, 0.1) for at in range(50))
     features = metrics().features

@@ -9,7 +9,7 @@ import pytest
 
 from ctr_samples.errors import InputError
 from ctr_samples.shards import Manifest, Shard, Storage, Table, TableWrite
-from ctr_samples.shards.generation_history import Generation, generations_of
+from ctr_samples.shards.generation_history import HistoryLine, generations_of
 from ctr_samples.shards.published import find
 from tests.support.small_publish import by_another_run, publish_literal
 
@@ -37,10 +37,10 @@ def test_each_generation_of_a_day_has_its_line_also_when_its_files_are_gone(
 ) -> None:
     publish_twice(storage, manifest)
     first, second = generations_of(storage, DAY)
-    assert first == Generation(
+    assert first == HistoryLine(
         1, "2019-06-06 10:00:00+08:00", "20190606T020000-aaaaaaaa", 16, 3, None, "cleaned, labels not final"
     )
-    assert second == Generation(
+    assert second == HistoryLine(
         2, "2019-06-07 10:00:00+08:00", "20190607T020000-bbbbbbbb", 16, 3, 21, "what readers see"
     )
 

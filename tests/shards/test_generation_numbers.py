@@ -18,7 +18,7 @@ from ctr_samples.shards.generations import following
 from ctr_samples.shards.published import find
 from ctr_samples.shards.sealed import sealed
 from ctr_samples.shards.states import latest_state, publish_state, state_before
-from ctr_samples.vocabulary import FittedState, Vocabulary
+from ctr_samples.vocabulary import FittedState, FittedVocabulary
 from tests.support.small_publish import append, by_another_run, publish_day, publish_literal
 
 DAY = date(2019, 6, 5)
@@ -173,7 +173,7 @@ def state(version: int, day: str) -> FittedState:
         created_at="2019-06-06T02:00:00+00:00",
         days=(day,),
         declared={},
-        vocabularies={"cities": Vocabulary(("ulm", "bonn")[:version], 1, 10)},
+        vocabularies={"cities": FittedVocabulary(("ulm", "bonn")[:version], 1, 10)},
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple, get_type_hints
 Kernel = Callable[..., int]
 
 
-class Entry(NamedTuple):
+class KernelEntry(NamedTuple):
     """The module of a kernel in this package, and its number of int64 arguments."""
 
     module: str
@@ -20,20 +20,20 @@ class Entry(NamedTuple):
 class Kernels:
     """Compiled functions, all of which release the GIL. Their modules document the arguments."""
 
-    walk_frames: Annotated[Kernel, Entry("frames", 5)]
-    write_records: Annotated[Kernel, Entry("encode", 9)]
-    write_byte_arrays: Annotated[Kernel, Entry("encode", 6)]
-    read_records: Annotated[Kernel, Entry("decode", 9)]
-    read_byte_arrays: Annotated[Kernel, Entry("decode", 5)]
-    survey_records: Annotated[Kernel, Entry("survey", 7)]
-    measure_float32: Annotated[Kernel, Entry("measure", 4)]
-    measure_float64: Annotated[Kernel, Entry("measure", 4)]
-    measure_int64: Annotated[Kernel, Entry("measure", 4)]
-    count_distinct: Annotated[Kernel, Entry("measure", 4)]
-    last_actions: Annotated[Kernel, Entry("histories", 13)]
+    walk_frames: Annotated[Kernel, KernelEntry("frames", 5)]
+    write_records: Annotated[Kernel, KernelEntry("encode", 9)]
+    write_byte_arrays: Annotated[Kernel, KernelEntry("encode", 6)]
+    read_records: Annotated[Kernel, KernelEntry("decode", 9)]
+    read_byte_arrays: Annotated[Kernel, KernelEntry("decode", 5)]
+    survey_records: Annotated[Kernel, KernelEntry("survey", 7)]
+    measure_float32: Annotated[Kernel, KernelEntry("measure", 4)]
+    measure_float64: Annotated[Kernel, KernelEntry("measure", 4)]
+    measure_int64: Annotated[Kernel, KernelEntry("measure", 4)]
+    count_distinct: Annotated[Kernel, KernelEntry("measure", 4)]
+    last_actions: Annotated[Kernel, KernelEntry("histories", 13)]
 
 
-TABLE: dict[str, Entry] = {
+TABLE: dict[str, KernelEntry] = {
     name: kind.__metadata__[0] for name, kind in get_type_hints(Kernels, include_extras=True).items()
 }
 """Entries by field name of :class:`Kernels`, in field order."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ctr_samples.quality import drift
 from ctr_samples.quality.checks.score import FEWEST_ROWS, SURELY_SOME, Days, Score, rise, times, was
-from ctr_samples.quality.metrics import Hour, Measured
+from ctr_samples.quality.metrics import HourCounts, Measured
 
 
 def volume(days: Days) -> Iterator[Score]:
@@ -43,7 +43,7 @@ def silent_hours(days: Days) -> Iterator[Score]:
         yield Score("impressions", len(empty), words, known=days.weekday_known)
 
 
-def _emptied(hours: Sequence[Hour], before: Sequence[Hour]) -> list[int]:
+def _emptied(hours: Sequence[HourCounts], before: Sequence[HourCounts]) -> list[int]:
     """Return the hours without impressions in which ``before`` predicts many."""
     samples, total = (sum(hour.samples for hour in day) for day in (hours, before))
     return [
@@ -68,7 +68,7 @@ def hours(days: Days) -> Iterator[Score]:
         yield min(moved, key=lambda score: score.value)
 
 
-def _hours(day: Measured) -> Sequence[Hour]:
+def _hours(day: Measured) -> Sequence[HourCounts]:
     return day.click_rate.by_hour if day.click_rate else ()
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure import alike, distinct
-from ctr_samples.quality.measure.numbers import Column, Flat, Frequent, packed
+from ctr_samples.quality.measure.numbers import ColumnMeasures, Flat, Frequent, packed
 from ctr_samples.quality.measure.requests import RequestCollector
 from ctr_samples.quality.metrics import HOURS
 
@@ -107,7 +107,9 @@ class _Split:
     def __init__(self, wanted: Wanted, looks: bool) -> None:
         self._wanted = wanted
         precision = wanted.precision
-        self._columns = {name: Column(registers=distinct.no_values(precision)) for name in measured(wanted.contract)}
+        self._columns = {
+            name: ColumnMeasures(registers=distinct.no_values(precision)) for name in measured(wanted.contract)
+        }
         self._rows = 0
         self._positives = 0
         self._by_hour = np.zeros((2, HOURS), np.int64)

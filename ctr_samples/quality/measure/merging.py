@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.quality.feature_facts import Curve, Facts, Feature, Kind, Lengths, TopValue
+from ctr_samples.quality.feature_facts import Curve, Facts, FeatureFacts, Kind, Lengths, TopValue
 from ctr_samples.quality.measure import alike, distinct
 from ctr_samples.quality.measure.collecting import Wanted, kinds, measured
-from ctr_samples.quality.measure.numbers import Column, Frequent, Quantiles, unpacked
+from ctr_samples.quality.measure.numbers import ColumnMeasures, Frequent, Quantiles, unpacked
 from ctr_samples.quality.measure.requests import RequestMeasures
 from ctr_samples.quality.metrics import (
     HOURS,
@@ -21,7 +21,7 @@ from ctr_samples.quality.metrics import (
     ClickRate,
     Clicks,
     Duplicates,
-    Hour,
+    HourCounts,
     Label,
     LabelSplit,
     Requests,
@@ -44,7 +44,7 @@ class SplitMeasures:
     rows: int = 0
     positives: int = 0
     by_hour: Any = field(default_factory=lambda: np.zeros((2, HOURS), np.int64))
-    columns: dict[str, Column] = field(default_factory=dict)
+    columns: dict[str, ColumnMeasures] = field(default_factory=dict)
     users: Frequent = field(default_factory=Frequent)
     requests: Frequent = field(default_factory=Frequent)
     looked_at: int = 0
@@ -56,7 +56,7 @@ class SplitMeasures:
         self.positives += task["positives"]
         self.by_hour = self.by_hour + np.array(task["by_hour"], np.int64)
         for name, column in task["columns"].items():
-            measured_column = Column.from_dict(column)
+            measured_column = ColumnMeasures.from_dict(column)
             if name in self.columns:
                 self.columns[name].merge(measured_column)
             else:
@@ -92,10 +92,10 @@ class Measures:
                 whole.sampled_requests.add(task["requests"])
         return whole
 
-    def columns(self, contract: ExampleContract, *roles: str) -> dict[str, Feature]:
+    def columns(self, contract: ExampleContract, *roles: str) -> dict[str, FeatureFacts]:
         """Return the facts of each column with a given role, by split."""
         return {
-            spec.name: Feature(_kind(spec), spec.dtype, spec.shape, self._facts(spec))
+            spec.name: FeatureFacts(_kind(spec), spec.dtype, spec.shape, self._facts(spec))
             for spec in measured(contract).values()
             if spec.role in roles
         }
@@ -121,7 +121,8 @@ class Measures:
             label,
             {name: Clicks(split.rows, split.positives) for name, split in self.splits.items()},
             tuple(
-                Hour(int(by_hour[0, hour]), int(by_hour[1, hour]), hour=hour) for hour in range(HOURS if hours else 0)
+                HourCounts(int(by_hour[0, hour]), int(by_hour[1, hour]), hour=hour)
+                for hour in range(HOURS if hours else 0)
             ),
         )
 
@@ -169,7 +170,7 @@ class Measures:
         return Baseline(label, rate, max(rate, 1 - rate), loss)
 
 
-def _label_splits(column: Feature) -> dict[str, LabelSplit]:
+def _label_splits(column: FeatureFacts) -> dict[str, LabelSplit]:
     whole = column.dtype == "int64"
     splits = {}
     for split, column_facts in column.splits.items():
@@ -185,7 +186,7 @@ def _kind(spec: FeatureSpec) -> Kind:
     return "number" if kinds(spec)[0] else "id"
 
 
-def facts(column: Column, spec: FeatureSpec) -> Facts:
+def facts(column: ColumnMeasures, spec: FeatureSpec) -> Facts:
     """Return the facts of a column for the document."""
     moments = column.moments
     as_numbers, as_values = kinds(spec)
@@ -214,7 +215,7 @@ def facts(column: Column, spec: FeatureSpec) -> Facts:
     )
 
 
-def _lengths(column: Column) -> Lengths | None:
+def _lengths(column: ColumnMeasures) -> Lengths | None:
     if column.shortest is None or column.longest is None:
         return None
     return Lengths(column.shortest, column.longest, column.moments.values / max(1, column.rows))
@@ -242,7 +243,7 @@ def cdf(sketch: Any) -> Curve:
     return Curve(tuple(at), under, below)
 
 
-def auc(column: Column) -> float | None:
+def auc(column: ColumnMeasures) -> float | None:
     """Return the AUC of the column as a score for positives: 0.5 if uninformative, 1 or 0 if it determines the label.
 
     Numbers are scored with the sketches of both classes, ids by the click rates of frequent values. Rare values are

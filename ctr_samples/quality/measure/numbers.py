@@ -71,7 +71,7 @@ class Flat:
 
 
 @dataclass(slots=True)
-class Moments:
+class ColumnMoments:
     """Moments of the finite values of a column. ``values`` also counts NaN and infinity."""
 
     values: int = 0
@@ -88,10 +88,10 @@ class Moments:
     def observe(self, numbers: Array) -> None:
         """Add numbers."""
         for start in range(0, len(numbers), CHUNK):
-            self.merge(Moments._of(numbers[start : start + CHUNK]))
+            self.merge(ColumnMoments._of(numbers[start : start + CHUNK]))
 
     @classmethod
-    def _of(cls, chunk: Array) -> Moments:
+    def _of(cls, chunk: Array) -> ColumnMoments:
         values, nan, infinite = len(chunk), 0, 0
         measured = _measured(chunk)
         if not np.isfinite(measured.total):  # detects NaN and infinity without an extra pass
@@ -105,7 +105,7 @@ class Moments:
         squares = max(0.0, squares - total * total / finite) if np.isfinite(squares) else np.inf
         return cls(values, finite, int(zeros), nan, infinite, low, high, origin + total / finite, squares)
 
-    def merge(self, other: Moments) -> None:
+    def merge(self, other: ColumnMoments) -> None:
         """Merge ``other`` into this instance (Chan, Golub and LeVeque, 1979)."""
         both = self.finite + other.finite
         if other.finite:
@@ -259,7 +259,7 @@ def _text(value: Any) -> Any:
 
 
 @dataclass(slots=True)
-class Column:
+class ColumnMeasures:
     """Measures of one column of one split."""
 
     rows: int = 0
@@ -267,7 +267,7 @@ class Column:
     defaults: int = 0
     shortest: int | None = None
     longest: int | None = None
-    moments: Moments = field(default_factory=Moments)
+    moments: ColumnMoments = field(default_factory=ColumnMoments)
     registers: distinct.Registers = field(default_factory=distinct.no_values)
     looked_at: int = 0
     filled: Array = field(default_factory=lambda: np.zeros((2, 2), np.int64))
@@ -326,7 +326,7 @@ class Column:
         if as_values and len(flat.values):
             self.frequent.observe(flat.values, None if label is None else flat.per_value(label))
 
-    def merge(self, other: Column) -> None:
+    def merge(self, other: ColumnMeasures) -> None:
         """Add the measures of another task."""
         self.rows += other.rows
         self.nulls += other.nulls
@@ -344,7 +344,7 @@ class Column:
 
     def to_dict(self) -> dict[str, Any]:
         """Serialize for JSON, with the sketches as text."""
-        moments = {name: getattr(self.moments, name) for name in Moments.__slots__}
+        moments = {name: getattr(self.moments, name) for name in ColumnMoments.__slots__}
         return {
             "rows": self.rows,
             "nulls": self.nulls,
@@ -368,7 +368,7 @@ class Column:
             column["defaults"],
             shortest,
             longest,
-            Moments(**column["moments"]),
+            ColumnMoments(**column["moments"]),
             np.frombuffer(bytes.fromhex(column["registers"]), np.uint8).copy(),
             column["looked_at"],
             np.array(column["filled"], np.int64),

@@ -14,7 +14,7 @@ from ctr_samples.quality.report.wording import Table, by_split, count, moved, nu
 
 
 @dataclass(frozen=True, slots=True)
-class Clicks:
+class ClickSection:
     """The click rate section. ``axis`` holds the labels of the vertical axis, from the top."""
 
     label: str
@@ -34,7 +34,7 @@ def overall(rate: ClickRate | None) -> document.Clicks:
     return document.Clicks(sum(split.samples for split in splits), sum(split.positives for split in splits))
 
 
-def clicks_of(metrics: Measured, reference: Measured | None) -> Clicks | None:
+def clicks_of(metrics: Measured, reference: Measured | None) -> ClickSection | None:
     """Return the click rate section of a day, or None if there is no 0/1 label or no samples."""
     now, old = metrics.click_rate, reference.click_rate if reference else None
     if now is None or not now.by_split:
@@ -42,7 +42,7 @@ def clicks_of(metrics: Measured, reference: Measured | None) -> Clicks | None:
     day, before = overall(now), overall(old)
     hours, hours_before = _hours(now), _hours(old)
     chart, axis = _chart(hours, hours_before) if hours else (None, ("", "", ""))
-    return Clicks(
+    return ClickSection(
         label=shown(now.label),
         rate=share(day.rate),
         counts=f"{count(day.positives)} of {count(day.samples)} samples",

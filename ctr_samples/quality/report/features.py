@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ctr_samples.quality.feature_facts import Facts, Feature, TopValue
+from ctr_samples.quality.feature_facts import Facts, FeatureFacts, TopValue
 from ctr_samples.quality.metrics import Standing
 from ctr_samples.quality.report.charts import bar, columns
 from ctr_samples.quality.report.histograms import Histogram, histogram_of
 from ctr_samples.quality.report.verdict import TAGS
-from ctr_samples.quality.report.wording import Column, Table, by_split, count, number, share, shown, table
+from ctr_samples.quality.report.wording import Header, Table, by_split, count, number, share, shown, table
 
 _TOPS = 6
 _FEW = 12
@@ -48,9 +48,9 @@ class Features:
 
 
 def features_of(
-    features: Mapping[str, Feature],
+    features: Mapping[str, FeatureFacts],
     drift: Mapping[str, float],
-    before: Mapping[str, Feature],
+    before: Mapping[str, FeatureFacts],
     standings: Mapping[str, Standing],
     *,
     positives: bool,
@@ -90,8 +90,8 @@ def _moved(ranked: Sequence[str], drift: Mapping[str, float]) -> Iterator[tuple[
 def _card(
     at: int,
     name: str,
-    feature: Feature,
-    before: Feature | None,
+    feature: FeatureFacts,
+    before: FeatureFacts | None,
     drift: float | None,
     standing: Standing | None,
     *,
@@ -123,12 +123,12 @@ def _card(
 _NO_TOPS = table("", "<value", ())
 
 
-def _kind(feature: Feature) -> str:
+def _kind(feature: FeatureFacts) -> str:
     shape = " × ".join(number(size) for size in feature.shape or ())
     return ", ".join(filter(None, (feature.kind, feature.dtype, shape)))
 
 
-def _histogram(feature: Feature, facts: Facts, before: Facts | None) -> Histogram | None:
+def _histogram(feature: FeatureFacts, facts: Facts, before: Facts | None) -> Histogram | None:
     """Return the histogram, or None if a list of values describes the feature better."""
     few = feature.kind != "number" or (facts.distinct is not None and facts.distinct <= _FEW)
     if facts.cdf is None or (few and facts.top):
@@ -149,7 +149,7 @@ def _axis(histogram: Histogram) -> tuple[str, str, str]:
     return number(histogram.low), number(histogram.middle), number(histogram.high)
 
 
-def _note(feature: Feature, histogram: Histogram | None, facts: Facts) -> str:
+def _note(feature: FeatureFacts, histogram: Histogram | None, facts: Facts) -> str:
     notes = ["logarithmic axis"] if histogram and histogram.logarithmic else []
     if histogram and histogram.cut:
         notes.append(f"the tallest bar is cut off; it holds {share(max(histogram.day))}")
@@ -189,11 +189,11 @@ def _tops(tops: Sequence[TopValue], before: Sequence[TopValue], *, positives: bo
     return table("Most frequent values", f"{titles} | positive" if positives else titles, rows)
 
 
-def _facts(feature: Feature, splits: Mapping[str, Facts], before: Facts | None) -> Table:
+def _facts(feature: FeatureFacts, splits: Mapping[str, Facts], before: Facts | None) -> Table:
     """Return a table of figures: one column per split, and one for the day before."""
     described = [(shown(name, 20), facts) for name, facts in list(splits.items())[:4]]
     described += [("before", before)] if before else []
-    heads = (Column("figure", "text"), *(Column(name) for name, _ in described))
+    heads = (Header("figure", "text"), *(Header(name) for name, _ in described))
     cells = [_figures(feature, facts) for _, facts in described]
     names = [name for name in _FIGURES if any(name in some for some in cells)]
     return Table("Figures", heads, tuple((name, *(some.get(name, "") for some in cells)) for name in names))
@@ -214,7 +214,7 @@ _FIGURES = (
 )
 
 
-def _figures(feature: Feature, facts: Facts) -> dict[str, str]:
+def _figures(feature: FeatureFacts, facts: Facts) -> dict[str, str]:
     """Return the figures of a column as text, without meaningless figures such as the mean of ids."""
     cells = {"nulls": _of(facts.nulls, facts.rows), "zeros": _of(facts.zeros, facts.values)}
     if facts.defaults:
@@ -238,7 +238,7 @@ def _of(part: int, whole: int) -> str:
     return share(part / whole) if whole else count(part)
 
 
-def _row(name: str, feature: Feature, drift: float | None) -> tuple[str, ...]:
+def _row(name: str, feature: FeatureFacts, drift: float | None) -> tuple[str, ...]:
     facts = next(iter(by_split(feature.splits).values()), None)
     known = _figures(feature, facts) if facts else {}
     names = ("nulls", "zeros", "min", "mean", "max", "distinct", "AUC alone")

@@ -6,18 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ctr_samples.quality.feature_facts import Feature
+from ctr_samples.quality.feature_facts import FeatureFacts
 from ctr_samples.quality.html import filled
 from ctr_samples.quality.metrics import Shards, Spread
 from ctr_samples.quality.report import features, shards
-from ctr_samples.quality.report.manifest_view import Shard
+from ctr_samples.quality.report.manifest_view import ShardView
 from ctr_samples.quality.report.page import Fact, Room, fitting
 from ctr_samples.quality.report.wording import Table, clipped, count, plural, shown, size, table
 
 _SENTENCE = 600
 
 
-class File(Shard, Protocol):
+class File(ShardView, Protocol):
     """A checked TFRecord file."""
 
     @property
@@ -34,7 +34,7 @@ class Contents:
     """Measures of ``looked_at`` records of intact files. ``unknown`` explains the absence of features."""
 
     looked_at: int = 0
-    features: Mapping[str, Feature] = field(default_factory=dict)
+    features: Mapping[str, FeatureFacts] = field(default_factory=dict)
     unknown: str = ""
 
 

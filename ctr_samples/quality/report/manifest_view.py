@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 
-class Shard(Protocol):
+class ShardView(Protocol):
     """A sample file."""
 
     @property
@@ -24,7 +24,7 @@ class Shard(Protocol):
         """Size in bytes."""
 
 
-class FeaturesFrom(Protocol):
+class FeaturesFromView(Protocol):
     """The decision whether to reuse the features of an earlier generation."""
 
     @property
@@ -56,7 +56,7 @@ class Run(Protocol):
         """Input counts by source: ``files``, ``bytes``, ``missing_days``; ``lines`` and ``malformed`` if counted."""
 
     @property
-    def shards(self) -> Sequence[Shard]:
+    def shards(self) -> Sequence[ShardView]:
         """All sample files."""
 
     @property
@@ -68,7 +68,7 @@ class Run(Protocol):
         """Software versions of the run."""
 
     @property
-    def features_from(self) -> FeaturesFrom | None:
+    def features_from(self) -> FeaturesFromView | None:
         """Earlier generation considered for feature reuse, or None."""
 
     @property

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from ctr_samples.quality import metrics as document
 from ctr_samples.quality.report.charts import columns
-from ctr_samples.quality.report.manifest_view import Shard
+from ctr_samples.quality.report.manifest_view import ShardView
 from ctr_samples.quality.report.wording import Table, by_split, count, number, plural, share, shown, size, table
 
 _COLUMNS = 120
@@ -18,7 +18,7 @@ _WORTH = 0.8
 
 
 @dataclass(frozen=True, slots=True)
-class Shards:
+class ShardSection:
     """The shard section. ``chart`` shows sizes in ascending order. ``note`` states the number of shards per column."""
 
     sizes: Table
@@ -27,10 +27,10 @@ class Shards:
     note: str
 
 
-def shards_of(spread: document.Shards, shards: Sequence[Shard], limit: int, one: str = "shard") -> Shards:
+def shards_of(spread: document.Shards, shards: Sequence[ShardView], limit: int, one: str = "shard") -> ShardSection:
     """Combine shard metrics and manifest shards. ``one`` is the noun for a shard on the page."""
     sizes = sorted(shard.bytes for shard in shards)
-    return Shards(
+    return ShardSection(
         table(
             f"{one.capitalize()} sizes",
             f"<per {one} | smallest | median | largest | total",
@@ -82,8 +82,8 @@ def _size_rows(spread: document.Shards) -> Iterator[tuple[str, ...]]:
         yield name, *(in_words(value) for value in (of.min, of.median, of.max, of.total))
 
 
-def _split_rows(shards: Sequence[Shard]) -> Iterator[tuple[str, ...]]:
-    splits: dict[str, list[Shard]] = {}
+def _split_rows(shards: Sequence[ShardView]) -> Iterator[tuple[str, ...]]:
+    splits: dict[str, list[ShardView]] = {}
     for shard in shards:
         splits.setdefault(shard.split, []).append(shard)
     for name, some in by_split(splits).items():

@@ -40,7 +40,7 @@ class Alert:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class VerdictSection:
     """The verdict section. ``tone`` is a key of HEADINGS; ``standings`` maps subjects to their most severe standing."""
 
     tone: str
@@ -53,12 +53,12 @@ class Verdict:
     standings: Mapping[str, Standing]
 
 
-def shown_verdict(metrics: Metrics, limit: int) -> Verdict:
+def shown_verdict(metrics: Metrics, limit: int) -> VerdictSection:
     """Return the verdict of a run, with its ``limit`` most severe findings."""
     findings = sorted(metrics.checks, key=lambda finding: STANDINGS.index(finding.standing))
     alerts = [_alert(finding) for finding in findings if finding.standing != "passed"]
     tone = metrics.verdict if findings else "unchecked"
-    return Verdict(
+    return VerdictSection(
         tone,
         HEADINGS[tone],
         _summary(findings, refused=tone == "refused"),

@@ -120,7 +120,7 @@ Kind = Literal["text", "long", "number", "bar"]
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Header:
     """A column header. Only screen readers see the title of a bar column."""
 
     title: str
@@ -132,7 +132,7 @@ class Table:
     """A table of text and drawings. The first cell of a row is its header; ``hidden`` counts the omitted rows."""
 
     caption: str
-    columns: tuple[Column, ...]
+    columns: tuple[Header, ...]
     rows: tuple[tuple[str, ...], ...]
     hidden: int = 0
 
@@ -147,7 +147,7 @@ def table(caption: str, titles: str, rows: Iterable[Sequence[str]], limit: int =
     """
     kinds: dict[str, Kind] = {"<": "text", "~": "long", "=": "bar"}
     columns = [
-        Column(title.lstrip("<~="), kinds.get(title[:1], "number")) for title in map(str.strip, titles.split("|"))
+        Header(title.lstrip("<~="), kinds.get(title[:1], "number")) for title in map(str.strip, titles.split("|"))
     ]
     remaining = iter(rows)
     kept = tuple(tuple(row) for row in islice(remaining, limit))

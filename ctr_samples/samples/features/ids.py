@@ -20,7 +20,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.features.number_steps import bucketised
 from ctr_samples.samples.features.values import Value, source_value
 from ctr_samples.sparksql.columns import stable_hash
-from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, Vocabulary
+from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, FittedVocabulary
 
 MOST_TOKENS_OF_A_LIST = 200_000
 """Maximum vocabulary size for lists. Every task would take seconds to load a larger token table."""
@@ -72,7 +72,7 @@ class JoinedIds:
 
     feature: str
     token: Column
-    vocabulary: Vocabulary
+    vocabulary: FittedVocabulary
 
     @property
     def is_broadcast(self) -> bool:
@@ -112,7 +112,7 @@ def id_column(name: str) -> str:
     return f"_id_{name}"
 
 
-def looked_up(value: Value, vocabulary: Vocabulary, name: str, joined: str) -> Value:
+def looked_up(value: Value, vocabulary: FittedVocabulary, name: str, joined: str) -> Value:
     """Return the ids of tokens: 1 for null, an OOV bucket for an unknown token.
 
     ``joined`` is the id column of a single value. Raises InputError if the vocabulary is too large for a list.
@@ -144,12 +144,12 @@ def multi_hot(value: Value, buckets: int, kind: DataType) -> Column:
     )
 
 
-def _with_oov(token: Column, known_id: Column, vocabulary: Vocabulary, name: str) -> Column:
+def _with_oov(token: Column, known_id: Column, vocabulary: FittedVocabulary, name: str) -> Column:
     bucket = F.pmod(stable_hash(f"oov {name}", [token]), F.lit(vocabulary.oov_buckets)) + FIRST_OOV
     return F.when(token.isNull(), F.lit(MISSING).cast("bigint")).otherwise(F.coalesce(known_id, bucket.cast("bigint")))
 
 
-def _table(frame: DataFrame, vocabulary: Vocabulary) -> DataFrame:
+def _table(frame: DataFrame, vocabulary: FittedVocabulary) -> DataFrame:
     import pyarrow as pa
 
     rows = pa.table(
@@ -161,11 +161,11 @@ def _table(frame: DataFrame, vocabulary: Vocabulary) -> DataFrame:
     return frame.sparkSession.createDataFrame(rows)
 
 
-def _table_size(vocabulary: Vocabulary) -> int:
+def _table_size(vocabulary: FittedVocabulary) -> int:
     return max(1, len(vocabulary.tokens) // _PER_BUCKET)
 
 
-def _literal(vocabulary: Vocabulary) -> Column:
+def _literal(vocabulary: FittedVocabulary) -> Column:
     """Return the tokens in buckets by CRC-32, as JSON that Spark parses once during planning."""
     buckets: list[dict[str, int]] = [{} for _ in range(_table_size(vocabulary))]
     for number, token in enumerate(vocabulary.tokens):

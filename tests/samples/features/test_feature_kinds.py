@@ -15,7 +15,7 @@ from ctr_samples.errors import CtrSamplesError, InputError
 from ctr_samples.samples.features import feature_column
 from ctr_samples.samples.features.contracts import columns_contract
 from ctr_samples.samples.features.ids import joined_ids, with_joined_ids
-from ctr_samples.vocabulary import FittedState, Moments, Vocabulary
+from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary
 
 Frame = Callable[..., DataFrame]
 
@@ -39,7 +39,7 @@ FULL: dict[str, Any] = {
 }
 EMPTY: dict[str, Any] = dict.fromkeys(FULL)
 
-MOMENTS = Moments((4,), (10.0,), (3.0,), (1.0,), (21.0,))
+MOMENTS = FittedMoments((4,), (10.0,), (3.0,), (1.0,), (21.0,))
 QUARTILES = (5.0, 18.0, 20.0)
 NAN = pytest.approx(float("nan"), nan_ok=True)
 STATE = FittedState(
@@ -50,7 +50,7 @@ STATE = FittedState(
     created_at="",
     days=("2019-06-04",),
     declared={},
-    vocabularies={"cities": Vocabulary(("Oslo", "Lund"), 3, 10), "words": Vocabulary(("y", "x"), 1, 4)},
+    vocabularies={"cities": FittedVocabulary(("Oslo", "Lund"), 3, 10), "words": FittedVocabulary(("y", "x"), 1, 4)},
     moments={"f": MOMENTS},
     boundaries={"f": QUARTILES},
 )
@@ -251,7 +251,7 @@ def test_a_null_in_a_list_of_numbers_takes_the_fill(frame: Frame) -> None:
 
 
 def test_a_vector_is_scaled_by_the_moments_of_each_place(frame: Frame) -> None:
-    moments = Moments((2, 2), (1.0, 2.0), (2.0, 0.0), (0.0, 2.0), (3.0, 2.0))
+    moments = FittedMoments((2, 2), (1.0, 2.0), (2.0, 0.0), (0.0, 2.0), (3.0, 2.0))
     state = replace(STATE, moments={"f": moments})
     config = job(f=of("vector", "float32", shape=[2], scale="standardise"))
     rows = frame(SCHEMA, [(tuple(FULL.values()),)])
@@ -260,7 +260,7 @@ def test_a_vector_is_scaled_by_the_moments_of_each_place(frame: Frame) -> None:
 
 
 def test_padding_is_not_scaled_and_what_is_beyond_the_shape_is_cut_off(frame: Frame) -> None:
-    moments = Moments((2, 2), (1.0, 2.0), (2.0, 4.0), (0.0, 2.0), (3.0, 2.0))
+    moments = FittedMoments((2, 2), (1.0, 2.0), (2.0, 4.0), (0.0, 2.0), (3.0, 2.0))
     config = job(f=of("vector", "float32", shape=[2], pad=True, scale="standardise", default=-9))
     rows = frame(SCHEMA, [(tuple((FULL | {"vector": v}).values()),) for v in ([5.0], [5.0, 10.0, 7.0], None)])
     state = replace(STATE, moments={"f": moments})
@@ -282,7 +282,7 @@ CROSSED = 946875532976  # a change here moves every crossed id
 
 def test_id_25_of_1_to_25_has_a_place_of_its_own(frame: Frame) -> None:
     """The old system had 25 buckets for the channels 1 to 25, and the last one was out of range."""
-    channels = Vocabulary(tuple(str(n) for n in range(1, 26)), 1, 25)
+    channels = FittedVocabulary(tuple(str(n) for n in range(1, 26)), 1, 25)
     state = replace(STATE, vocabularies={"cities": channels})
     config = job(f=of("count", vocabulary="cities"))
     rows = with_ids(frame(SCHEMA, [(tuple((FULL | {"count": n}).values()),) for n in range(1, 26)]), config, state)
