@@ -19,7 +19,7 @@ from ctr_samples.config.base import HISTORY_COLUMNS
 from ctr_samples.errors import InputError
 from ctr_samples.samples.histories import join as histories
 from ctr_samples.samples.histories.lists import HistoryPlan
-from ctr_samples.samples.labels import IS_ACTION, LabelPlan, actions_of, attribute, label_columns
+from ctr_samples.samples.labels import Labelling, LabelPlan, actions_of, events_among, label_columns
 from ctr_samples.samples.period import EVER
 from ctr_samples.samples.views.aggregates import filled
 from ctr_samples.samples.views.as_of import VALID_TO, Join, join_by
@@ -163,9 +163,10 @@ def attribute_labels(
     label = ActionLabel.model_validate({"source": "actions", "time": action_time, "window": window, **rules})
     plan = LabelPlan(name, label, action_time, {"user": _KEY}, (("user",),))
     shown = _packed(impressions, _names(on), time, name).select(_SHOWN, f"{_IMPRESSION}.*")
-    attributed = attribute(shown, {plan.first: [actions_of(_keyed(actions, _names(on)), [plan])]}, [plan])
-    mine = attributed.where(~F.col(IS_ACTION))
-    return mine.select(f"{_SHOWN}.*", *label_columns({name: label}))
+    events = events_among(shown, [actions_of(_keyed(actions, _names(on)), [plan])], [plan])
+    partitions = int(impressions.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
+    labelled = Labelling([plan], EVER).stage(events, partitions).rows()
+    return labelled.select(f"{_SHOWN}.*", *label_columns({name: label}))
 
 
 def join_history(

@@ -18,24 +18,22 @@ from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features import IMPRESSION, SampleColumns, in_final_order, order_of, with_place
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.histories.lists import KEY, HistoryPlan
-from ctr_samples.samples.impressions import DROPPED, cut_impressions, is_below, row_label, time_not_read
+from ctr_samples.samples.impressions import DROPPED, Repeats, cut_impressions, is_below, row_label, time_not_read
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import (
-    IS_ACTION,
+    Labelling,
     LabelPlan,
-    actions_by_keys,
-    attribute,
-    attribute_rows,
+    actions_of_logs,
+    events_among,
     events_of,
     impression_reach,
+    key_of_action,
     label_columns,
-    of_shown,
     plan_labels,
     row_values,
     rows_among,
 )
-from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.phases import phases_of
 from ctr_samples.samples.requests import BEGINNING, RequestSizes, request_hash, request_sizes, with_beginning
 from ctr_samples.samples.sampling import split_column, weight_column
@@ -183,34 +181,27 @@ class SampleBuilder:
 
         With ``sharing``, returns only impressions with one of its key values.
         """
-        config, span, watches = self.inputs.config, self.inputs.span, self.inputs.watches
+        config = self.inputs.config
         shown, plans = config.impressions, plan_labels(config)
-        mine = watches.labels.on_rows(self._attributed(plans, sharing).where(span.contains(F.col("impression_time"))))
-        mine = with_beginning(config, mine)
+        mine = with_beginning(config, self._attributed(plans, sharing))
         own = [F.col(c) for c in (*shown.column_names, *({BEGINNING} & {*mine.columns}))]
         labels = [column for name in config.labels for column in self._label(name)]
         seen = self._looked_at(mine.select(*own, *labels))
         return seen.select(F.struct(*own).alias(IMPRESSION), *label_columns(config.labels))
 
     def _attributed(self, plans: Sequence[LabelPlan], sharing: _Sharing | None) -> DataFrame:
-        """Return :meth:`_impressions`, with labels derived from actions if any label needs them."""
-        inputs = self.inputs
-        if not plans:
-            return _sharing(self._impressions(), sharing)
-        if inputs.config.impressions.identity == "row":
+        """Return the day's impressions with the labels that are derived from actions."""
+        inputs, config = self.inputs, self.inputs.config
+        shown, rows = config.impressions, rows_among(config.labels)
+        if shown.identity == "row":
             # Numbering identical rows needs a separate shuffle, before the key filter.
-            every = actions_by_keys(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
-            actions = {
-                tried: [_sharing(frame, sharing, key_of_action) for frame in some] for tried, some in every.items()
-            }
-            attributed = attribute(_sharing(self._impressions(), sharing), actions, plans)
+            actions = actions_of_logs(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
+            events = events_among(self._impressions(), actions, plans)
         else:
-            events = events_of(self._events_in, inputs.config, plans, inputs.span)
-            events = inputs.watches.impressions.on_rows(
-                _sharing(events, sharing, key_of_action), ~F.col(IS_ACTION), of_shown("impression_time")
-            )
-            attributed = attribute_rows(events.where(F.col(DROPPED).isNull()).drop(DROPPED), plans)
-        return inputs.watches.labels.on(attributed).where(~F.col(IS_ACTION))
+            events = events_of(self._events_in, config, plans, inputs.span)
+        labelling = Labelling(plans, inputs.span, Repeats.of(shown), tuple(rows.items()))
+        stage = labelling.stage(_sharing(events, sharing, key_of_action), inputs.partitions())
+        return stage.rows(inputs.watches.tasks)
 
     def _events_in(self, source: str) -> DataFrame:
         config = self.inputs.config
@@ -231,13 +222,13 @@ class SampleBuilder:
         return [F.col(c) for c in label_columns({name: label})]
 
     def _impressions(self) -> DataFrame:
-        """Return the kept impressions of the day and of the label reach around it."""
-        shown, span, watches = self.inputs.config.impressions, self.inputs.span, self.inputs.watches
+        """Return the impressions of the day and of the label reach around it, repeats too if rows are impressions."""
+        shown, span = self.inputs.config.impressions, self.inputs.span
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
         reach = impression_reach(self.inputs.config)
-        impressions = watches.impressions.on(cut_impressions(log, shown, span, reach, rows))
-        return impressions.where(F.col(DROPPED).isNull()).drop(DROPPED)
+        impressions = cut_impressions(log, shown, span, reach, rows)
+        return (impressions if shown.identity == "row" else impressions.where(F.col(DROPPED).isNull())).drop(DROPPED)
 
     def _looked_at(self, labelled: DataFrame) -> DataFrame:
         """Drop impressions below the last click of their list if ``skip_above`` is set."""

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import reduce
 from types import MappingProxyType
+from typing import Self
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StringType
@@ -15,6 +18,8 @@ from pyspark.sql.types import BooleanType, LongType, StringType
 from ctr_samples.config import Impressions, JobConfig, RowLabel
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period
+from ctr_samples.samples.columnar.columns import Flags, Integers, apart, begins, codes_of, in_order, integers, there
+from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.inputs.sources import MALFORMED
 from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import (
@@ -40,7 +45,7 @@ DROPPED = "_dropped"
 """Column with the reason for dropping an impression. It is null if the impression becomes a sample."""
 
 NO_TIME, REPEATED = "no_time", "repeated"
-_IMPRESSIONS = "impressions"
+IMPRESSIONS = "impressions"
 _CONTENT = "_content"
 _LABEL = "_label "
 """Column prefix of a label stored in the impression row."""
@@ -119,21 +124,9 @@ class ImpressionCounts:
 class ImpressionsWatch:
     """Counts a day's impressions and dropped impressions. Lives on the driver."""
 
-    def __init__(self, config: Impressions, span: Span, *, active: bool = True) -> None:
-        self._config, self._span = config, span
-        self._cut, self._marked = Observations(active=active), Observations(active=active)
-
-    def on(self, impressions: DataFrame) -> DataFrame:
-        """Count impressions of :func:`cut_impressions`."""
-        return self._counted(impressions, on_day(self._span, F.col("impression_time")))
-
-    def on_rows(self, rows: DataFrame, is_impression: Column, time: Column) -> DataFrame:
-        """Count the impressions among mixed rows, which have ``_dropped`` and a ``time``."""
-        return self._counted(rows, is_impression & on_day(self._span, time))
-
-    def _counted(self, rows: DataFrame, mine: Column) -> DataFrame:
-        reasons = {reason: F.count_if(mine & (F.col(DROPPED) == reason)) for reason in drop_reasons(self._config)}
-        return self._cut.on(rows, {_IMPRESSIONS: F.count_if(mine), **reasons})
+    def __init__(self, config: Impressions, tasks: TaskCounts, *, active: bool = True) -> None:
+        self._config, self._tasks = config, tasks
+        self._marked = Observations(active=active)
 
     def on_marked(self, labelled: DataFrame) -> DataFrame:
         """Count the labelled impressions that :func:`is_below` marked as dropped in ``_dropped``."""
@@ -141,8 +134,9 @@ class ImpressionsWatch:
 
     def result(self) -> ImpressionCounts:
         """Return the counts. Call it after the action."""
-        dropped = {**self._cut.counts(), **self._marked.counts()}
-        return ImpressionCounts(dropped.pop(_IMPRESSIONS, 0), dropped)
+        sums = self._tasks.result().sums
+        dropped = {reason: sums.get(reason, 0) for reason in drop_reasons(self._config)} | self._marked.counts()
+        return ImpressionCounts(sums.get(IMPRESSIONS, 0), dropped)
 
 
 def time_not_read(log: DataFrame, of: str, where: str | None, key: str, time: str) -> str:
@@ -302,6 +296,58 @@ def identity_of(config: Impressions, at: Callable[[str], Column] = F.col) -> Col
     others = [at(name) for name in sorted(named) if name not in ("user", "article")]
     moment = F.when(at("request").isNull(), F.unix_micros(at("impression_time")))
     return stable_hash("impression", [at("request"), user, article, *others, moment])
+
+
+@dataclass(frozen=True, slots=True)
+class Repeats:
+    """Tells which impressions are dropped before they are labelled, and why. Pickled for executors.
+
+    With ``by_row``, no impression is a repeat.
+    """
+
+    entities: tuple[str, ...]
+    shown: str | None
+    dedup: int
+    """Microseconds within which an impression without a request repeats the one before."""
+    by_row: bool
+
+    @classmethod
+    def of(cls, config: Impressions) -> Self:
+        """Return the rule of a configuration."""
+        dedup = micros_of(config.dedup or timedelta())
+        return cls(tuple(config.entities), config.shown_key, dedup, config.identity == "row")
+
+    def reasons(self, columns: Mapping[str, pa.Array], content: Integers) -> dict[str, Flags]:
+        """Return whether impressions are dropped for each reason; the first one that holds counts.
+
+        All impressions with the same request and keys must be there. ``content`` has a hash of each impression. A
+        repeat is an impression whose item was shown before in the same request, or with the same keys at most ``dedup``
+        earlier. Runs on executors.
+        """
+        reasons = {NO_TIME: ~there(columns["impression_time"])}
+        if self.shown is not None:
+            reasons[f"no_{self.shown}"] = ~there(columns[self.shown])
+        reasons[REPEATED] = np.zeros(len(content), np.bool_) if self.by_row else self._repeated(columns, content)
+        return reasons
+
+    def _repeated(self, columns: Mapping[str, pa.Array], content: Integers) -> Flags:
+        timed, micros = there(columns["impression_time"]), integers(columns["impression_time"])
+        names = ["request", *self.entities]
+        keys = [codes_of(columns[name])[0] for name in names]
+        # Rows of unknown users are repeats only within the same moment.
+        unknown = np.logical_and.reduce([key < 0 for key, name in zip(keys, names, strict=True) if name != self.shown])
+        if unknown.any():
+            keys.append(codes_of(pa.array(micros, mask=~(unknown & timed)))[0])
+        alike = apart(keys)
+        # A row without a time is not an impression and must not come first in its request.
+        position = np.where(there(columns["position"]), integers(columns["position"]), -(2**62))
+        order = in_order([alike, ~timed, micros, position, content])
+        first, sorted_times = begins(alike[order]), micros[order]
+        near = np.zeros(len(order), np.bool_)
+        near[1:] = (sorted_times[1:] - sorted_times[:-1] <= self.dedup) & timed[order][1:]
+        repeated = np.zeros(len(order), np.bool_)
+        repeated[order] = ~first & (there(columns["request"])[order] | near)
+        return repeated
 
 
 def _identity_of_row() -> Column:

@@ -6,10 +6,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Self
 
+import numpy as np
+import numpy.typing as npt
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ctr_samples.periods import Period, span_of
+from ctr_samples.sparksql.columns import micros_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,15 @@ class Span:
     def contains(self, when: Column) -> Column:
         """Whether an instant is in the period."""
         return self.reaches(when, timedelta(), timedelta())
+
+    def has(self, micros: npt.NDArray[np.int64], there: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return whether instants, in microseconds since 1970, are in the period and known. Runs on executors."""
+        inside = there.copy()
+        if self.start is not None:
+            inside &= micros >= micros_at(self.start)
+        if self.end is not None:
+            inside &= micros < micros_at(self.end)
+        return inside if self.known_by is None else inside & (micros <= micros_at(self.known_by))
 
     def reaches(self, when: Column, before: timedelta, after: timedelta) -> Column:
         """Whether an instant is in the period, or within ``before`` or ``after`` of it, and not later than

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions
-from ctr_samples.samples.impressions import DROPPED, ImpressionCounts, ImpressionsWatch, cut_impressions
+from ctr_samples.samples.impressions import DROPPED, Repeats, cut_impressions
 from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]
@@ -146,14 +148,40 @@ def test_two_unknown_users_are_two_people(frame: Frame) -> None:
     assert [row[4] for row in cut(log, shown)] == [None, None]
 
 
-def test_a_row_without_a_readable_time_is_dropped_and_counted(frame: Frame) -> None:
+def test_a_row_without_a_readable_time_is_dropped(frame: Frame) -> None:
     log = frame(
         "at string, user_id string, article_id string, action string",
         [("not yet", "u1", "a", "exposure"), ("2019-06-05 10:00:00", "u1", "b", "exposure")],
     )
-    watch = ImpressionsWatch(SHOWN, DAY)
-    watch.on(cut_impressions(log, SHOWN, DAY, timedelta())).collect()
-    assert watch.result() == ImpressionCounts(2, {"no_time": 1, "no_article": 0, "repeated": 0})
+    assert [row[4] for row in cut(log, SHOWN)] == ["no_time", None]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_run_drops_the_impressions_that_are_told_to_be_dropped(frame: Frame, seed: int) -> None:
+    rng = random.Random(seed)
+    log = frame(
+        "at timestamp, request_id string, user_id string, article_id string, position int",
+        [
+            (
+                rng.choice([None, *[f"2019-06-05 10:00:{second:02d}" for second in range(0, 30, 2)]]),
+                *[rng.choice([None, f"{key}1", f"{key}2"]) for key in "rua"],
+                rng.choice([None, 1, 2]),
+            )
+            for _ in range(300)
+        ],
+    )
+    shown = Impressions(
+        source="log", time="at", user="user_id", article="article_id", request="request_id", position="position",
+    )  # fmt: skip
+    shown = shown.model_copy(update={"dedup": timedelta(seconds=4)})
+    rows = cut_impressions(log, shown, DAY, timedelta()).toArrow()
+    columns = {name: rows[name].combine_chunks() for name in rows.schema.names}
+    reasons = Repeats.of(shown).reasons(columns, np.zeros(rows.num_rows, np.int64))
+    expected = columns[DROPPED].to_pylist()
+    for reason, of_reason in reasons.items():
+        told = {row for row, why in enumerate(expected) if why == reason}
+        earlier = {row for row, why in enumerate(expected) if why is not None and why != reason}
+        assert set(np.flatnonzero(of_reason)) - earlier == told
 
 
 @pytest.mark.parametrize(

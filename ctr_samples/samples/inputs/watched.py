@@ -28,6 +28,9 @@ from ctr_samples.samples.watches.times import ClockCounts
 from ctr_samples.sparksql.columns import quoted, with_parsed_times
 from ctr_samples.sparksql.expressions import typed_expression
 
+_BYTES_OF_A_TASK = 32 << 20
+"""Bytes of logs for each task that brings impressions and actions together."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeptRows:
@@ -97,9 +100,18 @@ class Inputs:
 
     def shown(self) -> SourceFrame:
         """Return the source of the impressions, restricted to the days that may contain them."""
-        name = self.config.impressions.source
-        source, days = self.sources[name], self.near.get(name)
-        return source if days is None else source.of_days.only(days)
+        return self._near(self.config.impressions.source)
+
+    def partitions(self) -> int:
+        """Return the number of tasks for the impressions and actions of the run, from the size of their logs."""
+        spark = self.shown().rows.sparkSession
+        names = {self.config.impressions.source, *(plan.label.source for plan in plan_labels(self.config))}
+        sizes = [self._near(name).bytes for name in names]
+        known = [size for size in sizes if size is not None]
+        if len(known) < len(sizes):
+            return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        total = sum(known)
+        return max(1, -(-total // _BYTES_OF_A_TASK), min(spark.sparkContext.defaultParallelism, total >> 20))
 
     def sample_shown(self, share: float) -> DataFrame:
         """Return a random share of the rows of :meth:`shown`, without counting. Skipped JSON lines are not parsed."""
@@ -192,6 +204,10 @@ class Inputs:
         for name, source in self.sources.items():
             if source.absent is not None:
                 yield f"sources.{name}: there is no {source.absent}; the source is optional and is read as empty."
+
+    def _near(self, name: str) -> SourceFrame:
+        source, days = self.sources[name], self.near.get(name)
+        return source if days is None else source.of_days.only(days)
 
     def _rows(self, name: str, days: Collection[date] | None) -> DataFrame:
         source = self.sources[name]

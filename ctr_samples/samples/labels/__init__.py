@@ -3,16 +3,17 @@
 actions.py       actions in a log
 plans.py         labels with inherited values filled in
 events.py        impressions and actions as rows of one frame
+labelling.py     stages in which they meet
 attribution.py   attribution of each action to at most one impression
 reduction.py     reduction of actions to a label
-counts.py        counts of actions, orphans and delays, collected as rows pass
+counts.py        counts of actions, orphans and delays
 shifts.py        clock offset of action times
 """
 
-from ctr_samples.samples.labels.actions import ACTION, actions_by_keys, actions_near, actions_of, key_of_action
-from ctr_samples.samples.labels.attribution import DELAY, IS_ACTION, ORPHAN, attribute, attribute_rows
+from ctr_samples.samples.labels.actions import ACTION, actions_near, actions_of, actions_of_logs, key_of_action
 from ctr_samples.samples.labels.counts import LabelsWatch, delay_ends
-from ctr_samples.samples.labels.events import events_of, of_shown
+from ctr_samples.samples.labels.events import events_among, events_of
+from ctr_samples.samples.labels.labelling import Labelling
 from ctr_samples.samples.labels.plans import (
     LabelPlan,
     impression_reach,
@@ -28,17 +29,14 @@ from ctr_samples.samples.labels.reduction import row_values
 
 __all__ = [
     "ACTION",
-    "DELAY",
-    "IS_ACTION",
-    "ORPHAN",
     "LabelPlan",
+    "Labelling",
     "LabelsWatch",
-    "actions_by_keys",
     "actions_near",
     "actions_of",
-    "attribute",
-    "attribute_rows",
+    "actions_of_logs",
     "delay_ends",
+    "events_among",
     "events_of",
     "impression_reach",
     "key_of_action",
@@ -46,7 +44,6 @@ __all__ = [
     "label_reach",
     "longest_skew",
     "longest_window",
-    "of_shown",
     "plan_label",
     "plan_labels",
     "row_values",

@@ -24,17 +24,11 @@ def key_of_action(name: str) -> str:
     return f"_key_{name}"
 
 
-def actions_by_keys(
-    plans: Sequence[LabelPlan], span: Span, source_of: Callable[[str], DataFrame]
-) -> dict[tuple[str, ...], list[DataFrame]]:
-    """Return the relevant actions of a day by the first key set of their labels. Labels of one log share a pass over
-    it.
-    """
-    by_keys: dict[tuple[str, ...], list[DataFrame]] = {}
-    for alike in of_one_log(plans):
-        actions = actions_near(actions_of(source_of(alike[0].label.source), alike), span, plans)
-        by_keys.setdefault(alike[0].first, []).append(actions)
-    return by_keys
+def actions_of_logs(plans: Sequence[LabelPlan], span: Span, source_of: Callable[[str], DataFrame]) -> list[DataFrame]:
+    """Return the relevant actions of a day. Labels of one log with the same keys share a pass over it."""
+    return [
+        actions_near(actions_of(source_of(alike[0].label.source), alike), span, plans) for alike in of_one_log(plans)
+    ]
 
 
 def of_one_log(plans: Sequence[LabelPlan]) -> list[list[LabelPlan]]:

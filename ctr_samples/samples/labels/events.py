@@ -1,8 +1,4 @@
-"""Impressions and actions as rows of one frame, from one pass over the impression log, ready for sorting by key.
-
-Rows with the same first key set are in one partition. So a single shuffle of narrow rows suffices to find repeats and
-to attribute actions by these keys.
-"""
+"""Impressions and actions as rows of one frame, from one pass over the impression log, ready to meet by key."""
 
 from __future__ import annotations
 
@@ -14,17 +10,15 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, NullType, StringType, StructType
 
 from ctr_samples.config import Impressions, JobConfig, RowLabel
+from ctr_samples.samples.columnar.stages import place_of
 from ctr_samples.samples.impressions import (
-    DROPPED,
     does_match,
     identity_of,
     is_near,
-    is_repeat,
     keys_of_repeats,
     line_columns,
     row_label,
     shown_list,
-    why_dropped,
 )
 from ctr_samples.samples.labels.actions import (
     ACTION,
@@ -37,19 +31,22 @@ from ctr_samples.samples.labels.actions import (
     of_one_log,
     where_of,
 )
-from ctr_samples.samples.labels.attribution import (
-    AT,
-    DELAY,
-    IS_ACTION,
-    SHOWN,
-    TIE,
-    TOGETHER,
-    action_rows,
-    with_keys_of_one_type,
-)
-from ctr_samples.samples.labels.plans import LabelPlan, impression_reach, keys_among, rounds, rows_among
+from ctr_samples.samples.labels.plans import LabelPlan, impression_reach, keys_among, rows_among, stops
 from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import hash_of_fields, quoted
+
+IS_ACTION = "_is_action"
+SHOWN, AT, TIE = "_shown", "_at", "_tie"
+"""Columns of events: the impression as a struct, the time in microseconds, and the tie-breaker, an impression's id."""
+
+LABEL, VALUE, CONTENT = "_label", "_value", "_content"
+"""Further columns: label and number of an action, and a hash of an impression."""
+
+
+def place_at(stop: int) -> str:
+    """Return the column with the place of an event at a stop."""
+    return f"_place {stop}"
+
 
 _ENTRY, _LINE = "_entry", "_line"
 _PLACE = ("_place", "_item")
@@ -58,21 +55,48 @@ _PLACE = ("_place", "_item")
 def events_of(
     source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan], span: Span
 ) -> DataFrame:
-    """Return the impressions on and near a day, and the actions of ``plans``, for :func:`attribute_rows`.
+    """Return the impressions on and near a day, and the actions of ``plans``, ready to meet. Lazy.
 
-    Includes impressions within :func:`impression_reach` of the day. An impression is a struct ``_shown``; ``_dropped``
-    is the reason for dropping it, if any. ``source_of`` returns a log by its name. Lazy.
+    Includes impressions within :func:`impression_reach` of the day, repeats and impressions that lack a time or key.
+    ``source_of`` returns a log by its name.
     """
     shown, reach, time = config.impressions, impression_reach(config), F.timestamp_micros(AT)
     lines = _Lines(source_of(shown.source), shown, rows_among(config.labels))
     near = F.when(F.col(IS_ACTION), is_near_action(time, span, plans)).otherwise(is_near(span, time, reach))
     frames = _frames(lines, source_of, config, plans)
     events = reduce(DataFrame.unionByName, [frame.where(near) for frame in frames])
-    together = events.withColumn(TOGETHER, _together(shown, rounds(plans)[0][0])).repartition(F.col(TOGETHER))
     kinds = _struct_type(events, F.col(SHOWN))
     content = hash_of_fields([of_shown(name) for name in lines.in_order], [kinds[n].dataType for n in lines.in_order])
-    repeated = is_repeat(shown, content, of_shown, [F.col(TOGETHER), F.col(IS_ACTION)])
-    return together.withColumn(DROPPED, F.when(~F.col(IS_ACTION), why_dropped(shown, repeated, of_shown)))
+    return _placed(events.withColumn(CONTENT, content), plans, F.xxhash64(*keys_of_repeats(shown, of_shown)))
+
+
+def events_among(impressions: DataFrame, actions: Sequence[DataFrame], plans: Sequence[LabelPlan]) -> DataFrame:
+    """Return impressions and the actions of :func:`actions_of`, ready to meet. Lazy.
+
+    ``impressions`` must have ``impression_id``, ``impression_time`` and all keys used for matching.
+    """
+    names = keys_among(plans)
+    shown = _shown_rows(impressions, names)
+    frames = _with_keys_of_one_type([shown, *[_action_rows(frame, names, shown) for frame in actions]], names)
+    events = reduce(DataFrame.unionByName, frames)
+    return _placed(events.withColumn(CONTENT, F.lit(0).cast("bigint")), plans, F.col(TIE))
+
+
+def _placed(events: DataFrame, plans: Sequence[LabelPlan], alone: Column) -> DataFrame:
+    """Add the places of events: equal for rows with equal keys of a stop. At the first stop, an impression that lacks
+    one of them lies in the place ``alone``.
+    """
+    label = F.when(F.col(IS_ACTION), F.col(f"{ACTION}.label"))
+    own = F.when(F.col(IS_ACTION), F.xxhash64(AT, label))
+    places = {}
+    for number, stop in enumerate(stops(plans)):
+        keys = [F.col(key_of_action(name)) for name in stop.keys]
+        known = reduce(Column.__and__, [key.isNotNull() for key in keys], F.lit(bool(keys)))
+        without = own.otherwise(alone if number == 0 else F.col(TIE))
+        places[place_at(number)] = F.when(known, place_of(keys)).otherwise(without) if keys else without
+    value = F.when(F.col(IS_ACTION), F.col(f"{ACTION}.value"))
+    named = events.withColumns({LABEL: label, VALUE: value, **places})
+    return named.drop(ACTION, IS_ACTION)
 
 
 def all_events(source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan]) -> DataFrame:
@@ -88,8 +112,8 @@ def _frames(
     names, source = keys_among(plans), config.impressions.source
     frames = [lines.events(names, [plan for plan in plans if plan.label.source == source])]
     others = of_one_log([plan for plan in plans if plan.label.source != source])
-    frames += [action_rows(actions_of(source_of(some[0].label.source), some), names, frames[0]) for some in others]
-    return with_keys_of_one_type(frames, names)
+    frames += [_action_rows(actions_of(source_of(some[0].label.source), some), names, frames[0]) for some in others]
+    return _with_keys_of_one_type(frames, names)
 
 
 def of_shown(name: str) -> Column:
@@ -97,12 +121,37 @@ def of_shown(name: str) -> Column:
     return F.col(f"{SHOWN}.{quoted(name)}")
 
 
-def _together(shown: Impressions, tried: Sequence[str]) -> Column:
-    """Hash shared by events with the same keys, and by an impression and its repeats."""
-    keys = [F.col(key_of_action(name)) for name in tried]
-    known = reduce(Column.__and__, [key.isNotNull() for key in keys])
-    alone = F.when(F.col(IS_ACTION), F.xxhash64(AT, f"{ACTION}.label", *keys))
-    return F.when(known, F.xxhash64(*keys)).otherwise(alone.otherwise(F.xxhash64(*keys_of_repeats(shown, of_shown))))
+def _shown_rows(impressions: DataFrame, names: Sequence[str]) -> DataFrame:
+    return impressions.select(
+        *[F.col(name).alias(key_of_action(name)) for name in names],
+        F.unix_micros("impression_time").alias(AT),
+        F.col("impression_id").alias(TIE),
+        F.lit(False).alias(IS_ACTION),
+        F.struct(*[F.col(quoted(c)) for c in impressions.columns]).alias(SHOWN),
+        F.lit(None).cast(ACTION_TYPE).alias(ACTION),
+    )
+
+
+def _action_rows(actions: DataFrame, names: Sequence[str], shown: DataFrame) -> DataFrame:
+    """Return the actions of one log in the columns of the impressions' frame. Missing keys are null."""
+    keys = [key_of_action(name) for name in names]
+    return actions.select(
+        *[F.col(key) if key in actions.columns else F.lit(None).alias(key) for key in keys],
+        F.unix_micros(f"{ACTION}.time").alias(AT),
+        F.lit(0).cast("bigint").alias(TIE),
+        F.lit(True).alias(IS_ACTION),
+        F.lit(None).cast(shown.schema[SHOWN].dataType).alias(SHOWN),
+        F.col(ACTION),
+    )
+
+
+def _with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) -> list[DataFrame]:
+    """Make keys comparable: keep the type if all logs agree, else convert to text."""
+    keys = [key_of_action(name) for name in names]
+    texts = [key for key in keys if len({frame.schema[key].dataType for frame in frames} - {NullType()}) > 1]
+    return [
+        frame.withColumns({key: F.col(key).cast("string") for key in texts}) if texts else frame for frame in frames
+    ]
 
 
 class _Lines:
@@ -167,7 +216,6 @@ class _Lines:
             is_action.alias(IS_ACTION),
             F.when(~is_action, F.struct(*of_impression)).alias(SHOWN),
             ACTION,
-            F.lit(None).cast("bigint").alias(DELAY),
         )
 
     def _key_types(self, names: Sequence[str], actions: Sequence[Mapping[str, Column]]) -> dict[str, DataType]:

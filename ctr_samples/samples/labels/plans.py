@@ -75,6 +75,26 @@ def rounds(plans: Sequence[LabelPlan]) -> list[tuple[tuple[str, ...], list[Label
     return order
 
 
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Sets of keys that impressions and actions can try in one place, because rows with equal ``keys`` meet there."""
+
+    keys: tuple[str, ...]
+    rounds: tuple[tuple[tuple[str, ...], tuple[LabelPlan, ...]], ...] = ()
+
+
+def stops(plans: Sequence[LabelPlan]) -> list[Stop]:
+    """Return the stops of impressions and actions on their way through the :func:`rounds`, at least one."""
+    found: list[Stop] = []
+    for names, trying in rounds(plans):
+        if found and set(found[-1].keys) <= set(names):
+            keys, before = found[-1].keys, found.pop().rounds
+        else:
+            keys, before = tuple(names), ()
+        found.append(Stop(keys, (*before, (tuple(names), tuple(trying)))))
+    return found or [Stop(())]
+
+
 def label_columns(labels: Mapping[str, Label]) -> list[str]:
     """Return the label columns of a sample: each label, and a mask for each reduced value (missing is not zero)."""
     columns = []

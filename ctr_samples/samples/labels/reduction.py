@@ -1,45 +1,98 @@
-"""Reduce the actions of an impression to its label.
-
-The *state* of a label is its result after one key set, or null if no action counted. The states of several key sets can
-be merged, so each key set is evaluated without the rows of the other key sets.
-"""
+"""Reduce the actions of an impression to its label. Runs on executors, over columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
 
-from pyspark.sql import Column, WindowSpec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ctr_samples.config import RowLabel
 from ctr_samples.config.base import mask_of
-from ctr_samples.samples.labels.actions import ACTION
+from ctr_samples.samples.columnar.columns import Flags, Integers, integers, whole
 from ctr_samples.samples.labels.plans import LabelPlan
 
 
-def state_of(plan: LabelPlan, counts: Column, of_one: WindowSpec) -> Column:
-    """Return a label's state over the counted actions in a window. An action without a numeric value does not count."""
-    value = F.when(counts & (F.col(f"{ACTION}.label") == plan.name), F.col(f"{ACTION}.value"))
-    match plan.label.reduce:
-        case "any":
-            return F.max(F.when(value.isNotNull(), 1)).over(of_one)
-        case "sum":
-            return F.sum(value).over(of_one)
-        case "max":
-            return F.max(value).over(of_one)
-        case "first":  # the smallest value at that time, so that log order does not matter
-            timed = F.struct(F.col(f"{ACTION}.time").alias("time"), value.alias("value"))
-            return F.min(F.when(value.isNotNull(), timed)).over(of_one)
+@dataclass(slots=True)
+class LabelState:
+    """What the actions counted so far make of a label, for each impression: whether there is one, and their number.
+
+    ``times`` has the time of the first action, for ``reduce: first``. Every set of keys adds its actions.
+    """
+
+    plan: LabelPlan
+    there: Flags
+    numbers: npt.NDArray[np.float64]
+    times: Integers
+
+    @classmethod
+    def of(cls, plan: LabelPlan, size: int) -> Self:
+        """Return the state without any action, for ``size`` impressions."""
+        return cls(plan, np.zeros(size, np.bool_), np.zeros(size), np.zeros(size, np.int64))
+
+    def add(self, owners: Integers, values: npt.NDArray[np.float64], times: Integers) -> None:
+        """Add the actions of one set of keys, each impression's in order of time and value: a float sum depends on it."""
+        new = LabelState.of(self.plan, len(self.there))
+        new.there[owners] = True
+        match self.plan.label.reduce:
+            case "any":
+                pass
+            case "sum":
+                new.numbers = np.bincount(owners, values, minlength=len(self.there))
+            case "max":  # NaN is the greatest number, as in Spark
+                new.numbers = np.full(len(self.there), -np.inf)
+                np.maximum.at(new.numbers, owners, values)
+            case "first":  # written backwards, so that the first stays
+                new.numbers[owners[::-1]], new.times[owners[::-1]] = values[::-1], times[::-1]
+        self._merge(new)
+
+    def _merge(self, new: LabelState) -> None:
+        both = self.there & new.there
+        numbers = np.where(new.there, new.numbers, self.numbers)
+        match self.plan.label.reduce:
+            case "sum":
+                numbers[both] = self.numbers[both] + new.numbers[both]
+            case "max":
+                numbers[both] = np.maximum(self.numbers[both], new.numbers[both])
+            case "first":  # of two at one time the smaller value
+                smaller = (self.numbers < new.numbers) | np.isnan(new.numbers)
+                keep = both & ((self.times < new.times) | ((self.times == new.times) & smaller))
+                numbers[keep] = self.numbers[keep]
+                self.times = np.where(new.there & ~keep, new.times, self.times)
+        self.numbers = numbers
+        self.there |= new.there
+
+    def columns(self) -> dict[str, pa.Array]:
+        """Return the label and, if its values are reduced, a mask. The mask distinguishes a missing action (mask 0) from
+        a label value of 0 (mask 1).
+        """
+        there = self.there.astype(np.int64)
+        if self.plan.label.reduce == "any":
+            return {self.plan.name: pa.array(there)}
+        with np.errstate(over="ignore"):
+            numbers = np.where(self.there, self.numbers, 0.0).astype(np.float32)
+        return {self.plan.name: pa.array(numbers), mask_of(self.plan.name): pa.array(there)}
+
+    def to_columns(self) -> dict[str, pa.Array]:
+        """Return the state as columns of a table, for :meth:`from_columns`."""
+        columns = [pa.array(self.there), pa.array(self.numbers), pa.array(self.times)]
+        return dict(zip(state_columns(self.plan), columns, strict=True))
+
+    @classmethod
+    def from_columns(cls, plan: LabelPlan, rows: Mapping[str, pa.Array] | pa.Table) -> Self:
+        """Return the state that :meth:`to_columns` gave."""
+        there, numbers, times = (whole(rows[name]) for name in state_columns(plan))
+        return cls(plan, there.to_numpy(zero_copy_only=False), numbers.to_numpy(), integers(times))
 
 
-def merged(plan: LabelPlan, states: Sequence[Column]) -> Column:
-    """Merge the states of several key sets."""
-    if len(states) == 1:
-        return states[0]
-    if plan.label.reduce == "sum":
-        return reduce(lambda one, other: F.coalesce(one + other, one, other), states)
-    return F.least(*states) if plan.label.reduce == "first" else F.greatest(*states)
+def state_columns(plan: LabelPlan) -> tuple[str, str, str]:
+    """Return the names of the columns of a state."""
+    return f"_there {plan.name}", f"_number {plan.name}", f"_time {plan.name}"
 
 
 def row_values(name: str, label: RowLabel, value: Column) -> list[Column]:
@@ -48,14 +101,3 @@ def row_values(name: str, label: RowLabel, value: Column) -> list[Column]:
         return [F.coalesce(value, F.lit(0)).cast("bigint").alias(name)]
     there = value.isNotNull() & ~F.isnan(value)
     return [F.when(there, value).otherwise(0.0).cast("float").alias(name), there.cast("bigint").alias(mask_of(name))]
-
-
-def label_values(plan: LabelPlan, state: Column) -> list[Column]:
-    """Return the label and, if its values are reduced, a mask. The mask distinguishes a missing action (mask 0) from a
-    label value of 0 (mask 1).
-    """
-    there = state.isNotNull().cast("bigint")
-    if plan.label.reduce == "any":
-        return [there.alias(plan.name)]
-    number = state["value"] if plan.label.reduce == "first" else state
-    return [F.coalesce(number, F.lit(0.0)).cast("float").alias(plan.name), there.alias(mask_of(plan.name))]

@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
 from ctr_samples.samples.labels.actions import ACTION, key_of_action
-from ctr_samples.samples.labels.attribution import AT, IS_ACTION
-from ctr_samples.samples.labels.events import all_events
+from ctr_samples.samples.labels.events import AT, IS_ACTION, all_events
 from ctr_samples.samples.labels.plans import LabelPlan
 from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import micros_of

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from ctr_samples.config import JobConfig, TextSource
+from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.impressions import ImpressionsWatch
 from ctr_samples.samples.inputs.malformed import LinesWatch
 from ctr_samples.samples.labels import LabelsWatch, plan_labels, rows_among
@@ -22,6 +23,8 @@ from ctr_samples.samples.watches.times import ClocksWatch
 class Watches:
     """The watches of one run, in the order in which its rows pass them."""
 
+    tasks: TaskCounts
+    """Counts of the tasks between reading and writing."""
     lines: Mapping[str, LinesWatch]
     clocks: ClocksWatch
     coverage: CoverageWatch
@@ -35,12 +38,14 @@ class Watches:
     @classmethod
     def of(cls, config: JobConfig, span: Span, *, active: bool = True) -> Self:
         """Create the watches of a configuration for a day. Unless ``active``, they count nothing."""
+        tasks = TaskCounts(active=active)
         return cls(
+            tasks,
             {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
             ClocksWatch(active=active),
             CoverageWatch(config, span, active=active),
-            ImpressionsWatch(config.impressions, span, active=active),
-            LabelsWatch(plan_labels(config), span, rows_among(config.labels), active=active),
+            ImpressionsWatch(config.impressions, tasks, active=active),
+            LabelsWatch(plan_labels(config), tasks, rows_among(config.labels)),
             SamplingWatch(config, span, active=active),
             RowsWatch(config, active=active),
             LeakCanary(_joined_on(config), active=active),

@@ -8,18 +8,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.labels import DELAY, IS_ACTION, ORPHAN, actions_by_keys, attribute, plan_label
-from ctr_samples.samples.period import Span
+from ctr_samples.samples.labels import plan_label
+from ctr_samples.samples.period import EVER
+from tests.samples.labels.labelling import label as label_all
 
 Frame = Callable[..., DataFrame]
-DAY = Span.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", request="request_id", user="user_id", article="article_id")
 BY_USER_ALONE = Impressions(source="log", time="at", user="user_id", article="article_id")
 CLICKED = ActionLabel(source="log", window="30m", skew="2s", where="action = 'click'")
@@ -175,13 +175,15 @@ def labelled(
     log: list[tuple[Any, ...]],
     label: ActionLabel,
     keys: Impressions = SHOWN,
-) -> list[Row]:
+) -> tuple[list[Row], dict[str, Any]]:
+    """The labelled impressions, and what is counted of their label."""
     shown = frame(
         "impression_id bigint, impression_time timestamp, request string, user string, article string", impressions
     )
     actions = frame("at string, request_id string, user_id string, article_id string, action string", log)
     plans = [plan_label("clicked", label, keys)]
-    return attribute(shown, actions_by_keys(plans, DAY, lambda _: actions), plans).collect()
+    rows, counts = label_all(shown, plans, EVER, lambda _: actions)
+    return rows, counts["clicked"]
 
 
 @pytest.mark.parametrize(
@@ -204,26 +206,25 @@ def test_every_case(
             own_keys = own(name, click.request), own(name, click.user), own(name, click.article)
             log.append((dated(click.at), *own_keys, "click"))
             orphans += click.to == ORPHANED
-    rows = labelled(frame, impressions, log, CLICKED.model_copy(update={"match": match}), keys)
+    rows, counts = labelled(frame, impressions, log, CLICKED.model_copy(update={"match": match}), keys)
     places = list(expected)
-    assert {places[r.impression_id]: r.clicked for r in rows if not r[IS_ACTION]} == expected
-    assert sum(r[ORPHAN] for r in rows) == orphans
-    assert sum(r[IS_ACTION] for r in rows) == len(log)
+    assert {places[r.impression_id]: r.clicked for r in rows} == expected
+    assert (counts["orphans"], counts["actions"]) == (orphans, len(log))
 
 
 def test_without_a_tolerance_no_click_before_its_impression_counts(frame: Frame) -> None:
     strict = CLICKED.model_copy(update={"skew": timedelta()})
-    rows = labelled(
+    rows, counts = labelled(
         frame, [(1, dated(TEN), "r", "u", "a")], [(dated("09:59:59.999999"), "r", "u", "a", "click")], strict
     )
-    assert [r.clicked for r in rows if not r[IS_ACTION]] == [0]
+    assert ([r.clicked for r in rows], counts["orphans"]) == ([0], 1)
 
 
-def test_a_delay_is_negative_for_an_early_click(frame: Frame) -> None:
+def test_an_early_click_is_counted_apart(frame: Frame) -> None:
     log = [(dated(time), "r", "u", "a", "click") for time in ("09:59:59.5", "10:00:00", "10:29:00", "10:31:00")]
-    rows = labelled(frame, [(1, dated(TEN), "r", "u", "a")], log, CLICKED)
-    delays = [r[DELAY] for r in rows if r[IS_ACTION]]
-    assert sorted(delays, key=str) == sorted([-500_000, 0, 29 * 60_000_000, None], key=str)
+    _, counts = labelled(frame, [(1, dated(TEN), "r", "u", "a")], log, CLICKED)
+    delays = {"before": 1, "1s": 1, "10s": 0, "1m": 0, "10m": 0, "30m": 1}
+    assert (counts["delays"], counts["orphans"]) == (delays, 1)
 
 
 def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_the_order_of_the_log(
@@ -237,8 +238,8 @@ def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_t
             "impression_id bigint, impression_time timestamp, user string, article string",
             [(number, dated(TEN), "u", "a") for number in order],
         )
-        rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).collect()
-        assert {r.impression_id: r.clicked for r in rows if not r[IS_ACTION]} == {7: 0, 8: 0, 9: 1}
+        rows, counts = label_all(shown, plans, EVER, lambda _: log)
+        assert {r.impression_id: r.clicked for r in rows} == {7: 0, 8: 0, 9: 1}
 
 
 def test_a_log_without_users_is_looked_up_by_request_alone(frame: Frame) -> None:
@@ -250,8 +251,8 @@ def test_a_log_without_users_is_looked_up_by_request_alone(frame: Frame) -> None
     by_request = Impressions(source="log", time="at", article="article_id", request="request_id")
     plans = [plan_label("clicked", ActionLabel(source="log", window="30m"), by_request)]
     assert plans[0].tried == (("request", "article"),)
-    rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).collect()
-    assert {r.impression_id: r.clicked for r in rows if not r[IS_ACTION]} == {1: 1, 2: 0}
+    rows, counts = label_all(shown, plans, EVER, lambda _: log)
+    assert {r.impression_id: r.clicked for r in rows} == {1: 1, 2: 0}
 
 
 def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
@@ -264,8 +265,8 @@ def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
         [(dated("10:01:00"), "5", None, 9007199254740993), (dated("10:01:00"), "six", 71, 9007199254740993)],
     )
     plans = [plan_label("clicked", CLICKED.model_copy(update={"where": None, "match": ORDER}), SHOWN)]
-    rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).collect()
-    assert {r.impression_id: r.clicked for r in rows if not r[IS_ACTION]} == {1: 1, 2: 1, 3: 0}
+    rows, counts = label_all(shown, plans, EVER, lambda _: log)
+    assert {r.impression_id: r.clicked for r in rows} == {1: 1, 2: 1, 3: 0}
 
 
 def test_labels_with_other_keys_and_logs_meet_on_one_impression(frame: Frame) -> None:
@@ -284,9 +285,9 @@ def test_labels_with_other_keys_and_logs_meet_on_one_impression(frame: Frame) ->
         "bought": ActionLabel(source="carts", time="t", user="who", article="item", window="55m"),
     }
     plans = [plan_label(name, label, SHOWN) for name, label in labels.items()]
-    rows = attribute(shown, actions_by_keys(plans, DAY, logs.__getitem__), plans).collect()
-    assert {r.impression_id: (r.clicked, r.bought) for r in rows if not r[IS_ACTION]} == {1: (1, 0), 2: (0, 1)}
-    assert sum(r[ORPHAN] for r in rows) == 1
+    rows, counts = label_all(shown, plans, EVER, logs.__getitem__)
+    assert {r.impression_id: (r.clicked, r.bought) for r in rows} == {1: (1, 0), 2: (0, 1)}
+    assert sum(of_label["orphans"] for of_label in counts.values()) == 1
 
 
 Rows = list[tuple[int, int, str | None, str]]
@@ -331,9 +332,9 @@ def test_random_logs_agree_with_the_rule_in_plain_python(
     counted = ActionLabel(source="log", window="20s", skew=f"{skew}s", value="1", reduce="sum", match=match)
     impressions = [(n, clock(t), request, user, "a") for n, t, request, user in shown]
     log = [(clock(t), request, user, "a", "click") for _, t, request, user in clicks]
-    rows_found = labelled(frame, impressions, log, counted, keys)
-    found = {r.impression_id: int(r.clicked) for r in rows_found if not r[IS_ACTION]}
+    rows_found, counts = labelled(frame, impressions, log, counted, keys)
+    found = {r.impression_id: int(r.clicked) for r in rows_found}
     expected = oracle(shown, clicks, 20, skew, is_bound=match is None)
     assert found == expected
-    assert sum(r[ORPHAN] for r in rows_found) == len(clicks) - sum(expected.values())
+    assert counts["orphans"] == len(clicks) - sum(expected.values())
     assert 0 < sum(expected.values()) < len(clicks)

@@ -8,15 +8,10 @@ from datetime import date, timedelta
 from pyspark.sql import DataFrame
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.labels import (
-    LabelsWatch,
-    actions_by_keys,
-    attribute,
-    delay_ends,
-    plan_label,
-)
+from ctr_samples.samples.columnar.stages import TaskCounts
+from ctr_samples.samples.labels import LabelsWatch, delay_ends, plan_label
 from ctr_samples.samples.period import Span
-from ctr_samples.sparksql.releases import MOST_SAMPLED
+from tests.samples.labels.labelling import label
 
 Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
@@ -71,11 +66,10 @@ def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(fra
     ]
     actions = frame("at string, user_id string, article_id string, action string, read_ms string", log)
     plans = [plan_label(name, label, SHOWN) for name, label in (("clicked", CLICKED), ("read", READ))]
-    watch = LabelsWatch(plans, DAY)
-    watch.on(attribute(shown, actions_by_keys(plans, DAY, lambda _: actions), plans)).collect()
+    _, counts = label(shown, plans, DAY, lambda _: actions)
     zeros = dict.fromkeys(["before", "1s", "10s", "1m", "10m", "1h", "6h", "1d", "2d"], 0)
     late = {"user": "u", "article": "a"}
-    assert watch.result() == {
+    assert counts == {
         "clicked": {
             "actions": 10,
             "orphans": 2,
@@ -92,7 +86,7 @@ def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(fra
 
 def test_a_part_of_the_plan_that_never_ran_counts_zero() -> None:
     plans = [plan_label("clicked", CLICKED.model_copy(update={"window": timedelta(seconds=1)}), SHOWN)]
-    assert LabelsWatch(plans, DAY).result() == {
+    assert LabelsWatch(plans, TaskCounts()).result() == {
         "clicked": {"actions": 0, "orphans": 0, "without_value": 0, "delays": {"1s": 0}, "orphan_sample": []}
     }
 
@@ -104,9 +98,8 @@ def test_of_many_orphans_the_same_hundred_are_kept_whatever_the_order_of_the_log
     kept = []
     for order in (log, log[::-1]):
         actions = frame("at string, user_id string, article_id string, action string, read_ms string", order)
-        watch = LabelsWatch(plans, DAY)
-        watch.on(attribute(shown, actions_by_keys(plans, DAY, lambda _, a=actions: a), plans)).collect()
-        kept.append(watch.result()["clicked"])
+        _, counts = label(shown, plans, DAY, lambda _, a=actions: a)
+        kept.append(counts["clicked"])
     assert kept[0] == kept[1]
     assert kept[0]["orphans"] == 150
-    assert len({orphan["article"] for orphan in kept[0]["orphan_sample"]}) == min(100, MOST_SAMPLED)
+    assert len({orphan["article"] for orphan in kept[0]["orphan_sample"]}) == 100

@@ -10,8 +10,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.labels import IS_ACTION, actions_by_keys, attribute, plan_label
+from ctr_samples.samples.labels import plan_label
 from ctr_samples.samples.period import Span
+from tests.samples.labels.labelling import label
 
 Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
@@ -80,7 +81,7 @@ def test_every_case(frame: Frame) -> None:
         "at string, request_id string, user_id string, article_id string, action string, read_ms string", log
     )
     plans = [plan_label(name, label, SHOWN) for name, label in LABELS.items()]
-    rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: actions), plans).where(~F.col(IS_ACTION)).collect()
+    rows, _ = label(shown, plans, DAY, lambda _: actions)
     found = {r.user: tuple(r[c] for c in COLUMNS) for r in rows}
     assert found == {name: expected for name, (_, expected) in CASES.items()}
 
@@ -92,8 +93,8 @@ def test_a_day_without_actions_labels_everything_zero(frame: Frame) -> None:
     )
     log = frame("at string, request_id string, user_id string, article_id string, action string, read_ms string", [])
     plans = [plan_label(name, label, SHOWN) for name, label in LABELS.items()]
-    (row,) = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).select(*COLUMNS).collect()
-    assert tuple(row) == NOTHING
+    ((row,), _) = label(shown, plans, DAY, lambda _: log)
+    assert tuple(row[column] for column in COLUMNS) == NOTHING
 
 
 def test_a_sum_of_fractions_does_not_depend_on_the_order_of_the_log(frame: Frame) -> None:
@@ -109,8 +110,8 @@ def test_a_sum_of_fractions_does_not_depend_on_the_order_of_the_log(frame: Frame
     sums = set()
     for order in (log, log[::-1], log[3:] + log[:3]):
         actions = frame("at string, user_id string, article_id string, action string, read_ms string", order)
-        rows = attribute(shown, actions_by_keys(plans, DAY, lambda _, a=actions: a), plans)
-        sums.add(rows.where(~F.col(IS_ACTION)).select("sum").collect()[0][0])
+        ((row,), _) = label(shown, plans, DAY, lambda _, a=actions: a)
+        sums.add(row["sum"])
     assert len(sums) == 1
 
 
@@ -138,8 +139,8 @@ def new_labels(log: DataFrame, how: str) -> list[tuple[Any, ...]]:
 
     plans = [plan_label(name, LABELS[name], CUT) for name in ("clicked", how)]
     shown = cut_impressions(log, CUT, DAY, timedelta(hours=2)).where(F.col(DROPPED).isNull()).drop(DROPPED)
-    rows = attribute(shown, actions_by_keys(plans, DAY, lambda _: log), plans).where(~F.col(IS_ACTION))
-    return [(r.user, r.clicked, r[how], r[f"{how}__mask"]) for r in rows.orderBy("user").collect()]
+    rows, _ = label(shown, plans, DAY, lambda _: log)
+    return [(r.user, r.clicked, r[how], r[f"{how}__mask"]) for r in sorted(rows, key=lambda r: r.user)]
 
 
 def test_reading_times_are_numbers_that_add_up_and_not_texts_of_which_the_greatest_stays(frame: Frame) -> None:

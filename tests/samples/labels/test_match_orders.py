@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.labels import IS_ACTION, actions_by_keys, attribute, plan_label
+from ctr_samples.samples.labels import plan_label
 from ctr_samples.samples.labels.plans import rounds
 from ctr_samples.samples.period import Span
+from tests.samples.labels.labelling import label
 
 Frame = Callable[..., DataFrame]
 DAY = Span(datetime(2019, 6, 5, tzinfo=UTC), datetime(2019, 6, 6, tzinfo=UTC))
@@ -89,8 +89,7 @@ def test_random_logs_agree_with_the_rule(frame: Frame, seed: int) -> None:
         [(at(minute), *rest) for minute, *rest in actions],
     )
     plans = [plan_label(name, label, SHOWN) for name, label in LABELS.items()]
-    rows = attribute(impressions, actions_by_keys(plans, DAY, lambda _: log), plans)
-    made = rows.where(~F.col(IS_ACTION)).collect()
+    made, _ = label(impressions, plans, DAY, lambda _: log)
     expected = owners(shown, actions)
     assert {(r.impression_id, name): r[name] for r in made for name in LABELS} == {
         (number, name): expected.get((number, name), 0) for number, *_ in shown for name in LABELS

@@ -1,0 +1,182 @@
+"""Blocks: rows of one partition as bytes of Arrow, which Spark's shuffle moves instead of rows. Runs on executors."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark import TaskContext
+
+from ctr_samples.samples.columnar.columns import integers
+from ctr_samples.samples.columnar.counts import Counts
+
+PLACE = "_place"
+"""Column of a row: a hash of its key as bigint, which decides its partition."""
+
+KEY = "_key"
+"""Column of a block: a number that Spark's own hash sends to the partition of the block."""
+
+BLOCK = f"{KEY} int, frame int, rows bigint, checksum bigint, block binary"
+"""Type of blocks: number of the frame that the rows come from (:data:`COUNTS` for counts), and their bytes."""
+
+COUNTS = -1
+_MOST_ROWS, _MOST_BYTES = 1 << 18, 32 << 20
+"""Rows that a task collects before it cuts them into blocks."""
+
+Item = pa.RecordBatch | Counts
+"""What passes from step to step in a task: rows, and counts of the tasks before."""
+
+
+class DamagedBlock(RuntimeError):
+    """A block that arrived incomplete, changed, or in the wrong partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """Cuts the rows of a frame into blocks by a column with their places, for ``partitions`` partitions."""
+
+    frame: int
+    partitions: int
+    place: str = PLACE
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[pa.RecordBatch]:
+        held: list[pa.RecordBatch] = []
+        for item in items:
+            if isinstance(item, Counts):
+                yield _blocks([(0, COUNTS, 0, item.to_json().encode())], self.partitions)
+            elif item.num_rows:
+                held.append(item)
+                if sum(b.num_rows for b in held) >= _MOST_ROWS or sum(b.nbytes for b in held) >= _MOST_BYTES:
+                    yield self._cut(held)
+                    held = []
+        if held:
+            yield self._cut(held)
+
+    def _cut(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        (rows,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+        partition = (integers(rows.column(self.place)) % self.partitions).astype(
+            np.uint16 if self.partitions < 2**16 else np.int64
+        )
+        rows = rows.take(pa.array(np.argsort(partition, kind="stable")))
+        ends = np.cumsum(np.bincount(partition, minlength=self.partitions))
+        cuts = [(p, int(begin), int(end)) for p, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True))]
+        return _blocks(
+            [
+                (p, self.frame, end - begin, _bytes_of(rows.slice(begin, end - begin)))
+                for p, begin, end in cuts
+                if end > begin
+            ],
+            self.partitions,
+        )
+
+
+def _blocks(blocks: Sequence[tuple[int, int, int, bytes]], partitions: int) -> pa.RecordBatch:
+    keys = keys_of(partitions)
+    places, frames, rows, contents = zip(*blocks, strict=True)
+    columns = [
+        pa.array([keys[place] for place in places], pa.int32()),
+        pa.array(frames, pa.int32()),
+        pa.array(rows, pa.int64()),
+        pa.array(map(zlib.crc32, contents), pa.int64()),
+        pa.array(contents, pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, [KEY, "frame", "rows", "checksum", "block"])
+
+
+def _bytes_of(rows: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as stream:
+        stream.write_batch(rows)
+    return sink.getvalue().to_pybytes()
+
+
+Task = Callable[[Sequence[pa.Table], Counts], Iterator[pa.RecordBatch]]
+"""What a stage does with the rows of a partition: one table for each frame, and counts to add to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gather:
+    """Reads the blocks of a partition, and runs a task on their rows. ``kinds`` has the Arrow schema of each frame.
+
+    Memory: the rows of the partition, plus what the task needs. Raises DamagedBlock for a block that is incomplete.
+    """
+
+    task: Task
+    kinds: Sequence[pa.Schema]
+    partitions: int
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
+        rows: list[list[pa.RecordBatch]] = [[] for _ in self.kinds]
+        counts = Counts()
+        own = keys_of(self.partitions)[_partition()]
+        for batch in batches:
+            numbers = (batch.column(name).to_pylist() for name in (KEY, "frame", "rows", "checksum"))
+            for key, frame, count, checksum, block in zip(*numbers, batch.column("block"), strict=True):
+                content = block.as_buffer()
+                if key != own or zlib.crc32(content) != checksum:
+                    raise DamagedBlock(f"A block of {count:,} rows arrived in the wrong partition or damaged.")
+                if frame == COUNTS:
+                    counts.include(Counts.from_json(content.to_pybytes()))
+                else:
+                    rows[frame].append(_rows_of(content, count))
+        tables = [
+            pa.Table.from_batches(some) if some else kind.empty_table()
+            for some, kind in zip(rows, self.kinds, strict=True)
+        ]
+        del rows
+        yield from self.task(tables, counts)
+        yield counts
+
+
+def _rows_of(content: pa.Buffer, count: int) -> pa.RecordBatch:
+    try:
+        rows = pa.ipc.open_stream(content).read_next_batch()
+    except (pa.ArrowInvalid, StopIteration) as error:
+        raise DamagedBlock(f"A block of {count:,} rows cannot be read: {error}") from error
+    if rows.num_rows != count:
+        raise DamagedBlock(f"A block arrived with {rows.num_rows:,} rows, expected {count:,}.")
+    return rows
+
+
+def _partition() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+@cache
+def keys_of(partitions: int) -> Sequence[int]:
+    """Return a number for each partition that Spark's hash partitioning sends there.
+
+    Spark sends a row to the partition Murmur3(key) mod n, with the seed 42, and has done so in all releases. Each task
+    checks that its blocks are its own.
+    """
+    keys = np.full(partitions, -1, np.int64)
+    first, some = 0, 64 * partitions
+    while (keys < 0).any():
+        numbers = np.arange(first, first + some, dtype=np.uint32)
+        places = murmur3(numbers) % partitions
+        found, at = np.unique(places, return_index=True)
+        new = keys[found] < 0
+        keys[found[new]] = first + at[new]
+        first += some
+    return [int(key) for key in keys]
+
+
+def murmur3(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
+    """Return Spark's hash of 32-bit integers: MurmurHash3_x86_32 of their four bytes (Austin Appleby), as int32."""
+    with np.errstate(over="ignore"):
+        mixed = _rotated(numbers * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
+        hashed = _rotated(np.uint32(42) ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+        hashed ^= np.uint32(4)
+        hashed = (hashed ^ (hashed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
+        hashed = (hashed ^ (hashed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
+        return (hashed ^ (hashed >> np.uint32(16))).view(np.int32).astype(np.int64)
+
+
+def _rotated(numbers: npt.NDArray[np.uint32], bits: int) -> npt.NDArray[np.uint32]:
+    return (numbers << np.uint32(bits)) | (numbers >> np.uint32(32 - bits))

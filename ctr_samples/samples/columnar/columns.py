@@ -1,0 +1,100 @@
+"""Numbers for equal values, and sort orders over several columns. Runs on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+Integers = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+
+def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array."""
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+def integers(column: pa.Array | pa.ChunkedArray) -> Integers:
+    """Return integers or times, with 0 for null. A time is in the unit of its type."""
+    column = whole(column)
+    if not pa.types.is_integer(column.type):
+        column = column.cast(pa.int64())
+    if column.null_count:
+        column = pc.fill_null(column, 0)
+    numbers: Integers = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return numbers
+
+
+def there(column: pa.Array | pa.ChunkedArray) -> Flags:
+    """Return whether each value is not null."""
+    flags: Flags = whole(pc.is_valid(column)).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def codes_of(*columns: pa.Array | pa.ChunkedArray) -> list[Integers]:
+    """Return equal numbers for equal values of all columns, which have one type, and -1 for null.
+
+    The values are compared, not only their hashes.
+    """
+    chunks = [
+        chunk for column in columns for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])
+    ]
+    kind = columns[0].type
+    every = pa.chunked_array([_comparable(chunk) for chunk in chunks], _comparable_type(kind))
+    encoded = every.dictionary_encode().unify_dictionaries()
+    indices = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    numbers = np.concatenate(indices).astype(np.int64) if indices else np.empty(0, np.int64)
+    return np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])
+
+
+def _comparable_type(kind: pa.DataType) -> pa.DataType:
+    # As bytes: Spark's text may not be valid UTF-8.
+    return pa.binary() if pa.types.is_string(kind) else kind
+
+
+def _comparable(array: pa.Array) -> pa.Array:
+    return array.view(pa.binary()) if pa.types.is_string(array.type) else array
+
+
+def joint(codes: Sequence[Integers]) -> Integers:
+    """Combine the codes of several columns into one: -1 where any of them is -1."""
+    return reduce(_pair, codes)
+
+
+def _pair(one: Integers, other: Integers) -> Integers:
+    size = int(other.max(initial=0)) + 1
+    if len(one) and int(one.max()) > (2**62) // size:
+        one = np.where(one < 0, -1, np.unique(one, return_inverse=True)[1])
+    return np.where((one < 0) | (other < 0), -1, one * size + other)
+
+
+def apart(codes: Sequence[Integers]) -> Integers:
+    """Combine the codes of several columns into one, with null as a value like any other."""
+    return reduce(_pair, [code + 1 for code in codes])
+
+
+def in_order(keys: Sequence[npt.NDArray[Any]]) -> Integers:
+    """Return the rows sorted by several columns, the first one first. Equal rows keep their order."""
+    return np.lexsort(keys[::-1])
+
+
+def begins(sorted_codes: Integers) -> Flags:
+    """Return whether each row of sorted codes is the first of its code."""
+    first = np.ones(len(sorted_codes), np.bool_)
+    first[1:] = sorted_codes[1:] != sorted_codes[:-1]
+    return first
+
+
+def mixed(numbers: Integers) -> Integers:
+    """Return a hash of each number: the finaliser of SplitMix64 (Steele, Lea and Flood 2014)."""
+    with np.errstate(over="ignore"):
+        one = numbers.view(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+        one = (one ^ (one >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        one = (one ^ (one >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return (one ^ (one >> np.uint64(31))).view(np.int64)

@@ -1,0 +1,123 @@
+"""Stages: frames brought together by key, and steps in Python that Spark runs in one pass. Lazy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StringType, StructField, StructType
+
+from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Gather, Item, Scatter, Task
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.sparksql.observations import Observations
+from ctr_samples.sparksql.releases import arrow_schema
+
+Step = Callable[[Iterable[Item]], Iterator[Item]]
+
+_COUNTED = "_counted"
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Rows of a frame after steps in Python, which follow each other in one task. ``kind`` is the type of the rows."""
+
+    frame: DataFrame
+    kind: StructType
+    steps: tuple[Step, ...] = ()
+
+    @classmethod
+    def of(cls, frame: DataFrame) -> Stage:
+        """Return the rows of a frame, unchanged."""
+        return cls(frame, frame.schema)
+
+    def then(self, step: Step, kind: StructType) -> Stage:
+        """Return the rows after another step, which runs on executors."""
+        return Stage(self.frame, kind, (*self.steps, step))
+
+    def rows(self, counted: TaskCounts | None = None) -> DataFrame:
+        """Return the rows as a frame. ``counted`` receives the counts of the tasks, once the frame was computed."""
+        if not self.steps:
+            return self.frame
+        if counted is None:
+            return self.frame.mapInArrow(_InOne((*self.steps, _without_counts)), self.kind)
+        kind = StructType([StructField(field.name, field.dataType) for field in self.kind]).add(_COUNTED, StringType())
+        return counted.on(self.frame.mapInArrow(_InOne((*self.steps, _Carriers(self.kind))), kind))
+
+
+class TaskCounts:
+    """The counts of all tasks of a run, collected in its last stage. Lives on the driver."""
+
+    def __init__(self, *, active: bool = True) -> None:
+        self._observations = Observations(active=active)
+
+    def on(self, rows: DataFrame) -> DataFrame:
+        """Collect the counts among rows, and return the rows without them."""
+        counts = F.collect_list(_COUNTED)
+        observed = self._observations.on(rows, {_COUNTED: counts})
+        return observed.where(F.col(_COUNTED).isNull()).drop(_COUNTED)
+
+    def result(self) -> Counts:
+        """Return the counts. Call it after the action."""
+        every = Counts()
+        for text in self._observations.lists().get(_COUNTED, ()):
+            every.include(Counts.from_json(text))
+        return every
+
+
+def together(stages: Sequence[Stage], partitions: int, task: Task, kind: StructType, *, place: str = PLACE) -> Stage:
+    """Bring the rows of several stages together by the hash in their column ``place``, in one shuffle of blocks.
+
+    ``task`` gets the rows of a partition as one table for each stage, and yields rows of ``kind``. Any two rows with
+    equal places meet in one task.
+    """
+    scattered = [
+        stage.frame.mapInArrow(_InOne((*stage.steps, Scatter(number, partitions, place))), BLOCK)
+        for number, stage in enumerate(stages)
+    ]
+    moved = reduce(DataFrame.unionByName, scattered).repartition(partitions, F.col(KEY))
+    kinds = [arrow_schema(stage.kind) for stage in stages]
+    return Stage(moved, kind, (Gather(task, kinds, partitions),))
+
+
+def place_of(parts: Sequence[Column]) -> Column:
+    """Return the place of a key: a hash of its parts as text, so that keys of different types meet."""
+    hashes = [F.xxhash64(part.cast("string"), F.lit(number)) for number, part in enumerate(parts)]
+    return reduce(Column.bitwiseXOR, hashes)
+
+
+@dataclass(frozen=True, slots=True)
+class _InOne:
+    """Runs several steps in one task."""
+
+    steps: tuple[Step, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return reduce(lambda items, step: step(items), self.steps, batches)  # type: ignore[return-value]
+
+
+def _without_counts(items: Iterable[Item]) -> Iterator[Item]:
+    return (item for item in items if not isinstance(item, Counts))
+
+
+@dataclass(frozen=True, slots=True)
+class _Carriers:
+    """Adds a column for counts, and a last row without other values for the counts of the task."""
+
+    kind: StructType
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[pa.RecordBatch]:
+        names, counts = [*self.kind.names, _COUNTED], Counts()
+        # Spark wants batches of one type, and it may write times in a zone of its own.
+        kinds = [field.type for field in arrow_schema(self.kind)]
+        for item in items:
+            if isinstance(item, Counts):
+                counts.include(item)
+            else:
+                kinds = [column.type for column in item.columns]
+                yield pa.RecordBatch.from_arrays([*item.columns, pa.nulls(item.num_rows, pa.string())], names)
+        nothing = [pa.nulls(1, kind) for kind in kinds]
+        yield pa.RecordBatch.from_arrays([*nothing, pa.array([counts.to_json()])], names)

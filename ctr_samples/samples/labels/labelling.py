@@ -1,0 +1,185 @@
+"""Labels of impressions: impressions and actions meet by key, in one shuffle for each set of keys that needs its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BooleanType, DoubleType, FloatType, LongType, StructField, StructType
+
+from ctr_samples.config import RowLabel
+from ctr_samples.config.base import mask_of
+from ctr_samples.samples.columnar.columns import codes_of, integers, there, whole
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import Stage, together
+from ctr_samples.samples.impressions import IMPRESSIONS, Repeats, row_label
+from ctr_samples.samples.labels.attribution import Events
+from ctr_samples.samples.labels.counts import count_actions, count_row_labels
+from ctr_samples.samples.labels.events import AT, CONTENT, LABEL, SHOWN, TIE, VALUE, key_of_action, place_at
+from ctr_samples.samples.labels.plans import LabelPlan, Stop, keys_among, stops
+from ctr_samples.samples.labels.reduction import LabelState, state_columns
+from ctr_samples.samples.period import Span
+
+_BATCH = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Labelling:
+    """The labels of impressions: which impressions count, and how actions label them. Pickled for executors.
+
+    ``repeats`` says which impressions are repeats, unless None. ``rows`` are the labels that impressions have already.
+    """
+
+    plans: Sequence[LabelPlan]
+    span: Span
+    repeats: Repeats | None = None
+    rows: tuple[tuple[str, RowLabel], ...] = ()
+
+    def stage(self, events: DataFrame, partitions: int) -> Stage:
+        """Return the impressions of the period among the events of :func:`~ctr_samples.samples.labels.events.events_of`,
+        with their labels.
+
+        Has the columns of an impression, then a column for each label, and its mask if values are reduced.
+        """
+        shown = events.schema[SHOWN].dataType
+        assert isinstance(shown, StructType)
+        stage, some = Stage.of(events), stops(self.plans)
+        between = StructType([*events.schema, *_states(self.plans)])
+        for number, stop in enumerate(some):
+            last = number == len(some) - 1
+            kind = StructType([*shown, *_labels(self.plans)]) if last else between
+            task = _Stop(self, stop, is_first=number == 0, is_last=last)
+            stage = together([stage], partitions, task, kind, place=place_at(number))
+        return stage
+
+
+def _states(plans: Sequence[LabelPlan]) -> Iterator[StructField]:
+    kind = StructType()
+    for plan in plans:
+        there, number, time = state_columns(plan)
+        kind = kind.add(there, BooleanType()).add(number, DoubleType()).add(time, LongType())
+    return iter(kind)
+
+
+def _labels(plans: Sequence[LabelPlan]) -> Iterator[StructField]:
+    kind = StructType()
+    for plan in plans:
+        if plan.label.reduce == "any":
+            kind = kind.add(plan.name, LongType())
+        else:
+            kind = kind.add(plan.name, FloatType()).add(mask_of(plan.name), LongType())
+    return iter(kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stop:
+    """Attributes the actions of one partition by the sets of keys that meet here. Runs on an executor."""
+
+    labelling: Labelling
+    stop: Stop
+    is_first: bool
+    is_last: bool
+
+    def __call__(self, tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+        (rows,) = tables
+        is_shown = pc.is_valid(rows[SHOWN])
+        shown, actions = rows.filter(is_shown), rows.filter(pc.invert(is_shown))
+        if self.is_first:
+            shown = self._kept(shown, counts)
+        plans = self.labelling.plans
+        if self.is_first:
+            states = {plan.name: LabelState.of(plan, shown.num_rows) for plan in plans}
+        else:
+            states = {plan.name: LabelState.from_columns(plan, shown) for plan in plans}
+        events = events_among(shown, actions, plans)
+        for tried, trying in self.stop.rounds:
+            events.attribute(tried, trying, states)
+        self._count(events, actions, counts)
+        if self.is_last:
+            yield from self._labelled(shown, states, counts)
+        else:
+            yield from self._onward(shown, actions, events, states)
+
+    def _kept(self, shown: pa.Table, counts: Counts) -> pa.Table:
+        """Count the impressions of the period, and drop those that are no samples."""
+        repeats, span = self.labelling.repeats, self.labelling.span
+        if repeats is None:
+            return shown
+        columns = dict(zip(_names(shown), whole(shown[SHOWN]).flatten(), strict=True))
+        reasons = repeats.reasons(columns, integers(shown[CONTENT]))
+        timed = there(columns["impression_time"])
+        mine = ~timed | span.has(integers(columns["impression_time"]), timed)
+        counts.add(IMPRESSIONS, mine.sum())
+        dropped = np.zeros(shown.num_rows, np.bool_)
+        for reason, of_reason in reasons.items():
+            counts.add(reason, (mine & of_reason & ~dropped).sum())
+            dropped |= of_reason
+        return shown.filter(pa.array(~dropped))
+
+    def _count(self, events: Events, actions: pa.Table, counts: Counts) -> None:
+        """Count the actions that are decided here: all that an impression claimed, and at the last stop the others."""
+        plans, span, first = self.labelling.plans, self.labelling.span, events.shown
+        if not plans:
+            return
+        found = events.found[first:]
+        decided = np.ones(len(found), np.bool_) if self.is_last else found
+        mine = decided & (~events.timed[first:] | span.has(events.at[first:], events.timed[first:]))
+        keys = {name: actions[key_of_action(name)] for name in keys_among(plans)}
+        count_actions(events, mine, keys, counts)
+
+    def _labelled(self, shown: pa.Table, states: Mapping[str, LabelState], counts: Counts) -> Iterator[pa.RecordBatch]:
+        columns = dict(zip(_names(shown), whole(shown[SHOWN]).flatten(), strict=True))
+        for state in states.values():
+            columns |= state.columns()
+        time = columns["impression_time"]
+        own = self.labelling.span.has(integers(time), there(time))
+        mine = pa.table(columns).filter(pa.array(own)) if self.labelling.repeats is not None else pa.table(columns)
+        count_row_labels(
+            {name: mine[row_label(name)] for name, _ in self.labelling.rows}, dict(self.labelling.rows), counts
+        )
+        yield from mine.combine_chunks().to_batches(_BATCH)
+
+    def _onward(
+        self, shown: pa.Table, actions: pa.Table, events: Events, states: Mapping[str, LabelState]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield impressions with their states, and the actions that still have no impression."""
+        waiting = actions.filter(pa.array(~events.found[events.shown :]))
+        names = [name for plan in self.labelling.plans for name in state_columns(plan)]
+        of_shown = {name: column for state in states.values() for name, column in state.to_columns().items()}
+        for name in names:
+            shown = _with_column(shown, name, of_shown[name])
+            waiting = _with_column(waiting, name, pa.nulls(waiting.num_rows, of_shown[name].type))
+        for table in (shown, waiting):
+            yield from table.combine_chunks().to_batches(_BATCH)
+
+
+def _with_column(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
+    place = table.schema.get_field_index(name)
+    return table.append_column(name, column) if place < 0 else table.set_column(place, name, column)
+
+
+def _names(shown: pa.Table) -> list[str]:
+    kind = shown.schema.field(SHOWN).type
+    return [kind.field(i).name for i in range(kind.num_fields)]
+
+
+def events_among(shown: pa.Table, actions: pa.Table, plans: Sequence[LabelPlan]) -> Events:
+    """Return impressions and actions as columns of numbers."""
+    names = [plan.name for plan in plans]
+    both = pa.concat_tables([shown, actions]) if actions.num_rows else shown
+    labels = pc.index_in(whole(both[LABEL]), value_set=pa.array(names, pa.string()))
+    return Events(
+        plans,
+        shown.num_rows,
+        integers(both[AT]),
+        there(both[AT]),
+        integers(both[TIE]),
+        integers(pc.fill_null(labels, 0)),
+        whole(pc.fill_null(both[VALUE], 0.0)).to_numpy(zero_copy_only=False),
+        there(both[VALUE]),
+        {name: codes_of(both[key_of_action(name)])[0] for name in keys_among(plans)},
+    )
