@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -28,7 +29,7 @@ COUNTS = -1
 _MOST_ROWS, _MOST_BYTES = 1 << 18, 32 << 20
 """Rows that a task collects before it cuts them into blocks."""
 
-Item = pa.RecordBatch | Counts
+Item: TypeAlias = pa.RecordBatch | Counts
 """What passes from step to step in a task: rows, and counts of the tasks before."""
 
 
@@ -45,6 +46,7 @@ class Scatter:
     place: str = PLACE
 
     def __call__(self, items: Iterable[Item]) -> Iterator[pa.RecordBatch]:
+        """Yield the blocks of rows, as they come."""
         held: list[pa.RecordBatch] = []
         for item in items:
             if isinstance(item, Counts):
@@ -59,9 +61,9 @@ class Scatter:
 
     def _cut(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         (rows,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-        partition = (integers(rows.column(self.place)) % self.partitions).astype(
-            np.uint16 if self.partitions < 2**16 else np.int64
-        )
+        partition = integers(rows.column(self.place)) % self.partitions
+        if self.partitions <= 1 << 16:
+            partition = partition.astype(np.uint16)  # NumPy sorts small numbers by their digits
         rows = rows.take(pa.array(np.argsort(partition, kind="stable")))
         ends = np.cumsum(np.bincount(partition, minlength=self.partitions))
         cuts = [(p, int(begin), int(end)) for p, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True))]
@@ -92,7 +94,8 @@ def _bytes_of(rows: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_batch(rows)
-    return sink.getvalue().to_pybytes()
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 Task = Callable[[Sequence[pa.Table], Counts], Iterator[pa.RecordBatch]]
@@ -111,6 +114,7 @@ class Gather:
     partitions: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
+        """Yield what the task yields, and then its counts."""
         rows: list[list[pa.RecordBatch]] = [[] for _ in self.kinds]
         counts = Counts()
         own = keys_of(self.partitions)[_partition()]

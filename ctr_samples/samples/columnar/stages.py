@@ -96,7 +96,7 @@ class _InOne:
     steps: tuple[Step, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return reduce(lambda items, step: step(items), self.steps, batches)  # type: ignore[return-value]
+        return reduce(lambda items, step: step(items), self.steps, batches)
 
 
 def _without_counts(items: Iterable[Item]) -> Iterator[Item]:

@@ -17,9 +17,10 @@ from ctr_samples.samples.columnar.columns import codes_of, integers, there, whol
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
 from ctr_samples.samples.impressions import IMPRESSIONS, Repeats, row_label
+from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.labels.attribution import Events
 from ctr_samples.samples.labels.counts import count_actions, count_row_labels
-from ctr_samples.samples.labels.events import AT, CONTENT, LABEL, SHOWN, TIE, VALUE, key_of_action, place_at
+from ctr_samples.samples.labels.events import AT, CONTENT, LABEL, SHOWN, TIE, VALUE, place_at
 from ctr_samples.samples.labels.plans import LabelPlan, Stop, keys_among, stops
 from ctr_samples.samples.labels.reduction import LabelState, state_columns
 from ctr_samples.samples.period import Span

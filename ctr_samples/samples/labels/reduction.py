@@ -43,7 +43,7 @@ class LabelState:
             case "any":
                 pass
             case "sum":
-                new.numbers = np.bincount(owners, values, minlength=len(self.there))
+                new.numbers = np.bincount(owners, values, minlength=len(self.there)).astype(np.float64)
             case "max":  # NaN is the greatest number, as in Spark
                 new.numbers = np.full(len(self.there), -np.inf)
                 np.maximum.at(new.numbers, owners, values)

@@ -238,7 +238,7 @@ def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_t
             "impression_id bigint, impression_time timestamp, user string, article string",
             [(number, dated(TEN), "u", "a") for number in order],
         )
-        rows, counts = label_all(shown, plans, EVER, lambda _: log)
+        rows, _ = label_all(shown, plans, EVER, lambda _: log)
         assert {r.impression_id: r.clicked for r in rows} == {7: 0, 8: 0, 9: 1}
 
 
@@ -251,7 +251,7 @@ def test_a_log_without_users_is_looked_up_by_request_alone(frame: Frame) -> None
     by_request = Impressions(source="log", time="at", article="article_id", request="request_id")
     plans = [plan_label("clicked", ActionLabel(source="log", window="30m"), by_request)]
     assert plans[0].tried == (("request", "article"),)
-    rows, counts = label_all(shown, plans, EVER, lambda _: log)
+    rows, _ = label_all(shown, plans, EVER, lambda _: log)
     assert {r.impression_id: r.clicked for r in rows} == {1: 1, 2: 0}
 
 
@@ -265,7 +265,7 @@ def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
         [(dated("10:01:00"), "5", None, 9007199254740993), (dated("10:01:00"), "six", 71, 9007199254740993)],
     )
     plans = [plan_label("clicked", CLICKED.model_copy(update={"where": None, "match": ORDER}), SHOWN)]
-    rows, counts = label_all(shown, plans, EVER, lambda _: log)
+    rows, _ = label_all(shown, plans, EVER, lambda _: log)
     assert {r.impression_id: r.clicked for r in rows} == {1: 1, 2: 1, 3: 0}
 
 
