@@ -52,7 +52,10 @@ def _alone(at: At) -> Column:
 
 
 def with_beginning(config: JobConfig, impressions: DataFrame) -> DataFrame:
-    """Add :data:`BEGINNING` to impressions of the day if the split needs it. Costs a shuffle if requests have ids."""
+    """Add :data:`BEGINNING` to impressions of the day if the split needs it. Costs a shuffle if requests have ids.
+
+    Impressions of other days are not seen, so each day of a request that midnight cuts has a beginning of its own.
+    """
     if not config.split.needs_beginnings:
         return impressions
     time = F.col("impression_time")

@@ -6,23 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from ctr_samples.config import JobConfig
 from ctr_samples.config.order import order_problems
-
-
-def config(order: Any, keys: dict[str, str], request: str | None = None, **more: Any) -> JobConfig:
-    return JobConfig.model_validate(
-        {
-            "name": "tiny",
-            "timezone": "UTC",
-            "sources": {"log": {"format": "parquet", "path": "log"}},
-            "impressions": {"source": "log", "time": "at", "keys": keys, "request": request},
-            "labels": {"click": {"source": "log", "where": "x", "window": "1h"}},
-            "features": {"p": {"from": "impression.position", "dtype": "int64"}},
-            "output": {"path": "out", "order": order},
-            **more,
-        }
-    )
+from tests.support.orders import config
 
 
 USER_AND_ITEM = {"user": "u", "item": "i"}

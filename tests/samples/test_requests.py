@@ -18,7 +18,7 @@ from ctr_samples.samples.features import IMPRESSION
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import BEGINNING, request_hash, with_beginning
 from ctr_samples.samples.sampling import split_column
-from tests.config.test_order import config
+from tests.support.orders import config
 
 Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
@@ -198,3 +198,22 @@ def test_a_placeholder_is_one_request_of_each_user(
     rows = [(n, MIDNIGHT + timedelta(hours=n), user, None, f"i{n}", "-") for n, user in enumerate(users * 4)]
     hashes = frame(SCHEMA, rows).select(request_hash(job_of("request", keys=keys), F.col))
     assert hashes.distinct().count() == requests
+
+
+@pytest.mark.parametrize(
+    ("split", "splits"),
+    [({"by": "request", "eval_from": "20:00"}, {"eval", "train"}), (HALF, {"train"})],
+)
+def test_only_a_time_may_put_the_parts_of_a_request_that_midnight_cuts_into_two_splits(
+    frame: Frame, split: dict[str, Any], splits: set[str]
+) -> None:
+    parts = [
+        (date(2019, 6, 5), "2019-06-05 23:59:30"),
+        (date(2019, 6, 6), "2019-06-06 00:00:30"),
+    ]
+    job, found = job_of(split=split), set()
+    for number, (day, at) in enumerate(parts):
+        rows = with_beginning(job, frame(SCHEMA, [(number, at, "u", "s", f"i{number}", "r1")]))
+        shown = rows.select(F.struct("*").alias(IMPRESSION))
+        found |= {row[0] for row in shown.select(split_column(job, Span.of(day, "UTC"))).collect()}
+    assert found == splits
