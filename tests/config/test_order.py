@@ -9,7 +9,6 @@ import yaml
 from ctr_samples.config.order import order_problems
 from tests.support.orders import config
 
-
 USER_AND_ITEM = {"user": "u", "item": "i"}
 SESSION_AND_ITEM = {"session": "s", "item": "i"}
 
