@@ -116,7 +116,9 @@ class Split(Model):
     by: Name = Field(
         "impression",
         description="A name under `impressions.keys`, `request` or `impression`: all samples of one such key go to the same "
-        "split. `time`: the last part goes to eval. `request` with `eval_from`: so do requests that begin in the last part.",
+        "split. A request is a request id and a user or, without an id, a user and a time. `time`: the last part goes to eval. "
+        "`request` with `eval_from`: so do requests that begin in the last part; each day is judged by its own impressions, so "
+        "the parts of a request that midnight cuts may go to different splits.",
     )
     eval_from: str | None = Field(
         None,

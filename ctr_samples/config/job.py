@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from functools import cache
 from typing import ClassVar, Literal
@@ -87,13 +87,24 @@ class JobConfig(Model):
 
     @property
     def request_keys(self) -> tuple[str, ...]:
-        """Keys that are equal for the impressions of a request; ``time`` stands for the time of the impression. Empty if
-        no key tells which impressions form a request.
+        """Keys that are equal for the samples that ``output.order`` keeps together, or would by ``order: request``:
+        the listed keys or :attr:`request_identity`. ``time`` stands for the time of the impression.
         """
-        if isinstance(self.output.order, list):
-            return tuple(self.output.order)
+        return tuple(self.output.order) if isinstance(self.output.order, list) else self.request_identity
+
+    @property
+    def request_identity(self) -> tuple[str, ...]:
+        """Keys that are equal for the impressions of a request, whatever the order: the request id and the user or,
+        without ids, :attr:`visit_keys`. Empty if no key tells which impressions form a request.
+        """
         user = ("user",) if "user" in self.impressions.entities else ()
         return ("request", *user) if self.impressions.request is not None else self.visit_keys
+
+    def order_keeps(self, keys: Iterable[str]) -> bool:
+        """Whether ``keys`` are equal for all samples that a list under ``output.order`` keeps together. True without
+        a list.
+        """
+        return not isinstance(self.output.order, list) or {*keys} <= {*self.output.order}
 
     @property
     def visit_keys(self) -> tuple[str, ...]:

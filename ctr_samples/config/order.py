@@ -30,7 +30,7 @@ def _unknown_order(config: JobConfig) -> Iterator[Problem]:
 
 def _unknown_split(config: JobConfig) -> Iterator[Problem]:
     by, known = config.split.by, [*config.impressions.entities, "request", "impression", "time"]
-    if by == "request" and not config.request_keys:
+    if by == "request" and not config.request_identity:
         yield Problem(("split", "by"), f"samples cannot be split by request, {_NO_REQUEST}")
     elif by not in known:
         what = f"samples cannot be split by {by}: impressions have no such key{nearest(by, known)}"
@@ -38,12 +38,33 @@ def _unknown_split(config: JobConfig) -> Iterator[Problem]:
 
 
 def _cut_requests(config: JobConfig) -> Iterator[Problem]:
-    """Yield a problem if impressions of one request may go to different splits."""
+    """Yield a problem if samples that the order keeps together may go to different splits."""
     split, keys = config.split, config.request_keys
-    if split.by in ("request", *keys) or split.leaves_all_to_train:
+    if split.leaves_all_to_train or (_keeps_requests(config) if split.by == "request" else split.by in keys):
         return
     together = f"`output.order` keeps samples with equal {' and '.join(keys)} together"
-    instead = "by: request" if split.eval_from is None else f"by: request, eval_from: '{split.eval_from}'"
     default = "" if "by" in split.model_fields_set else " (the default)"
     said = f"`split.by: {split.by}`{default} can put some of them into train and some into eval"
-    yield Problem(("split", "by"), f"{together}, but {said}; write `split: {{{instead}}}`")
+    yield Problem(("split", "by"), f"{together}, but {said}; write {_instead(config)}")
+
+
+def _keeps_requests(config: JobConfig) -> bool:
+    """Whether all samples that the order keeps together may go where their request goes."""
+    return config.order_keeps(["request"] if config.impressions.request is not None else config.visit_keys)
+
+
+def _instead(config: JobConfig) -> str:
+    """Say what to write so that the split cuts nothing, with the shares or the time that are configured."""
+    split, order = config.split, config.output.order
+    parts = [name for name in ("eval", "test", "eval_from") if name in split.model_fields_set]
+    own = "".join(f", {name}: {getattr(split, name)!r}" for name in parts)
+    by_request = f"`split: {{by: request{own}}}`"
+    if config.request_identity and _keeps_requests(config):
+        return by_request
+    if split.eval_from is not None and "time" in order:
+        return f"`split: {{by: time{own}}}`"
+    listed = next((name for name in order if name != "time"), None)
+    other = f"`output.order: request` and {by_request}" if config.request_identity else "`output.order: impression`"
+    if listed is None:
+        return other
+    return f"`split: {{by: {listed}{own}}}`" if split.eval_from is None else f"{other}, or `split: {{by: {listed}}}`"

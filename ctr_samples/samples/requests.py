@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
 from ctr_samples.samples.features import IMPRESSION
-from ctr_samples.sparksql.columns import stable_hash
+from ctr_samples.sparksql.columns import joint_key, stable_hash
 
 ENOUGH = 1000
 """Number of requests that is enough to tell the sizes of all."""
@@ -26,43 +26,53 @@ def _in_struct(name: str) -> Column:
 
 
 def request_name(config: JobConfig, at: At = _in_struct) -> Column:
-    """Return the name of an impression's request as text, never null. ``at`` maps a name to its column.
+    """Return text that is equal for the impressions of a request and differs between requests, never null. ``at`` maps
+    a name to its column.
 
-    The name is the request id. Without an id it is a hash of ``config.visit_keys``, and without these the id of the
-    impression. If ``output.order`` lists keys, it is their hash.
+    A request is a request id and a user, because some systems number the requests of each user. Without an id it is
+    the ``config.visit_keys``, and without these the impression.
+
+    All samples that a list under ``output.order`` keeps together have one name. So users who share an id share the
+    request if the list lacks ``user``, and the listed keys name samples without an id if it lacks a key of the visit.
     """
-    names = []
-    if isinstance(config.output.order, list):
-        names.append(_joint(config.request_keys, at))
-    else:
-        if config.impressions.request is not None:
-            names.append(at("request").cast("string"))
-        if config.visit_keys:
-            names.append(_joint(config.visit_keys, at))
-    return F.coalesce(*names, at("impression_id").cast("string"))
+    names: list[tuple[Sequence[str], Column]] = []
+    if config.impressions.request is not None:
+        users = [name for name in config.request_identity if name == "user" and config.order_keeps([name])]
+        known = [F.coalesce(at(name).cast("string"), F.lit("\x00")) for name in users]
+        names.append((["request"], joint_key([at("request").cast("string"), *known])))
+    if config.visit_keys:
+        names.append((config.visit_keys, _joint(config.visit_keys, at)))
+    if isinstance(listed := config.output.order, list):
+        names = [*[name for name in names if config.order_keeps(name[0])], (listed, _joint(listed, at)), *names]
+    return F.coalesce(*[name for _, name in names], _alone(at))
+
+
+def _alone(at: At) -> Column:
+    return at("impression_id").cast("string")
 
 
 def with_beginning(config: JobConfig, impressions: DataFrame) -> DataFrame:
-    """Add :data:`BEGINNING` to impressions of the day if the split needs it. Costs a shuffle unless the time itself is
-    part of the request.
+    """Add :data:`BEGINNING` to impressions of the day if the split needs it. Costs a shuffle if requests have ids.
+
+    Impressions of other days are not seen, so each day of a request that midnight cuts has a beginning of its own.
     """
     if not config.split.needs_beginnings:
         return impressions
     time = F.col("impression_time")
-    if "time" not in config.request_keys:
+    if "time" not in config.request_identity:
         time = F.min(time).over(Window.partitionBy(request_name(config, F.col)))
     return impressions.withColumn(BEGINNING, time)
 
 
 def request_hash(config: JobConfig, at: At = _in_struct) -> Column:
-    """Return a 64-bit hash of an impression's request and user. Null if no key tells which impressions form a request.
-
-    The user is part of it because some systems number the requests of each user.
+    """Return a 64-bit hash that is equal for the impressions of a request or, if ``output.order`` lists keys, with equal
+    listed keys. Null if no key tells which impressions form a request.
     """
     if not config.request_keys:
         return F.lit(None).cast("bigint")
-    user = [] if isinstance(config.output.order, list) or "user" not in config.request_keys else [at("user")]
-    return stable_hash("request", [request_name(config, at), *user])
+    if isinstance(config.output.order, list):
+        return stable_hash("request", [F.coalesce(_joint(config.output.order, at), _alone(at))])
+    return stable_hash("request", [request_name(config, at)])
 
 
 def _joint(keys: Sequence[str], at: At) -> Column:

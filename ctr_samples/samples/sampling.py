@@ -29,8 +29,8 @@ _OWN_ID = f"{IMPRESSION}.impression_id"
 
 
 def split_column(config: JobConfig, span: Span) -> Column:
-    """Return the split: ``train``, ``eval`` or ``test``. If the key is null, the impression id decides,
-    or the request if samples are ordered by request.
+    """Return the split: ``train``, ``eval`` or ``test``. If the key is null, the impression id decides or, if samples
+    are ordered by request, :func:`ctr_samples.samples.requests.request_name`.
 
     Needs the impressions of :func:`ctr_samples.samples.requests.with_beginning`.
     """

@@ -9,9 +9,11 @@ on nothing else, so a model with correct joins can approach the best possible AU
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from ctr_samples.simulator.feed import Feed, Impressions
+from ctr_samples.simulator.feed import Feed, Impressions, Memory, pieces_of_day, renumbered
 from ctr_samples.simulator.seeds import RandomStream, generator
 from ctr_samples.simulator.spec import SimulationSpec
 from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, wall_midnight
@@ -25,7 +27,7 @@ FRESHNESS = 0.4
 FRESH_FOR = 2.0 * DAY  # the effect falls to 1/e
 POSITION = 0.10
 EVENING = 0.15
-PILOT_LISTS = 6_000
+PILOT_IMPRESSIONS = 40_000
 
 
 class ClickProbabilities:
@@ -43,10 +45,16 @@ class ClickProbabilities:
         return _sigmoid(self._bias + self._effects(shown))
 
     def _draw_pilot(self, spec: SimulationSpec) -> Impressions:
-        midnight = wall_midnight(spec.start)
-        feed = Feed(self._world.users, self._world.articles, midnight + 12 * HOUR)
-        return feed.draw_lists(
-            generator(spec.seed, RandomStream.PILOT), PILOT_LISTS, midnight + 12 * HOUR, midnight + DAY
+        """Draw the first day, or a thinned one, as the simulation does: with its lists, and without what they repeat."""
+        spec = replace(spec, impressions=min(spec.impressions, PILOT_IMPRESSIONS))
+        memory, users, articles = Memory(spec), self._world.users, self._world.articles
+        return renumbered(
+            [
+                Feed(users, articles, piece.begin, spec.list_size).draw(
+                    generator(spec.seed, RandomStream.PILOT, piece.hour, piece.number), piece, memory
+                )
+                for piece in pieces_of_day(wall_midnight(spec.start), spec.impressions, spec.chunk_impressions)
+            ]
         )
 
     def _effects(self, shown: Impressions) -> Floats:

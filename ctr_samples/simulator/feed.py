@@ -144,7 +144,7 @@ class Feed:
             memory.occupy(slots[free], candidates.time[free])
             parts.append(candidates.take(free))
             missing -= len(free)
-        return _renumber(parts)
+        return renumbered(parts)
 
     def draw_lists(self, rng: np.random.Generator, lists: int, begin: int, end: int) -> Impressions:
         """Draw lists of 1..6 candidates, or of ``list_size``, at random seconds in [begin, end)."""
@@ -161,7 +161,7 @@ class Feed:
         )
 
 
-def _renumber(parts: list[Impressions]) -> Impressions:
+def renumbered(parts: list[Impressions]) -> Impressions:
     """Concatenate the parts, and number lists and positions without gaps."""
     if not parts:
         return Impressions(*(np.zeros(0, np.int64) for _ in fields(Impressions)))

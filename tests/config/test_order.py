@@ -1,27 +1,13 @@
 """What `output.order` keeps together, and which splits would cut it."""
 
+from itertools import permutations
 from typing import Any
 
 import pytest
+import yaml
 
-from ctr_samples.config import JobConfig
 from ctr_samples.config.order import order_problems
-
-
-def config(order: Any, keys: dict[str, str], request: str | None = None, **more: Any) -> JobConfig:
-    return JobConfig.model_validate(
-        {
-            "name": "tiny",
-            "timezone": "UTC",
-            "sources": {"log": {"format": "parquet", "path": "log"}},
-            "impressions": {"source": "log", "time": "at", "keys": keys, "request": request},
-            "labels": {"click": {"source": "log", "where": "x", "window": "1h"}},
-            "features": {"p": {"from": "impression.position", "dtype": "int64"}},
-            "output": {"path": "out", "order": order},
-            **more,
-        }
-    )
-
+from tests.support.orders import config
 
 USER_AND_ITEM = {"user": "u", "item": "i"}
 SESSION_AND_ITEM = {"session": "s", "item": "i"}
@@ -57,7 +43,9 @@ BY_ROW = {"impressions": {"source": "log", "time": "at", "keys": {"item": "i"}, 
         ("request", None, {"by": "time", "eval_from": "20:00"}),
         ("request", "r", {"eval": 0.0}),
         (["user"], None, {"by": "user"}),
-        (["user"], None, {"by": "request"}),
+        (["user", "time"], None, {"by": "request"}),
+        (["request"], "r", {"by": "request"}),
+        (["item", "request"], "r", {"by": "request", "eval_from": "20:00"}),
         ("impression", "r", {"by": "time", "eval_from": "20:00"}),
         ("impression", "r", {}),
     ],
@@ -66,22 +54,46 @@ def test_a_split_that_cuts_no_request_is_accepted(order: Any, request_id: str | 
     assert list(order_problems(config(order, USER_AND_ITEM, request_id, split=split))) == []
 
 
+LATE = {"by": "time", "eval_from": "20:00"}
+LATE_REQUESTS = "split: {by: request, eval_from: '20:00'}"
+
+
 @pytest.mark.parametrize(
     ("order", "request_id", "split", "keys", "by", "instead"),
     [
-        ("request", "r", {}, "request and user", "impression` (the default)", "by: request"),
-        ("request", "r", {"by": "item"}, "request and user", "item`", "by: request"),
-        ("request", None, {"by": "item"}, "user and time", "item`", "by: request"),
-        (["user"], "r", {"by": "impression"}, "user", "impression`", "by: request"),
+        ("request", "r", {}, "request and user", "impression` (the default)", "`split: {by: request}`"),
+        ("request", "r", {"by": "item"}, "request and user", "item`", "`split: {by: request}`"),
+        ("request", None, {"by": "item"}, "user and time", "item`", "`split: {by: request}`"),
         (
             "request",
             "r",
-            {"by": "time", "eval_from": "20:00"},
+            {"eval": 0.2, "test": 0.05},
             "request and user",
-            "time`",
-            "by: request, eval_from: '20:00'",
+            "impression` (the default)",
+            "`split: {by: request, eval: 0.2, test: 0.05}`",
         ),
-        (["user"], None, {"by": "time", "eval_from": "20:00"}, "user", "time`", "by: request, eval_from: '20:00'"),
+        ("request", "r", LATE, "request and user", "time`", f"`{LATE_REQUESTS}`"),
+        (["user"], "r", {"by": "impression"}, "user", "impression`", "`split: {by: user}`"),
+        (["user"], "r", {"by": "request", "eval": 0.3}, "user", "request`", "`split: {by: user, eval: 0.3}`"),
+        (["user"], None, {"by": "request"}, "user", "request`", "`split: {by: user}`"),
+        (["time", "item"], "r", {"by": "request"}, "time and item", "request`", "`split: {by: item}`"),
+        (["item", "request"], "r", {"by": "user"}, "item and request", "user`", "`split: {by: request}`"),
+        (
+            ["time"],
+            "r",
+            {"by": "request", "eval_from": "20:00"},
+            "time",
+            "request`",
+            "`split: {by: time, eval_from: '20:00'}`",
+        ),
+        (
+            ["user"],
+            None,
+            LATE,
+            "user",
+            "time`",
+            f"`output.order: request` and `{LATE_REQUESTS}`, or `split: {{by: user}}`",
+        ),
     ],
 )
 def test_a_split_that_cuts_a_request_is_refused_and_told_what_to_write(
@@ -91,8 +103,46 @@ def test_a_split_that_cuts_a_request_is_refused_and_told_what_to_write(
     assert found.where == ("split", "by")
     assert found.what == (
         f"`output.order` keeps samples with equal {keys} together, but `split.by: {by} can put some of them into train and "
-        f"some into eval; write `split: {{{instead}}}`"
+        f"some into eval; write {instead}"
     )
+
+
+KEYS = ["user", "session", "item", "time", "request"]
+SHARES: list[dict[str, Any]] = [{}, {"eval": 0.3}, {"test": 0.2}, {"eval": 0.25, "test": 0.125}]
+SPLITS = [
+    *[{"by": by, **shares} for by in ("request", "user", "session", "item", "impression") for shares in SHARES],
+    *SHARES,
+    *[{"by": by, "eval_from": "20:00"} for by in ("time", "request")],
+]
+
+
+@pytest.mark.parametrize("request_id", ["r", None])
+@pytest.mark.parametrize("keys", [{"user": "u", "session": "s", "item": "i"}, SESSION_AND_ITEM, {"item": "i"}])
+def test_what_a_refusal_says_to_write_is_accepted_and_keeps_all_that_is_configured(
+    keys: dict[str, str], request_id: str | None
+) -> None:
+    known = {*keys, "time", *(["request"] if request_id else [])}
+    lists = [[*listed] for size in (1, 2, 3) for listed in permutations(KEYS, size) if {*listed} <= known]
+    row = {"impressions": {"source": "log", "time": "at", "keys": keys, "request": request_id, "identity": "row"}}
+    refused = 0
+    for order in ["request", *lists]:
+        for split in SPLITS:
+            for problem in order_problems(config(order, {}, split=split, **row)):
+                if "; write " in problem.what:
+                    refused += 1
+                    first, *others = problem.what.partition("; write ")[2].split(", or ")
+                    said = [{"order": order} | written(text) for text in (first, *others)]
+                    assert said[0].get("split", split).items() >= {k: v for k, v in split.items() if k != "by"}.items()
+                    for one in said:
+                        there = config(one["order"], {}, split=one.get("split", split), **row)
+                        assert not list(order_problems(there)), problem.what
+    assert refused > 20
+
+
+def written(text: str) -> dict[str, Any]:
+    """What a text says to write, such as `output.order: request` and `split: {by: request}`."""
+    sections = {key: value for code in text.split("`")[1::2] for key, value in yaml.safe_load(code).items()}
+    return {"order": sections.pop("output.order"), **sections} if "output.order" in sections else sections
 
 
 @pytest.mark.parametrize(
@@ -109,10 +159,11 @@ def test_an_order_without_its_keys_is_refused(order: Any, what: str) -> None:
 
 
 def test_a_split_by_request_without_requests_is_refused() -> None:
-    [found] = order_problems(config("impression", {}, **BY_ROW, split={"by": "request"}))
-    assert found.what.startswith(
-        "samples cannot be split by request, since nothing tells which impressions form a request"
-    )
+    for order in ("impression", ["item"]):
+        [found] = order_problems(config(order, {}, **BY_ROW, split={"by": "request"}))
+        assert found.what.startswith(
+            "samples cannot be split by request, since nothing tells which impressions form a request"
+        )
 
 
 @pytest.mark.parametrize("order", ["requests", [], ["user", "user"]])

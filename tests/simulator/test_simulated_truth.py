@@ -5,12 +5,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 
 from ctr_samples.errors import UsageError
+from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.simulator.truth import StreamingAuc, best_auc
 from tests.simulator.simulated_files import Simulated
 
@@ -75,6 +77,24 @@ def test_clicks_happen_as_often_as_their_probabilities_say(scored: Scored) -> No
         inside = (p >= low) & (p < high)
         deviation = np.sqrt((p[inside] * (1 - p[inside])).sum())
         assert abs(clicked[inside].sum() - p[inside].sum()) < 4 * deviation
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"list_size": 0},
+        {"list_size": 1},
+        {"list_size": 10, "click_rate": 0.3},
+        {"list_size": 40, "click_rate": 0.05},
+        {"list_size": 100},
+        {"list_size": 20, "users": 20, "articles": 60},
+    ],
+)
+def test_the_click_rate_is_what_was_asked_for_whatever_the_size_of_lists(spec: dict[str, Any], tmp_path: Path) -> None:
+    asked = SimulationSpec(days=1, impressions=8_000, **spec)
+    simulated = Simulated(asked, tmp_path / "logs", simulate(asked, tmp_path / "logs"))
+    p = [row["p_click"] for row in simulated.truth if not row["repeat"]]
+    assert np.mean(p) == pytest.approx(asked.click_rate, rel=0.1)
 
 
 def test_vectors_carry_what_decides_a_click(sixty_thousand: Simulated) -> None:
