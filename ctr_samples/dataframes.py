@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 from ctr_samples.config import ActionLabel, EventView, History, View, WindowView
 from ctr_samples.config.base import HISTORY_COLUMNS
 from ctr_samples.errors import InputError
+from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.histories import join as histories
 from ctr_samples.samples.histories.lists import HistoryPlan
 from ctr_samples.samples.labels import Labelling, LabelPlan, actions_of, events_among, label_columns
 from ctr_samples.samples.period import EVER
 from ctr_samples.samples.views.aggregates import filled
-from ctr_samples.samples.views.as_of import VALID_TO, Join, join_by
-from ctr_samples.samples.views.as_of.validity import cut
+from ctr_samples.samples.views.as_of import VALID_TO, Join, join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.rows import as_of, is_empty, usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key, key_column, quoted, time_column
 
@@ -164,8 +164,7 @@ def attribute_labels(
     plan = LabelPlan(name, label, action_time, {"user": _KEY}, (("user",),))
     shown = _packed(impressions, _names(on), time, name).select(_SHOWN, f"{_IMPRESSION}.*")
     events = events_among(shown, [actions_of(_keyed(actions, _names(on)), [plan])], [plan])
-    partitions = int(impressions.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
-    labelled = Labelling([plan], EVER).stage(events, partitions).rows()
+    labelled = Labelling([plan], EVER).stage(events, _partitions(impressions)).rows()
     return labelled.select(f"{_SHOWN}.*", *label_columns({name: label}))
 
 
@@ -232,12 +231,19 @@ def _viewed(
     columns: Sequence[str],
     method: Literal["union", "intervals"],
 ) -> DataFrame:
-    how = as_of(name, view, f"{_IMPRESSION}.user")
     rows = usable(view_rows(_keyed(source, keys), name, view, columns))
     if VALID_TO in rows.columns:
-        rows = cut(rows.where(~is_empty()), how)
-    joined = join_by(method, _packed(impressions, keys, time, name), [Join(how, rows)])
-    return joined.select(f"{_SHOWN}.*", name)
+        rows = rows.where(~is_empty())
+    left, join = Stage.of(_packed(impressions, keys, time, name)), Join(as_of(name, view, ["user"]), rows)
+    if method == "intervals":
+        joined = join_by_broadcast(left, [join])
+    else:
+        joined = join_by_shuffle(left, [join], _partitions(impressions))
+    return joined.rows().select(f"{_SHOWN}.*", name)
+
+
+def _partitions(frame: DataFrame) -> int:
+    return int(frame.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1)
 
 
 def _packed(impressions: DataFrame, keys: Sequence[str], time: str, name: str) -> DataFrame:

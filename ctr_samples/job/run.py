@@ -195,7 +195,7 @@ class _Run:
         prepared, config = plan.prepared, self.loaded.config
         inputs, watches = prepared.inputs, prepared.inputs.watches
         accounting = balanced(inputs, receipts, self.period)
-        canaries = check_canaries(self.spark, config, inputs.span, plan.samples.steps, watches.canary)
+        canaries = check_canaries(config, plan.samples.steps, watches.canary)
         cut = list(watches.coverage.cut()) if prepared.label_mature else []
         for sentence in cut:
             self.reporter.warn(sentence)

@@ -45,7 +45,7 @@ class Observations:
     def counts(self) -> dict[str, int]:
         """Return the counts after the action. For a count observed at several places, return the maximum."""
         counts: dict[str, int] = {}
-        for values in self._values():
+        for values in self.values():
             for key, value in values.items():
                 if not isinstance(value, list | bytes | bytearray):
                     counts[key] = max(counts.get(key, 0), int(value or 0))
@@ -54,7 +54,7 @@ class Observations:
     def tallies(self) -> dict[str, dict[int, int]]:
         """Return the counts of each :func:`tally` after the action, or the maximum if observed at several places."""
         tallies: dict[str, dict[int, int]] = {}
-        for values in self._values():
+        for values in self.values():
             for key, value in values.items():
                 if isinstance(value, bytes | bytearray):
                     tally = tallies.setdefault(key, {})
@@ -64,9 +64,9 @@ class Observations:
 
     def lists(self) -> dict[str, list[Any]]:
         """Return the results of array aggregates after the action."""
-        return {key: value for values in self._values() for key, value in values.items() if isinstance(value, list)}
+        return {key: value for values in self.values() for key, value in values.items() if isinstance(value, list)}
 
-    def _values(self) -> Iterator[Mapping[str, Any]]:
+    def values(self) -> Iterator[Mapping[str, Any]]:
         """Yield the values of each observation. Available values are final, so they are read from the JVM only once."""
         for observation, values in self._read.items():
             self._read[observation] = values or observed(observation)

@@ -277,7 +277,7 @@ def test_what_the_schemas_show_to_be_wrong_is_refused_before_any_row_is_read(
     def reads_rows(*_: object) -> int:
         raise AssertionError("rows of a view were looked at")
 
-    monkeypatch.setattr("ctr_samples.samples.views.joiner.sizes_of_views", reads_rows)
+    monkeypatch.setattr("ctr_samples.samples.views.joiner.size_of", reads_rows)
     write_logs(tmp_path / "logs")
     rows = {"item": ["i1"], "at": ["2019-06-01 00:00:00"], "price": [1.5], "sizes": [[1.0, 2.0]]}
     pq.write_table(pa.table(rows), tmp_path / "prices.parquet")

@@ -63,7 +63,7 @@ HISTORIESfeatures:
 output: {path: ROOT/out, partitions: 2}
 """
 ALL = ["hour", "of_group", "item", "feature_item", "affordable", "age"]
-UNION_OF_USER = {"USER": "union"}
+UNION_OF_USER = {"USER": "shuffle"}
 
 
 def config_path(root: Path, extra: str = "", **methods: str) -> Path:
@@ -95,7 +95,7 @@ def split(
 ) -> Split:
     """The phases of views that are joined by ``intervals`` unless ``methods`` say otherwise."""
     config = load_config(config_path(root, extra, **methods)).config
-    steps = [JoinStep(view.method or "union", (name,), view.joined_on, "") for name, view in config.views.items()]
+    steps = [JoinStep(view.method or "shuffle", (name,), view.joined_on, "") for name, view in config.views.items()]
     together = [
         {"features.hour"},
         {"features.of_group", "views.group"},
@@ -117,11 +117,11 @@ def test_everything_waits_where_nothing_moves(root: Path) -> None:
 
 
 def test_what_is_used_with_a_view_that_moves_does_not_wait(root: Path) -> None:
-    assert split(root, USER="union") == Split(["user", "price"], ["affordable", "age"], ["item", "group"])
+    assert split(root, USER="shuffle") == Split(["user", "price"], ["affordable", "age"], ["item", "group"])
 
 
 def test_a_view_that_gives_a_key_to_one_that_moves_does_not_wait(root: Path) -> None:
-    found = split(root, GROUP="union")
+    found = split(root, GROUP="shuffle")
     assert found == Split(["item", "group"], ["of_group", "item", "feature_item"], ["user", "price"])
 
 
@@ -142,7 +142,7 @@ def test_what_is_used_with_a_history_does_not_wait(root: Path) -> None:
 
 
 def test_no_view_means_that_all_features_are_made_first_if_any_must_be(root: Path) -> None:
-    methods = {"USER": "union", "ITEM": "union"}
+    methods = {"USER": "shuffle", "ITEM": "shuffle"}
     assert split(root, **methods) == Split(["user", "item", "group", "price"], ALL, [])
 
 
@@ -166,9 +166,9 @@ def moved_columns(plan: Any) -> set[str]:
     "methods",
     [
         UNION_OF_USER,
-        {"GROUP": "union"},
-        {"PRICE": "union"},
-        dict.fromkeys(("USER", "ITEM", "GROUP", "PRICE"), "union"),
+        {"GROUP": "shuffle"},
+        {"PRICE": "shuffle"},
+        dict.fromkeys(("USER", "ITEM", "GROUP", "PRICE"), "shuffle"),
     ],
 )
 @pytest.mark.slow

@@ -10,6 +10,7 @@ expected.py                    decodes records in the expected form to columns
 decode.py, lists.py, utf8.py   decode any records to columns
 survey.py                      keys of records and their kinds
 histories.py                   last actions before each impression
+hashes.py                      hashes of texts
 measure.py                     moments and distinct values of a column
 wire.py, varint.py             protobuf's wire format
 memory.py                      loads and stores at addresses

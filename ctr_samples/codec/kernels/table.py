@@ -31,6 +31,7 @@ class Kernels:
     measure_int64: Annotated[Kernel, KernelEntry("measure", 4)]
     count_distinct: Annotated[Kernel, KernelEntry("measure", 4)]
     last_actions: Annotated[Kernel, KernelEntry("histories", 13)]
+    hash_texts: Annotated[Kernel, KernelEntry("hashes", 4)]
 
 
 TABLE: dict[str, KernelEntry] = {

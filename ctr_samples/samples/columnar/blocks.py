@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark import TaskContext
 
-from ctr_samples.samples.columnar.columns import integers
+from ctr_samples.samples.columnar.columns import Integers, integers
 from ctr_samples.samples.columnar.counts import Counts
 
 PLACE = "_place"
@@ -39,11 +39,12 @@ class DamagedBlock(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Scatter:
-    """Cuts the rows of a frame into blocks by a column with their places, for ``partitions`` partitions."""
+    """Cuts the rows of a frame into blocks by their places, for ``partitions`` partitions."""
 
     frame: int
     partitions: int
-    place: str = PLACE
+    place: str | Callable[[pa.RecordBatch], Integers] = PLACE
+    """A column with the places, or what returns them."""
 
     def __call__(self, items: Iterable[Item]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of rows, as they come."""
@@ -61,7 +62,8 @@ class Scatter:
 
     def _cut(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
         (rows,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
-        partition = integers(rows.column(self.place)) % self.partitions
+        places = integers(rows.column(self.place)) if isinstance(self.place, str) else self.place(rows)
+        partition = places % self.partitions
         if self.partitions <= 1 << 16:
             partition = partition.astype(np.uint16)  # NumPy sorts small numbers by their digits
         rows = rows.take(pa.array(np.argsort(partition, kind="stable")))
@@ -126,8 +128,10 @@ class Gather:
                     raise DamagedBlock(f"A block of {count:,} rows arrived in the wrong partition or damaged.")
                 if frame == COUNTS:
                     counts.include(Counts.from_json(content.to_pybytes()))
-                else:
-                    rows[frame].append(_rows_of(content, count))
+                    continue
+                rows[frame].append(rows_of(content))
+                if rows[frame][-1].num_rows != count:
+                    raise DamagedBlock(f"A block arrived with {rows[frame][-1].num_rows:,} rows, expected {count:,}.")
         tables = [
             pa.Table.from_batches(some) if some else kind.empty_table()
             for some, kind in zip(rows, self.kinds, strict=True)
@@ -137,14 +141,12 @@ class Gather:
         yield counts
 
 
-def _rows_of(content: pa.Buffer, count: int) -> pa.RecordBatch:
+def rows_of(content: pa.Buffer) -> pa.RecordBatch:
+    """Return the rows of a block. Raises DamagedBlock if they cannot be read."""
     try:
-        rows = pa.ipc.open_stream(content).read_next_batch()
+        return pa.ipc.open_stream(content).read_next_batch()
     except (pa.ArrowInvalid, StopIteration) as error:
-        raise DamagedBlock(f"A block of {count:,} rows cannot be read: {error}") from error
-    if rows.num_rows != count:
-        raise DamagedBlock(f"A block arrived with {rows.num_rows:,} rows, expected {count:,}.")
-    return rows
+        raise DamagedBlock(f"A block cannot be read: {error}") from error
 
 
 def _partition() -> int:

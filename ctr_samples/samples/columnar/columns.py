@@ -11,6 +11,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ctr_samples.codec.machine_code import kernels
+
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
@@ -60,6 +62,19 @@ def _comparable_type(kind: pa.DataType) -> pa.DataType:
 
 def _comparable(array: pa.Array) -> pa.Array:
     return array.view(pa.binary()) if pa.types.is_string(array.type) else array
+
+
+def place_of_texts(parts: Sequence[pa.Array | pa.ChunkedArray]) -> Integers:
+    """Return the place of keys, given their parts as text: Spark's ``xxhash64`` of all parts, where null adds nothing."""
+    hashes = np.full(len(parts[0]), 42, np.int64)
+    for part in parts:
+        text = whole(part).cast(pa.large_binary())
+        seeds = hashes.copy()
+        _, offsets, data = text.buffers()
+        if data is not None and len(text):
+            kernels().hash_texts(len(text), offsets.address + 8 * text.offset, data.address, hashes.ctypes.data)
+            hashes = np.where(there(text), hashes, seeds)
+    return hashes
 
 
 def joint(codes: Sequence[Integers]) -> Integers:

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
 from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Gather, Item, Scatter, Task
+from ctr_samples.samples.columnar.columns import Integers
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema
@@ -38,6 +39,12 @@ class Stage:
         """Return the rows after another step, which runs on executors."""
         return Stage(self.frame, kind, (*self.steps, step))
 
+    def blocks(
+        self, frame: int, partitions: int, place: str | Callable[[pa.RecordBatch], Integers] = PLACE
+    ) -> DataFrame:
+        """Return the rows as blocks, marked with the number of their ``frame``."""
+        return self.frame.mapInArrow(_InOne((*self.steps, Scatter(frame, partitions, place))), BLOCK)
+
     def rows(self, counted: TaskCounts | None = None) -> DataFrame:
         """Return the rows as a frame. ``counted`` receives the counts of the tasks, once the frame was computed."""
         if not self.steps:
@@ -53,40 +60,51 @@ class TaskCounts:
 
     def __init__(self, *, active: bool = True) -> None:
         self._observations = Observations(active=active)
+        self._before = Counts()
+
+    def include(self, counts: Counts) -> None:
+        """Add what was counted before the stages run."""
+        self._before.include(counts)
 
     def on(self, rows: DataFrame) -> DataFrame:
         """Collect the counts among rows, and return the rows without them."""
-        counts = F.collect_list(_COUNTED)
-        observed = self._observations.on(rows, {_COUNTED: counts})
+        observed = self._observations.on(rows, {_COUNTED: F.collect_list(_COUNTED)})
         return observed.where(F.col(_COUNTED).isNull()).drop(_COUNTED)
 
     def result(self) -> Counts:
         """Return the counts. Call it after the action."""
         every = Counts()
-        for text in self._observations.lists().get(_COUNTED, ()):
-            every.include(Counts.from_json(text))
+        every.include(self._before)
+        for values in self._observations.values():
+            for text in values.get(_COUNTED, ()):
+                every.include(Counts.from_json(text))
         return every
 
 
-def together(stages: Sequence[Stage], partitions: int, task: Task, kind: StructType, *, place: str = PLACE) -> Stage:
-    """Bring the rows of several stages together by the hash in their column ``place``, in one shuffle of blocks.
+def together(
+    stages: Sequence[Stage],
+    partitions: int,
+    task: Task,
+    kind: StructType,
+    places: Sequence[str | Callable[[pa.RecordBatch], Integers]],
+) -> Stage:
+    """Bring the rows of several stages together by their places, in one shuffle of blocks.
 
-    ``task`` gets the rows of a partition as one table for each stage, and yields rows of ``kind``. Any two rows with
-    equal places meet in one task.
+    ``places`` has, for each stage, the column with the place of a row, or what returns the places of a batch. ``task``
+    gets the rows of a partition as one table for each stage, and yields rows of ``kind``. Any two rows with equal
+    places meet in one task.
     """
-    scattered = [
-        stage.frame.mapInArrow(_InOne((*stage.steps, Scatter(number, partitions, place))), BLOCK)
-        for number, stage in enumerate(stages)
-    ]
-    moved = reduce(DataFrame.unionByName, scattered).repartition(partitions, F.col(KEY))
+    cut = [stage.blocks(n, partitions, place) for n, (stage, place) in enumerate(zip(stages, places, strict=True))]
+    moved = reduce(DataFrame.unionByName, cut).repartition(partitions, F.col(KEY))
     kinds = [arrow_schema(stage.kind) for stage in stages]
     return Stage(moved, kind, (Gather(task, kinds, partitions),))
 
 
 def place_of(parts: Sequence[Column]) -> Column:
-    """Return the place of a key: a hash of its parts as text, so that keys of different types meet."""
-    hashes = [F.xxhash64(part.cast("string"), F.lit(number)) for number, part in enumerate(parts)]
-    return reduce(Column.bitwiseXOR, hashes)
+    """Return the place of a key: a hash of its parts as text, so that keys of different types meet. See
+    :func:`~ctr_samples.samples.columnar.columns.place_of_texts`.
+    """
+    return F.xxhash64(*[part.cast("string") for part in parts])
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ class Labelling:
             last = number == len(some) - 1
             kind = StructType([*shown, *_labels(self.plans)]) if last else between
             task = _Stop(self, stop, is_first=number == 0, is_last=last)
-            stage = together([stage], partitions, task, kind, place=place_at(number))
+            stage = together([stage], partitions, task, kind, [place_at(number)])
         return stage
 
 

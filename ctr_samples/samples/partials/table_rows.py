@@ -17,7 +17,7 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import PartialWriter, files_since, read_files, write_files, write_timed
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of import EVENT_TIME, KEY, PAYLOAD
-from ctr_samples.samples.views.as_of.ranked_rows import by_rank, effective_from, rank_of
+from ctr_samples.samples.views.as_of.rows import effective_from, rank_of
 from ctr_samples.samples.views.rows import as_of, usable, view_rows
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile
@@ -57,10 +57,10 @@ class KeptTable:
     def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the rows of a day's table that later days may need. Runs a Spark job."""
         end = Span.of(day, zone).end
-        how, table = as_of(self.name, self.view, ""), self.cut(rows)
+        how, table = as_of(self.name, self.view, ()), self.cut(rows)
         later = effective_from(how) > F.lit(end)
-        ranked = table.repartition(place.tasks, KEY).withColumns({"_rank": rank_of(table), "_later": later})
-        best_first = Window.partitionBy(KEY, "_later").orderBy(*[part.desc() for part in by_rank("_rank")])
+        ranked = table.repartition(place.tasks, KEY).withColumn("_later", later)
+        best_first = Window.partitionBy(KEY, "_later").orderBy(*[part.desc() for part in rank_of(table)])
         place_in_key = F.when(F.col("_later"), 1).otherwise(F.row_number().over(best_first))
         kept = ranked.withColumn("_place", place_in_key).where(F.col("_place") == 1)
 

@@ -10,15 +10,14 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.config import EventView, JobConfig, SnapshotView, StaticView, View
-from ctr_samples.samples.views.as_of.ranked_rows import SEVERAL
-from ctr_samples.samples.views.as_of.validity import OVERLAPS
+from ctr_samples.config import EventView, JobConfig, StaticView, View
+from ctr_samples.samples.columnar.stages import TaskCounts
+from ctr_samples.samples.views.as_of.matching import OVERLAPS, SEVERAL_ROWS
 from ctr_samples.samples.views.keys import lacks_key
-from ctr_samples.samples.views.rows import is_empty
+from ctr_samples.samples.views.rows import has_one_row, is_empty
 from ctr_samples.sparksql.observations import Observations, tally
 
 _SAMPLES, _MATCHED, _WITHOUT_KEY, _EMPTY, _AGES = "samples", "matched", "without_key", "empty", "ages"
-_SEVERAL_ROWS = "keys_with_several_rows"
 _PERCENTILES = {"age_s_p10": 0.1, "age_s_median": 0.5, "age_s_p90": 0.9}
 _STEPS_OF_AGES = 50
 """Ages are counted in steps of 2 %, so percentiles are correct within 1 % for any distribution."""
@@ -103,34 +102,21 @@ def _percentiles(steps: Mapping[int, int]) -> Iterator[tuple[str, int]]:
         yield name, round(math.expm1(step / _STEPS_OF_AGES))
 
 
-def has_one_row(view: View) -> bool:
-    """Whether each key of a view should have one row, or one per snapshot, because no column orders several rows."""
-    return isinstance(view, StaticView) or (isinstance(view, SnapshotView) and view.sequence is None)
-
-
 class RowsWatch:
     """Counts irregular rows of views. Lives on the driver.
 
     These are rows whose validity is empty or overlaps an earlier row, and keys with several rows in no defined order.
     """
 
-    def __init__(self, config: JobConfig, *, active: bool = True) -> None:
+    def __init__(self, config: JobConfig, tasks: TaskCounts, *, active: bool = True) -> None:
         ends = [n for n, v in config.views.items() if isinstance(v, EventView) and v.valid_to is not None]
         one_row = [n for n, v in config.views.items() if has_one_row(v)]
-        self._counted = {**dict.fromkeys(ends, (_EMPTY, OVERLAPS)), **dict.fromkeys(one_row, (_SEVERAL_ROWS,))}
-        self._observations = Observations(active=active)
+        self._counted = {**dict.fromkeys(ends, (_EMPTY, OVERLAPS)), **dict.fromkeys(one_row, (SEVERAL_ROWS,))}
+        self._tasks, self._observations = tasks, Observations(active=active)
 
     def on_rows(self, name: str, rows: DataFrame) -> DataFrame:
         """Count the rows of a view that begin before the end of the day."""
         return self._observations.on(rows, {f"{name}.{_EMPTY}": F.count_if(is_empty())})
-
-    def on_sight(self, name: str, rows: DataFrame) -> DataFrame:
-        """Count the rows of a view as they become visible."""
-        return self._observations.on(rows, {f"{name}.{OVERLAPS}": F.count_if(OVERLAPS)})
-
-    def on_keys(self, name: str, rows: DataFrame) -> DataFrame:
-        """Count the rows of :func:`one_each`."""
-        return self._observations.on(rows, {f"{name}.{_SEVERAL_ROWS}": F.count_if(SEVERAL)})
 
     def result(self) -> dict[str, dict[str, int]]:
         """Return the counts by view. Call it after the action.
@@ -138,5 +124,5 @@ class RowsWatch:
         Views with ends have ``empty`` and ``overlaps``; views that satisfy :func:`has_one_row` have
         ``keys_with_several_rows``.
         """
-        counts = self._observations.counts()
+        counts = self._observations.counts() | self._tasks.result().sums
         return {name: {key: counts.get(f"{name}.{key}", 0) for key in keys} for name, keys in self._counted.items()}

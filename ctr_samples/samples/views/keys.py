@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import reduce
 
 from pyspark.sql import Column, DataFrame
@@ -10,10 +9,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, View
 from ctr_samples.samples.features import IMPRESSION
-from ctr_samples.sparksql.columns import joint_key, key_column, quoted
-
-_ON = "_on of "
-"""Prefix of a temporary join key column that the impressions do not have."""
+from ctr_samples.sparksql.columns import key_column, quoted
 
 
 def level_of(config: JobConfig, name: str) -> int:
@@ -21,26 +17,9 @@ def level_of(config: JobConfig, name: str) -> int:
     return max((1 + level_of(config, other) for other in config.views[name].looked_up_in), default=0)
 
 
-def made_column(joined_on: Sequence[str]) -> str | None:
-    """Return the name of the column to add for a join, or None if the key is a column of the impressions."""
-    is_own = len(joined_on) == 1 and "." not in joined_on[0]
-    return None if is_own else f"{_ON}{' and '.join(joined_on)}"
-
-
-def on_column(joined_on: Sequence[str]) -> str:
-    """Return the path of the impression column used as join key."""
-    made = made_column(joined_on)
-    return f"{IMPRESSION}.{joined_on[0]}" if made is None else quoted(made)
-
-
 def lacks_key(view: View) -> Column:
     """Whether any part of a view's key is null in an impression and its joined views."""
     return reduce(Column.__or__, [F.col(_path(part)).isNull() for part in view.joined_on])
-
-
-def made_key(rows: DataFrame, joined_on: Sequence[str], where: str) -> Column:
-    """Return the key of a join as a column: a composite of several keys, or a column from another view."""
-    return joint_key([key_column(rows, _path(part), where) for part in joined_on])
 
 
 def _path(part: str) -> str:

@@ -37,10 +37,16 @@ _FOREVER = datetime(9999, 1, 1, tzinfo=UTC) - timedelta(days=1)
 """Tables use 9999-12-31 in rows that have not ended. The start of that year depends on the time zone."""
 
 
-def as_of(name: str, view: View, on: str) -> AsOf:
-    """Return the settings for joining a view on a column of the impressions."""
-    snapshot = isinstance(view, SnapshotView)
-    return AsOf(name, on, view.max_age, view.inclusive, snapshot, in_order=view.known_in_order)
+def as_of(name: str, view: View, on: Sequence[str]) -> AsOf:
+    """Return the settings for joining a view on parts of the impressions' key."""
+    snapshot, static = isinstance(view, SnapshotView), isinstance(view, StaticView)
+    ttl = None if static else view.max_age
+    return AsOf(name, tuple(on), ttl, view.inclusive, snapshot, static, has_one_row(view))
+
+
+def has_one_row(view: View) -> bool:
+    """Whether each key of a view should have one row, or one per snapshot, because no column orders several rows."""
+    return isinstance(view, StaticView) or (isinstance(view, SnapshotView) and view.sequence is None)
 
 
 def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) -> DataFrame:

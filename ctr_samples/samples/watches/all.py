@@ -47,7 +47,7 @@ class Watches:
             ImpressionsWatch(config.impressions, tasks, active=active),
             LabelsWatch(plan_labels(config), tasks, rows_among(config.labels)),
             SamplingWatch(config, span, active=active),
-            RowsWatch(config, active=active),
+            RowsWatch(config, tasks, active=active),
             LeakCanary(_joined_on(config), active=active),
             JoinsWatch(config, active=active),
         )

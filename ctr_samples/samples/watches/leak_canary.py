@@ -13,46 +13,31 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, SparkSession
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, StructType
+from pyspark.sql.types import StructType
 
-from ctr_samples.config import EventView, JobConfig, View
+from ctr_samples.config import EventView, JobConfig, StaticView
 from ctr_samples.errors import AccountingError
+from ctr_samples.samples.columnar.columns import whole
 from ctr_samples.samples.features import IMPRESSION
-from ctr_samples.samples.period import Span
-from ctr_samples.samples.views.as_of import (
-    AVAILABLE_TIME,
-    CLOSED,
-    EVENT_TIME,
-    KEY,
-    PAYLOAD,
-    VALID_TO,
-    AsOf,
-    Join,
-    JoinStep,
-    join_by,
-    views_of,
-)
-from ctr_samples.samples.views.as_of.hot_keys import HotKeys
-from ctr_samples.samples.views.as_of.validity import cut
-from ctr_samples.samples.views.keys import made_column, on_column
+from ctr_samples.samples.views.as_of import JoinStep
+from ctr_samples.samples.views.as_of.joining import key_among, with_view
+from ctr_samples.samples.views.as_of.matching import CLOSED, CONTENT, END, EVENT, GONE, KEY, KNOWN, PAYLOAD, ViewRows
 from ctr_samples.samples.views.rows import as_of
-from ctr_samples.sparksql.columns import joint_key, quoted
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema, sample_by
-from ctr_samples.sparksql.session import tiny_session
 
 MOST = 256
 """Number of impressions checked, regardless of the size of the day. Lower before Spark 4.2."""
 
 _APART = 1_000
 """Minimum microseconds between two impressions, so that no impression sees a canary snapshot of its neighbour."""
-_SLICES = 24
-_ONE_HOT_OF = 16
 _SAMPLE = "sample"
 _ROW, _RANK = "_canary_row", "_canary_rank"
 
@@ -77,13 +62,14 @@ class LeakCanary:
     def __init__(self, keys: Sequence[str], *, active: bool = True) -> None:
         self._keys = keys
         self._observations = Observations(active=active)
-        self._types: dict[str, DataType] = {}
+        self._types: dict[str, pa.DataType] = {}
 
     def on(self, labelled: DataFrame) -> DataFrame:
         """Record a sample of the impressions by hash."""
         kinds = labelled.schema[IMPRESSION].dataType
         assert isinstance(kinds, StructType)
-        self._types = {key: kinds[key].dataType for key in self._keys}
+        fields = arrow_schema(StructType([kinds[key] for key in self._keys]))
+        self._types = {field.name: field.type for field in fields}
         own = F.col(f"{IMPRESSION}.impression_id")
         row = F.struct(
             own, F.unix_micros(f"{IMPRESSION}.impression_time"), *[f"{IMPRESSION}.{key}" for key in self._keys]
@@ -93,7 +79,7 @@ class LeakCanary:
         sample = sample_by(F.col(_ROW), F.col(_RANK), MOST)
         return self._observations.on(ranked, {_SAMPLE: sample}).drop(_ROW, _RANK)
 
-    def sample(self) -> tuple[list[Canary], Mapping[str, DataType]]:
+    def sample(self) -> tuple[list[Canary], Mapping[str, pa.DataType]]:
         """Return the sample and the types of the keys. Call it after the action."""
         rows = self._observations.lists().get(_SAMPLE, [])
         return [Canary(own, at, dict(zip(self._keys, keys, strict=True))) for own, at, *keys in rows], self._types
@@ -113,99 +99,61 @@ def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[
     return chosen
 
 
-def check_canaries(
-    spark: SparkSession, config: JobConfig, span: Span, steps: Sequence[JoinStep], canary: LeakCanary
-) -> dict[str, dict[str, int]]:
+def check_canaries(config: JobConfig, steps: Sequence[JoinStep], canary: LeakCanary) -> dict[str, dict[str, int]]:
     """Return the number of canaries checked for each view (``canaries``). Raises AccountingError if a wrong row
     matched.
 
-    Runs one small Spark job in a separate session. Tables without timestamps give no guarantee and have no canary.
+    Runs on the driver. Tables without timestamps give no guarantee and have no canary.
     """
     sample, types = canary.sample()
-    timed = [step for step in steps if step.method != "static"]
-    chosen = apart(sample, {step.on for step in timed})
+    timed = [(step, name) for step in steps for name in step.views if not isinstance(config.views[name], StaticView)]
+    chosen = apart(sample, {step.on for step, _ in timed})
     if not chosen or not timed:
         return {}
-    names = views_of(timed)
-    wrong = {name: F.count_if(F.col(f"{name}.future")).alias(f"{name}.future") for name in names}
-    right = {
-        name: F.count_if(~F.coalesce(F.col(f"{name}.future"), F.lit(True))).alias(f"{name}.past") for name in names
-    }
-    with tiny_session(spark, config.timezone) as session:
-        joined = _joined(session, config, span, timed, chosen, types)
-        counts = joined.agg(F.count(F.lit(1)).alias("rows"), *wrong.values(), *right.values()).collect()[0].asDict()
+    names = [name for _, name in timed]
+    shown = _impressions(chosen, types)
+    joined = reduce(with_view, [_canaries(shown, config, name) for name in names], shown)
+    counts = {"rows": joined.num_rows}
+    for name in names:
+        future = pc.struct_field(whole(joined[name]), "future")
+        counts[f"{name}.future"] = pc.sum(future).as_py() or 0
+        counts[f"{name}.past"] = len(future) - future.null_count - counts[f"{name}.future"]
     return dict(_checked(config, counts, chosen, names))
 
 
-def _joined(
-    spark: SparkSession,
-    config: JobConfig,
-    span: Span,
-    steps: Sequence[JoinStep],
-    chosen: Sequence[Canary],
-    types: Mapping[str, DataType],
-) -> DataFrame:
-    """Return the chosen impressions with a struct per view, whose only column is whether the match is from the future."""
-    schema = StructType().add("id", "long").add("micros", "long")
-    for key, kind in types.items():
-        schema = schema.add(key, kind)
-    columns = zip(*[(c.id, c.micros, *[c.keys[key] for key in types]) for c in chosen], strict=True)
-    # From an Arrow table, Spark puts the rows into the plan itself and needs no Python worker.
-    table = pa.table([list(column) for column in columns], arrow_schema(schema))
-    flat = spark.createDataFrame(table)
-    made = {name: _made_key(step.on) for step in steps if (name := made_column(step.on)) is not None}
-    flat = flat.select("*", *[key.alias(name) for name, key in made.items()])
-    time = F.timestamp_micros("micros").alias("impression_time")
-    own = F.struct(F.col("id").alias("impression_id"), time, *types).alias(IMPRESSION)
-    rows = flat.select(own, *[F.col(quoted(name)) for name in made])
-    for step in steps:
-        joins = [_join(flat, config, name) for name in step.views]
-        rows = join_by(step.method, rows, joins, _hot_keys(step, chosen, span))
-    return rows
-
-
-def _made_key(on: Sequence[str]) -> Column:
-    return joint_key([F.col("id") if "." in part else F.col(part) for part in on])
-
-
-def _hot_keys(step: JoinStep, chosen: Sequence[Canary], span: Span) -> HotKeys | None:
-    """Treat some keys as hot where hot keys are possible, so that rows carried between slices are checked too."""
-    cut = span.slices(_SLICES)
-    if step.method != "union" or len(step.on) > 1 or cut is None:
-        return None
-    keys = tuple(str(key[0]) for one in chosen[::_ONE_HOT_OF] if (key := one.key(step.on)) is not None)
-    return HotKeys(keys, *cut, _SLICES)
-
-
-def _how(config: JobConfig, name: str) -> AsOf:
-    view = config.views[name]
-    return as_of(name, view, on_column(view.joined_on))
-
-
-def _join(flat: DataFrame, config: JobConfig, name: str) -> Join:
-    """Build the join of a view's canaries, which are joined like its rows."""
-    view, how = config.views[name], _how(config, name)
-    if isinstance(view, EventView) and view.valid_to is not None:
-        return Join(how, cut(_canaries(flat, view, _with_ends(view)), how))
-    rows = _canaries(flat, view, [(*offsets, None, None) for offsets in _offsets(view.inclusive)])
-    return Join(how, rows.drop(VALID_TO, CLOSED))
+def _impressions(chosen: Sequence[Canary], types: Mapping[str, pa.DataType]) -> pa.Table:
+    columns = {
+        "impression_id": pa.array([one.id for one in chosen], pa.int64()),
+        "impression_time": pa.array([one.micros for one in chosen], pa.int64()),
+        **{key: pa.array([one.keys[key] for one in chosen], kind) for key, kind in types.items()},
+    }
+    return pa.table({IMPRESSION: pa.StructArray.from_arrays(list(columns.values()), list(columns))})
 
 
 _Offsets = tuple[int, int, bool, int | None, int | None]
 
 
-def _canaries(flat: DataFrame, view: View, offsets: Sequence[_Offsets]) -> DataFrame:
-    """Return the canary rows of each impression as rows of a view: ``key``, the clocks and ``payload``."""
-    row = "struct<event: bigint, known: bigint, future: boolean, end: bigint, closed: bigint>"
-    rows = F.array(*[F.struct(*[F.lit(part) for part in one]).cast(row) for one in offsets])
-    keyed = flat.withColumn(KEY, _made_key(view.joined_on)).where(F.col(KEY).isNotNull())
-    each = keyed.select(KEY, "micros", F.explode(rows).alias("row"))
-    clocks = {EVENT_TIME: "event", AVAILABLE_TIME: "known", VALID_TO: "end", CLOSED: "closed"}
-    return each.select(
-        KEY,
-        *[F.timestamp_micros(F.col("micros") + F.col(f"row.{part}")).alias(name) for name, part in clocks.items()],
-        F.struct(F.col("row.future").alias("future")).alias(PAYLOAD),
-    )
+def _canaries(shown: pa.Table, config: JobConfig, name: str) -> ViewRows:
+    """Return the canary rows of impressions as rows of a view."""
+    view = config.views[name]
+    # A key that another view gives is not known here; the id stands for it.
+    how = as_of(name, view, ["impression_id" if "." in part else part for part in view.joined_on])
+    ends = isinstance(view, EventView) and view.valid_to is not None
+    offsets = _with_ends(view) if ends else [(*offsets, None, None) for offsets in _offsets(view.inclusive)]
+    keys, times = key_among(shown, how.on), pc.struct_field(whole(shown[IMPRESSION]), "impression_time")
+    tables = [_canary(keys, times, offset, ends=ends) for offset in offsets]
+    rows = pa.concat_tables(tables)
+    return ViewRows.of(how, rows.filter(pc.is_valid(rows[KEY])))
+
+
+def _canary(keys: pa.Array, times: pa.Array, offset: _Offsets, *, ends: bool) -> pa.Table:
+    """Return one row for each impression, at an offset from it."""
+    event, known, future, end, closed = offset
+    size = len(keys)
+    clocks = {EVENT: event, KNOWN: known} | ({END: end, CLOSED: closed} if ends else {})
+    at = {name: pa.nulls(size, pa.int64()) if one is None else pc.add(times, one) for name, one in clocks.items()}
+    payload = pa.StructArray.from_arrays([pa.array([future] * size)], ["future"])
+    return pa.table({KEY: keys, **at, GONE: [False] * size, CONTENT: [event] * size, PAYLOAD: payload})
 
 
 def _offsets(inclusive: bool) -> list[tuple[int, int, bool]]:

@@ -15,11 +15,10 @@ from pyspark.sql import functions as F
 from ctr_samples.config import Aggregates, JobConfig, WindowView
 from ctr_samples.config.references import check_references
 from ctr_samples.config.units import format_duration
+from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import Seen, counted_rows, filled, in_reach, reach
-from ctr_samples.samples.views.as_of import AsOf, Join
-from ctr_samples.samples.views.as_of.intervals import join_by_intervals
-from ctr_samples.samples.views.as_of.union import join_by_union
+from ctr_samples.samples.views.as_of import AsOf, Join, join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.rows import usable, view_rows, view_steps, within_reach
 from ctr_samples.sparksql.columns import joint_key
 
@@ -59,7 +58,7 @@ def of_day(rows: DataFrame, how: WindowView, span: Span, zone: str, columns: Seq
 
 
 def seen(
-    frame: Frame, rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView, by: Any = join_by_union
+    frame: Frame, rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView, method: str = "shuffle"
 ) -> list[Any]:
     """What the impressions (time, article) see, in order."""
     flat = frame("id bigint, time timestamp, article bigint", [(n, moment(t), a) for n, (t, a) in enumerate(shown)])
@@ -70,8 +69,9 @@ def seen(
     )
     counted = of_day(log(frame, rows), how, DAY, "UTC", how.aggregates.column_names)
     features = within_reach(usable(counted), DAY, reach(how))
-    join = Join(AsOf("v", "impression.article", None), features)
-    joined = by(left, [join]) if by is join_by_union else by(left, join)
+    join, stage = Join(AsOf("v", ("article",), None), features), Stage.of(left)
+    stage = join_by_shuffle(stage, [join], 2) if method == "shuffle" else join_by_broadcast(stage, [join])
+    joined = stage.rows()
     whole = joined.withColumn("v", filled(joined, "v", how.aggregates))
     # The types of features are known before the views are joined.
     assert whole.schema["v"].dataType.simpleString() == joined.schema["v"].dataType.simpleString()
@@ -269,7 +269,7 @@ def oracle(rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView) 
     return result
 
 
-@pytest.mark.parametrize("method", [join_by_union, join_by_intervals])
+@pytest.mark.parametrize("method", ["shuffle", "broadcast"])
 @pytest.mark.parametrize(
     "how",
     [
@@ -278,7 +278,7 @@ def oracle(rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView) 
         pytest.param(view("30s", "1m", delay="45s"), marks=pytest.mark.slow),
     ],
 )
-def test_random_logs_agree_with_the_definition(frame: Frame, how: WindowView, method: Any) -> None:
+def test_random_logs_agree_with_the_definition(frame: Frame, how: WindowView, method: str) -> None:
     rng = random.Random(20190605)
 
     def stamp(low: int, high: int) -> str:

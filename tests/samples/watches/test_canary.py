@@ -7,21 +7,23 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pytest
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import AccountingError
 from ctr_samples.job import run as job
-from ctr_samples.samples.period import Span
-from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, AsOf, JoinStep, validity
-from ctr_samples.samples.views.as_of import ranked_rows as rows
+from ctr_samples.samples.columnar.columns import Integers, integers, there
+from ctr_samples.samples.views.as_of import AsOf, JoinStep
+from ctr_samples.samples.views.as_of.matching import END, EVENT, FOREVER, KNOWN
 from ctr_samples.samples.watches.leak_canary import MOST, Canary, LeakCanary, apart, check_canaries
+from ctr_samples.sparksql.columns import micros_of
 from ctr_samples.sparksql.releases import MOST_SAMPLED
 from tests.support.project import PROJECT
 
-DAY = Span.of(date(2019, 6, 5), "UTC")
 TEN = 1_559_728_800_000_000
 """2019-06-05 10:00 UTC in microseconds."""
 
@@ -43,15 +45,15 @@ features:
 output: {path: out, partitions: 1}
 """
 STEPS = [
-    JoinStep("intervals", ("small",), ("article",), ""),
-    JoinStep("static", ("fixed",), ("user",), ""),
-    JoinStep("snapshots", ("daily",), ("user",), ""),
-    JoinStep("union", ("one", "two"), ("user",), ""),
-    JoinStep("union", ("pair",), ("user", "article"), ""),
+    JoinStep("broadcast", ("small",), ("article",), ""),
+    JoinStep("shuffle", ("fixed",), ("user",), ""),
+    JoinStep("shuffle", ("daily",), ("user",), ""),
+    JoinStep("shuffle", ("one", "two"), ("user",), ""),
+    JoinStep("shuffle", ("pair",), ("user", "article"), ""),
 ]
 SHARED = [
-    JoinStep("union", ("one", "two", "daily"), ("user",), ""),
-    JoinStep("intervals", ("small",), ("article",), ""),
+    JoinStep("shuffle", ("one", "two", "daily"), ("user",), ""),
+    JoinStep("broadcast", ("small",), ("article",), ""),
 ]
 
 
@@ -77,10 +79,10 @@ SHOWN = [(1, 0, "a", 7), (2, MINUTE, "b", 8), (3, 2 * MINUTE, None, 9), (4, 3 * 
 
 @pytest.mark.slow
 def test_no_canary_is_seen_by_any_planned_join(spark: SparkSession, config: JobConfig) -> None:
-    counts = check_canaries(spark, config, DAY, STEPS, seen_by(spark, SHOWN))
+    counts = check_canaries(config, STEPS, seen_by(spark, SHOWN))
     assert counts == {name: {"canaries": 3} for name in ("small", "daily", "one", "two")} | {"pair": {"canaries": 2}}
     del counts["pair"]
-    assert check_canaries(spark, config, DAY, SHARED, seen_by(spark, SHOWN)) == counts
+    assert check_canaries(config, SHARED, seen_by(spark, SHOWN)) == counts
 
 
 ENDS = """
@@ -91,8 +93,8 @@ views:
 features: {x: {expr: open.x + told.x + small.x, dtype: float32}}
 """
 OF_ENDS = [
-    JoinStep("union", ("open", "told"), ("user",), ""),
-    JoinStep("intervals", ("small",), ("article",), ""),
+    JoinStep("shuffle", ("open", "told"), ("user",), ""),
+    JoinStep("broadcast", ("small",), ("article",), ""),
 ]
 
 
@@ -107,16 +109,16 @@ def with_ends(tmp_path: Path) -> JobConfig:
 
 @pytest.mark.slow
 def test_no_canary_of_rows_that_end_is_seen(spark: SparkSession, with_ends: JobConfig) -> None:
-    counts = check_canaries(spark, with_ends, DAY, OF_ENDS, seen_by(spark, SHOWN))
+    counts = check_canaries(with_ends, OF_ENDS, seen_by(spark, SHOWN))
     assert counts == {name: {"canaries": 3} for name in ("open", "told", "small")}
 
 
-def as_if_rows_never_ended(how: AsOf) -> Column:
-    return F.lit(None).cast("timestamp")
+def as_if_rows_never_ended(how: AsOf, rows: pa.Table) -> Integers:
+    return np.full(rows.num_rows, FOREVER)
 
 
-def as_soon_as_they_end(how: AsOf) -> Column:
-    return F.col("valid_to")
+def as_soon_as_they_end(how: AsOf, rows: pa.Table) -> Integers:
+    return np.where(there(rows[END]), integers(rows[END]), FOREVER)
 
 
 @pytest.mark.parametrize(
@@ -134,21 +136,25 @@ def as_soon_as_they_end(how: AsOf) -> Column:
 def test_a_join_that_knows_too_little_or_too_much_of_the_ends_is_found(
     spark: SparkSession, with_ends: JobConfig, monkeypatch: pytest.MonkeyPatch, end: Any, view: str, found: str
 ) -> None:
-    monkeypatch.setattr(validity, "effective_until", end)
+    monkeypatch.setattr(AsOf, "seen_until", end)
     with pytest.raises(AccountingError, match=f"views.{view}: . of 3 impressions {found}"):
-        check_canaries(spark, with_ends, DAY, OF_ENDS, seen_by(spark, SHOWN))
+        check_canaries(with_ends, OF_ENDS, seen_by(spark, SHOWN))
 
 
-def of_the_same_instant(how: AsOf) -> Column:
-    return F.greatest(EVENT_TIME, AVAILABLE_TIME)
+def of_the_same_instant(how: AsOf, rows: pa.Table) -> Integers:
+    return np.maximum(integers(rows[EVENT]), integers(rows[KNOWN]))
 
 
-def true_but_not_yet_known(how: AsOf) -> Column:
-    return F.col(EVENT_TIME) + F.lit(timedelta(microseconds=1))
+def true_but_not_yet_known(how: AsOf, rows: pa.Table) -> Integers:
+    return integers(rows[EVENT]) + 1
 
 
-def a_microsecond_too_early(how: AsOf) -> Column:
-    return F.greatest(EVENT_TIME, AVAILABLE_TIME) - F.lit(timedelta(microseconds=1))
+def a_microsecond_too_early(how: AsOf, rows: pa.Table) -> Integers:
+    return of_the_same_instant(how, rows) - 1
+
+
+def a_day_late(how: AsOf, rows: pa.Table) -> Integers:
+    return integers(rows[EVENT]) + micros_of(timedelta(days=1))
 
 
 @pytest.mark.parametrize(
@@ -168,10 +174,10 @@ def a_microsecond_too_early(how: AsOf) -> Column:
 def test_a_clock_that_lets_the_future_through_is_found(
     spark: SparkSession, config: JobConfig, monkeypatch: pytest.MonkeyPatch, clock: Any, steps: Any, view: str
 ) -> None:
-    monkeypatch.setattr(rows, "effective_from", clock)
+    monkeypatch.setattr(AsOf, "seen_from", clock)
     seen = 2 if view == "pair" else 3
     with pytest.raises(AccountingError) as caught:
-        check_canaries(spark, config, DAY, steps, seen_by(spark, SHOWN))
+        check_canaries(config, steps, seen_by(spark, SHOWN))
     assert str(caught.value) == (
         f"views.{view}: {seen} of {seen} impressions saw a row from the future, so features may contain what happened "
         "after the impression. Nothing was published; report it."
@@ -181,17 +187,17 @@ def test_a_clock_that_lets_the_future_through_is_found(
 def test_a_join_that_finds_nothing_is_found_too(
     spark: SparkSession, config: JobConfig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "effective_from", lambda how: F.col(EVENT_TIME) + F.lit(timedelta(days=1)))
+    monkeypatch.setattr(AsOf, "seen_from", a_day_late)
     with pytest.raises(
         AccountingError,
         match="views.one: 0 of 3 impressions saw the row that was true before them and known by then, so the",
     ):
-        check_canaries(spark, config, DAY, STEPS[3:], seen_by(spark, SHOWN))
+        check_canaries(config, STEPS[3:], seen_by(spark, SHOWN))
 
 
 def test_a_day_without_impressions_or_without_times_has_no_canaries(spark: SparkSession, config: JobConfig) -> None:
-    assert check_canaries(spark, config, DAY, STEPS, seen_by(spark, [])) == {}
-    assert check_canaries(spark, config, DAY, STEPS[1:2], seen_by(spark, SHOWN)) == {}
+    assert check_canaries(config, STEPS, seen_by(spark, [])) == {}
+    assert check_canaries(config, STEPS[1:2], seen_by(spark, SHOWN)) == {}
 
 
 def test_the_sample_of_impressions_is_small_and_the_same_however_rows_arrive(spark: SparkSession) -> None:
@@ -241,7 +247,7 @@ def test_a_run_whose_joins_leak_publishes_nothing(
     assert (
         3600 <= clicks["age_s_min"] <= clicks["age_s_median"] <= clicks["age_s_p90"] <= clicks["age_s_max"] < 25 * 3600
     )
-    monkeypatch.setattr(rows, "effective_from", of_the_same_instant)
+    monkeypatch.setattr(AsOf, "seen_from", of_the_same_instant)
     with pytest.raises(AccountingError, match="views.item_clicks: .* saw a row from the future"):
         job.run(spark, loaded, date(2019, 11, 25))
     assert not list(tmp_path.glob("dt=2019-11-25/manifests/*"))

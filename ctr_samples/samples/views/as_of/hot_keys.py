@@ -1,62 +1,51 @@
-"""Keys with too many rows for one task, split into time slices.
-
-Each slice starts with the best row of all earlier slices, so the join stays exact. Each slice is joined like a
-separate key.
-"""
+"""Keys with too many impressions for one task: several tasks share them, each with a copy of the key's rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
-from pyspark.sql import Column, DataFrame
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.samples.views.as_of.ranked_rows import KEY, MOMENT, RANK, ROW
-from ctr_samples.sparksql.columns import micros_of
+from ctr_samples.samples.columnar.blocks import PLACE
+from ctr_samples.samples.columnar.columns import Integers
+from ctr_samples.samples.columnar.stages import place_of
+from ctr_samples.samples.views.as_of.matching import COPY, KEY
+
+MOST_COPIES = 32
+"""Maximum number of tasks that share a key."""
 
 
 @dataclass(frozen=True, slots=True)
 class HotKeys:
-    """Hot keys (as text), and the division of their time into ``slices`` of ``length`` from ``start`` on.
+    """Hot keys, as text."""
 
-    Times before ``start`` are in slice 0, times after the end in the last slice.
-    """
+    keys: tuple[str, ...] = ()
 
-    keys: tuple[str, ...]
-    start: datetime
-    length: timedelta
-    slices: int
+    def placed(self, rows: DataFrame, partitions: int) -> DataFrame:
+        """Add the places of a view's rows. A row of a hot key has several, each with the number of the copy."""
+        place = place_of([F.col(KEY)])
+        if not self.keys:
+            return rows.withColumn(PLACE, place)
+        copies = F.when(F.col(KEY).cast("string").isin(*self.keys), F.lit(min(partitions, MOST_COPIES))).otherwise(
+            F.lit(1)
+        )
+        each = rows.withColumn(COPY, F.explode(F.sequence(F.lit(0), copies - 1)))
+        return each.withColumn(PLACE, F.pmod(place, F.lit(partitions)) + F.col(COPY))
+
+    def spread(self, places: Integers, keys: pa.Array, ids: Integers, partitions: int) -> Integers:
+        """Return the places of impressions, given those of their keys: one of the copies. Runs on executors."""
+        if not self.keys:
+            return places
+        hot = pc.is_in(keys, value_set=pa.array(self.keys, keys.type)).to_numpy(zero_copy_only=False)
+        return np.where(hot, places % partitions + ids % min(partitions, MOST_COPIES), places)
 
 
-def slice_of(hot: HotKeys | None, key: Column, moment: Column) -> Column:
-    """Return the slice of a key that contains an instant, or 0 for keys that are not hot."""
-    if hot is None or not hot.keys:
-        return F.lit(0).cast("bigint")
-    micros = F.unix_micros(moment) - F.unix_micros(F.lit(hot.start))
-    number = F.floor(micros / F.lit(micros_of(hot.length))) + 1
-    inside = F.greatest(F.lit(0), F.least(F.lit(hot.slices), number)).cast("bigint")
-    return F.when(_is_hot(hot, key), inside).otherwise(F.lit(0).cast("bigint"))
-
-
-def carried(rows: DataFrame, hot: HotKeys) -> DataFrame:
-    """Return the best earlier row for each slice of a hot key except the first slice.
-
-    ``rows`` has ``key``, ``moment``, ``rank`` and ``row``; the result also has ``slice``. The result is small: the
-    tasks that read the rows first reduce each slice to its best row.
-    """
-    of_slice = (
-        rows.where(_is_hot(hot, F.col(KEY)))
-        .withColumn("slice", slice_of(hot, F.col(KEY), F.col(MOMENT)))
-        .groupBy(KEY, "slice")
-        .agg(F.max_by(F.struct(MOMENT, RANK, ROW), RANK).alias("best"))
-    )
-    # Each best row is a candidate for every later slice, which carries its best candidate.
-    later = F.sequence(F.col("slice") + 1, F.lit(hot.slices).cast("bigint"))
-    offered = of_slice.where(F.col("slice") < hot.slices).select(KEY, F.explode(later).alias("slice"), "best")
-    best = offered.groupBy(KEY, "slice").agg(F.max_by("best", F.col(f"best.{RANK}")).alias("best"))
-    return best.select(KEY, f"best.{MOMENT}", f"best.{RANK}", f"best.{ROW}", "slice")
+NONE_HOT = HotKeys()
 
 
 def measure_hot_keys(
@@ -75,7 +64,3 @@ def measure_hot_keys(
     total = counts.groupBy(KEY).agg(F.sum("rows").alias("rows")).where(F.col("rows") >= least_rows)
     top = total.orderBy(F.col("rows").desc(), KEY).limit(most_keys)
     return tuple(row[KEY] for row in top.collect())
-
-
-def _is_hot(hot: HotKeys, key: Column) -> Column:
-    return F.coalesce(key.cast("string").isin(*hot.keys), F.lit(False))

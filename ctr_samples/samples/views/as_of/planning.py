@@ -1,4 +1,4 @@
-"""Choice of a join method for each view. Pure: maps facts about views to steps, and steps to text."""
+"""How each view is joined. Pure: maps facts about views to steps, and steps to text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-Method = Literal["static", "intervals", "snapshots", "union"]
+Method = Literal["shuffle", "broadcast"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,16 +16,13 @@ class ViewFacts:
 
     ``on`` is its join key, and ``level`` the length of the chain of views to join before it, each of which provides a
     key for the next. ``bytes`` is the size of its files, or None if unknown (tables, views counted from a log).
-    ``bytes_in_memory`` and ``rows_of_a_key``, the maximum number of rows per key, are None unless measured. ``method``
-    is the configured method.
+    ``bytes_in_memory`` is None unless measured. ``method`` is the configured method.
     """
 
     name: str
     on: tuple[str, ...]
-    kind: Literal["static", "snapshot", "rows"] = "rows"
     bytes: int | None = None
     bytes_in_memory: int | None = None
-    rows_of_a_key: int | None = None
     method: Method | None = None
     level: int = 0
 
@@ -34,17 +31,14 @@ class ViewFacts:
 class JoinLimits:
     """Maximum size of broadcast views, and minimum log size for measuring hot keys.
 
-    The smallest views are broadcast, as long as together they need at most ``broadcast_bytes`` of memory and no
-    impression is compared with more than ``rows_of_a_key`` intervals. If the impression log has ``measured_bytes`` or
-    an unknown size, keys with about ``rows_of_a_hot_key`` rows, estimated from a ``sample`` of the log, are split into
-    ``slices`` of the day.
+    The smallest views are broadcast, as long as together they need at most ``broadcast_bytes`` of memory. If the
+    impression log has ``measured_bytes`` or an unknown size, several tasks share the keys with about
+    ``rows_of_a_hot_key`` impressions, estimated from a ``sample`` of the log.
     """
 
     broadcast_bytes: int = 64 * 2**20
-    rows_of_a_key: int = 64
     measured_bytes: int = 256 * 2**20
     rows_of_a_hot_key: int = 500_000
-    slices: int = 96
     sample: float = 0.02
 
 
@@ -60,7 +54,7 @@ class JoinStep:
     @property
     def keeps_order(self) -> bool:
         """Whether the impressions stay in place and in order."""
-        return self.method == "intervals"
+        return self.method == "broadcast"
 
 
 def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) -> tuple[JoinStep, ...]:
@@ -92,7 +86,7 @@ def _broadcast(views: Sequence[ViewFacts], limits: JoinLimits) -> set[str]:
     """Names of the views that together are small enough to broadcast."""
     names, total = set(), 0
     for view in sorted(views, key=lambda view: (view.bytes_in_memory or 0, view.name)):
-        if view.bytes_in_memory is None or view.rows_of_a_key is None or view.rows_of_a_key > limits.rows_of_a_key:
+        if view.bytes_in_memory is None or view.method == "shuffle":
             continue
         total += view.bytes_in_memory
         if total <= limits.broadcast_bytes:
@@ -101,36 +95,26 @@ def _broadcast(views: Sequence[ViewFacts], limits: JoinLimits) -> set[str]:
 
 
 def _one_level(views: Sequence[ViewFacts], broadcast: Collection[str]) -> Iterator[JoinStep]:
-    chosen = [(view, *_method(view, view.name in broadcast)) for view in views]
-    together = sorted((view for view, method, _ in chosen if method == "union"), key=lambda view: view.on)
-    shared = [(on, list(group)) for on, group in groupby(together, key=lambda view: view.on)]
+    moved = sorted((view for view in views if _moves(view, broadcast)), key=lambda view: view.on)
+    shared = [(on, list(group)) for on, group in groupby(moved, key=lambda view: view.on)]
     # The columns of each group go through the shuffles of all later groups, so the largest group comes last.
     for on, group in sorted(shared, key=lambda one: sum(view.bytes or 0 for view in one[1])):
         names = tuple(view.name for view in group)
-        yield JoinStep("union", names, on, _UNION if len(names) == 1 else _SHARED)
-    alone = [JoinStep(method, (view.name,), view.on, reason) for view, method, reason in chosen if method != "union"]
-    yield from sorted(alone, key=lambda step: _ORDER.index(step.method))
+        yield JoinStep("shuffle", names, on, _ONE if len(names) == 1 else _SHARED)
+    for view in views:
+        if not _moves(view, broadcast):
+            yield JoinStep("broadcast", (view.name,), view.on, _why(view))
 
 
-_ORDER = ("snapshots", "static", "intervals")
-_WORDS: dict[Method, str] = {
-    "static": "a join on the key",
-    "intervals": "broadcast intervals",
-    "snapshots": "an equi-join on the latest available snapshot",
-    "union": "union and window",
-}
-_UNION = "one shuffle of impressions and rows"
+def _moves(view: ViewFacts, broadcast: Collection[str]) -> bool:
+    return view.method != "broadcast" and view.name not in broadcast
+
+
+def _why(view: ViewFacts) -> str:
+    return _ASKED if view.method is not None else f"it is small ({view.bytes_in_memory:,} bytes)"
+
+
+_WORDS: dict[Method, str] = {"shuffle": "a shuffle", "broadcast": "broadcast"}
+_ASKED = "the configuration asks for it"
+_ONE = "one shuffle of impressions and rows"
 _SHARED = "one shuffle for all of them"
-
-
-def _method(view: ViewFacts, is_small: bool) -> tuple[Method, str]:
-    if view.kind == "static":
-        return "static", "it has no times"
-    if view.method is not None:
-        return view.method, "the configuration asks for it"
-    if is_small:
-        size = f"{view.bytes_in_memory:,} bytes, at most {view.rows_of_a_key:,} row(s) per key"
-        return "intervals", f"it is small ({size})"
-    if view.kind == "snapshot":
-        return "snapshots", "all rows of a snapshot become known at once"
-    return "union", ""

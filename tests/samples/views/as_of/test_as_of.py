@@ -12,11 +12,9 @@ import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from ctr_samples.samples.views.as_of import AsOf, Join, join_static, view_type
+from ctr_samples.samples.columnar.stages import Stage
+from ctr_samples.samples.views.as_of import AsOf, Join, join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
-from ctr_samples.samples.views.as_of.intervals import join_by_intervals
-from ctr_samples.samples.views.as_of.snapshots import join_snapshots
-from ctr_samples.samples.views.as_of.union import join_by_union
 
 Frame = Callable[..., DataFrame]
 DAY = timedelta(days=1)
@@ -142,16 +140,15 @@ SNAPSHOT = {
     ),
 }
 
-SLICES = HotKeys(tuple(f"key{i:02}" for i in range(0, 40, 2)), START, timedelta(minutes=30), 30)
-"""Every second key is hot, and its day is cut into half hours."""
+HOT = HotKeys(tuple(f"key{i:02}" for i in range(0, 40, 2)))
+"""Every second key is hot."""
 
-METHODS: dict[str, Callable[[DataFrame, Join], DataFrame]] = {
-    "union": lambda left, join: join_by_union(left, [join]),
-    "union with hot keys": lambda left, join: join_by_union(left, [join], SLICES),
-    "intervals": join_by_intervals,
-    "snapshots": join_snapshots,
+METHODS: dict[str, Callable[[DataFrame, Sequence[Join]], DataFrame]] = {
+    "shuffle": lambda left, joins: join_by_shuffle(Stage.of(left), joins, 3).rows(),
+    "shuffle with hot keys": lambda left, joins: join_by_shuffle(Stage.of(left), joins, 3, HOT).rows(),
+    "broadcast": lambda left, joins: join_by_broadcast(Stage.of(left), joins).rows(),
 }
-OF_ROWS = pytest.mark.parametrize("method", ["union", "union with hot keys", "intervals"])
+EACH = pytest.mark.parametrize("method", METHODS)
 
 
 def moment(text: str) -> str:
@@ -202,86 +199,88 @@ def check(frame: Frame, cases: dict[str, Case], how: AsOf, method: str) -> None:
             expected[len(shown)] = (name, time, value)
             shown.append((len(shown), moment(time), key))
     join = Join(how, features(frame, known))
-    joined = METHODS[method](impressions(frame, shown), join)
-    assert types_of(joined.schema["profile"].dataType) == types_of(view_type(join))
+    joined = METHODS[method](impressions(frame, shown), [join])
+    assert types_of(joined.schema["profile"].dataType) == types_of(join.kind)
     result = found(joined)
     assert {i: (name, time, result[i]) for i, (name, time, _) in expected.items()} == expected
 
 
-HOW = AsOf("profile", "impression.user", DAY)
+HOW = AsOf("profile", ("user",), DAY)
 
 
-@OF_ROWS
+@EACH
 def test_each_method_finds_the_row_that_was_known_before(frame: Frame, method: str) -> None:
     check(frame, STRICT, HOW, method)
 
 
-@OF_ROWS
+@EACH
 def test_each_method_takes_rows_of_the_same_instant_if_asked_to(frame: Frame, method: str) -> None:
     check(frame, INCLUSIVE, replace(HOW, inclusive=True), method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@EACH
 def test_each_method_finds_the_latest_snapshot_that_was_known(frame: Frame, method: str) -> None:
     check(frame, SNAPSHOT, replace(HOW, ttl=timedelta(days=3), snapshot=True), method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@EACH
 def test_a_snapshot_past_its_ttl_and_one_never_published_are_no_match(frame: Frame, method: str) -> None:
     old = {"too old": case(Row("2019-06-03 00:00:00", "v"), at_10_00_00=NOTHING)}
     check(frame, old, replace(HOW, snapshot=True), method)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@EACH
 def test_a_day_whose_snapshot_is_missing_is_served_by_the_one_before_it(frame: Frame, method: str) -> None:
     # There is no snapshot of June 4, thus none that is true as of the midnight after it.
     before = {"missing": case(Row("2019-06-04 00:00:00", "v"), at_10_00_00=("v", 34 * 3600.0, True))}
     check(frame, before, replace(HOW, ttl=timedelta(hours=34), snapshot=True), method)
 
 
-@OF_ROWS
+@EACH
 def test_without_a_ttl_a_row_never_grows_too_old(frame: Frame, method: str) -> None:
     old = {"old": case(Row("2009-06-05 10:00:00", "v"), at_10_00_00=("v", 3652 * 86400.0, True))}
     check(frame, old, replace(HOW, ttl=None), method)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_impressions_without_a_key_and_with_an_empty_view_are_kept(frame: Frame, method: str) -> None:
+@EACH
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_impressions_without_a_key_and_with_an_empty_view_are_kept(frame: Frame, method: str, snapshot: bool) -> None:
     left = impressions(frame, [(1, moment(TEN), None), (2, moment(TEN), None), (3, moment(TEN), "key00")])
-    how = replace(HOW, snapshot=method == "snapshots")
-    assert found(METHODS[method](left, Join(how, features(frame, [])))) == {1: NOTHING, 2: NOTHING, 3: NOTHING}
+    how = replace(HOW, snapshot=snapshot)
+    assert found(METHODS[method](left, [Join(how, features(frame, []))])) == {1: NOTHING, 2: NOTHING, 3: NOTHING}
 
 
-@OF_ROWS
+@EACH
 def test_a_full_tie_gives_one_row_and_the_same_one_in_any_input_order(frame: Frame, method: str) -> None:
     left = impressions(frame, [(1, moment(TEN), "key00")])
     tied = [("key00", Row("09:00:00", value)) for value in ("a", "b", "c")]
-    winners = {found(METHODS[method](left, Join(HOW, features(frame, order))))[1][0] for order in (tied, tied[::-1])}
+    winners = {found(METHODS[method](left, [Join(HOW, features(frame, order))]))[1][0] for order in (tied, tied[::-1])}
     assert len(winners) == 1
 
 
-@OF_ROWS
+@EACH
 def test_a_tombstone_that_nothing_else_tells_from_another_row_loses_in_any_input_order(
     frame: Frame, method: str
 ) -> None:
     left = impressions(frame, [(1, moment(TEN), "key00")])
     tied = [("key00", Row("09:00:00", "same", gone=gone)) for gone in (True, False)]
     for order in (tied, tied[::-1]):
-        assert found(METHODS[method](left, Join(HOW, features(frame, order))))[1] == ("same", 3600.0, True)
+        assert found(METHODS[method](left, [Join(HOW, features(frame, order))]))[1] == ("same", 3600.0, True)
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_a_number_and_its_text_are_one_key_also_above_2_to_the_53(frame: Frame, method: str) -> None:
+@EACH
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_number_and_its_text_are_one_key_also_above_2_to_the_53(frame: Frame, method: str, snapshot: bool) -> None:
     left = impressions(frame, [(1, moment(TEN), "9007199254740993")])
     flat = features(
         frame, [("9007199254740993", Row("09:00:00", "mine")), ("9007199254740992", Row("09:00:00", "not"))]
     )
-    how = replace(HOW, snapshot=method == "snapshots")
+    how = replace(HOW, snapshot=snapshot)
     numbers = flat.withColumn("key", F.col("key").cast("bigint"))
-    assert found(METHODS[method](left, Join(how, numbers)))[1] == ("mine", 3600.0, True)
+    assert found(METHODS[method](left, [Join(how, numbers)]))[1] == ("mine", 3600.0, True)
 
 
-@OF_ROWS
+@EACH
 def test_a_payload_may_hold_maps_lists_and_structs(frame: Frame, method: str) -> None:
     left = impressions(frame, [(1, moment(TEN), "u1")])
     flat = frame(
@@ -294,13 +293,14 @@ def test_a_payload_may_hold_maps_lists_and_structs(frame: Frame, method: str) ->
         F.col("time").alias("available_time"),
         F.struct("tags", "ids", "place").alias("payload"),
     )
-    row = METHODS[method](left, Join(HOW, right)).first()
+    row = METHODS[method](left, [Join(HOW, right)]).first()
     assert row is not None
     whole = (row.profile.tags, row.profile.ids, row.profile.place.city)
     assert whole in [({"a": 0.5}, [1, 2], "Lund"), ({"b": 0.5}, [3], "Oslo")]
 
 
-def test_views_of_one_entity_share_one_shuffle_and_none_sees_the_rows_of_another(frame: Frame) -> None:
+@EACH
+def test_views_of_one_entity_are_joined_together_and_none_sees_the_rows_of_another(frame: Frame, method: str) -> None:
     left = impressions(frame, [(1, moment(TEN), "u1"), (2, moment(TEN), "2"), (3, moment(TEN), None)])
     profile = features(frame, [("u1", NINE), ("2", Row("08:00:00", "two"))])
     numbers = features(frame, [("2", Row("09:30:00", "number"))]).withColumn("key", F.col("key").cast("bigint"))
@@ -310,19 +310,9 @@ def test_views_of_one_entity_share_one_shuffle_and_none_sees_the_rows_of_another
         Join(replace(HOW, name="counts", ttl=timedelta(hours=1), inclusive=True), numbers),
         Join(replace(HOW, name="daily", ttl=timedelta(days=9), snapshot=True), daily),
     ]
-    joined = join_by_union(left, joins)
-    plan = joined._jdf.queryExecution().executedPlan().toString()
-    assert plan.count("hashpartitioning(key") == 1, plan
+    joined = METHODS[method](left, joins)
     rows = {r.impression.impression_id: (r.profile.value, r["counts"].value, r.daily.value) for r in joined.collect()}
     assert rows == {1: ("v", None, "daily"), 2: ("two", "number", None), 3: (None, None, None)}
-
-
-def test_small_views_shuffle_no_impression(frame: Frame) -> None:
-    left = impressions(frame, [(1, moment(TEN), "u1")])
-    plan = join_by_intervals(left, Join(HOW, features(frame, [("u1", NINE)])))._jdf.queryExecution().executedPlan()
-    (shuffle,) = [line for line in plan.toString().splitlines() if "hashpartitioning" in line]
-    assert "BroadcastHashJoin" in plan.toString()
-    assert "impression" not in shuffle
 
 
 def test_hot_keys_are_those_with_many_rows_on_both_sides_together(frame: Frame) -> None:
@@ -375,14 +365,14 @@ def stamp(minutes: int) -> str:
     return (START + timedelta(minutes=minutes)).strftime("%Y-%m-%d %H:%M:%S")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@EACH
 @pytest.mark.parametrize("inclusive", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_random_tables_agree_with_the_definition(frame: Frame, method: str, inclusive: bool) -> None:
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_random_tables_agree_with_the_definition(frame: Frame, method: str, inclusive: bool, snapshot: bool) -> None:
     rng = random.Random(20190605)
     # A coarse clock, so that equal times, boundaries and ties of one of the clocks are common; every row differs in its rank.
     keys = [f"key{i:02}" for i in range(6)]
     shown = [(n, stamp(rng.randrange(60)), rng.choice([*keys, "nobody", None])) for n in range(400)]
-    snapshot = method == "snapshots"
     delays = {event: rng.randrange(30) for event in range(-40, 61)}
     ranks = {
         (rng.choice(keys), rng.randrange(-40, 60, 7 if snapshot else 1), rng.randrange(30), rng.choice([None, 1, 2, 3]))
@@ -400,14 +390,11 @@ def test_random_tables_agree_with_the_definition(frame: Frame, method: str, incl
     hows = [replace(HOW, ttl=timedelta(minutes=25), inclusive=inclusive, snapshot=snapshot)]
     for how in hows:
         left, join = impressions(frame, shown), Join(how, features(frame, known))
-        result = {n: (value, matched) for n, (value, _, matched) in found(METHODS[method](left, join)).items()}
+        result = {n: (value, matched) for n, (value, _, matched) in found(METHODS[method](left, [join])).items()}
         assert result == oracle(shown, known, how)
 
 
-IN_ORDER = [name for name in METHODS if name != "snapshots"]
-
-
-@pytest.mark.parametrize("method", IN_ORDER)
+@EACH
 def test_views_whose_rows_come_in_order_agree_with_the_definition_too(frame: Frame, method: str) -> None:
     rng = random.Random(5)
     keys = [f"key{i:02}" for i in range(6)]
@@ -417,20 +404,22 @@ def test_views_whose_rows_come_in_order_agree_with_the_definition_too(frame: Fra
         (key, Row(stamp(event), f"{key}{event}#{sequence}", stamp(event + 4), sequence, rng.random() < 0.1))
         for key, event, sequence in sorted(unique, key=str)
     ]
-    how = replace(HOW, ttl=timedelta(minutes=25), in_order=True)
+    how = replace(HOW, ttl=timedelta(minutes=25))
     left, join = impressions(frame, shown), Join(how, features(frame, known))
-    result = {n: (value, matched) for n, (value, _, matched) in found(METHODS[method](left, join)).items()}
+    result = {n: (value, matched) for n, (value, _, matched) in found(METHODS[method](left, [join])).items()}
     assert result == oracle(shown, known, how)
 
 
-def test_a_table_without_times_gives_one_row_for_each_key(frame: Frame) -> None:
+@EACH
+def test_a_table_without_times_gives_one_row_for_each_key(frame: Frame, method: str) -> None:
     left = impressions(frame, [(1, moment(TEN), "u1"), (2, moment(TEN), "u2"), (3, moment(TEN), None)])
     rows = [("u1", "a"), ("u1", "b"), ("u9", "c")]
     seen = set()
     for order in (rows, rows[::-1]):
         right = frame("key string, value string", order).select("key", F.struct("value").alias("payload"))
-        joined = join_static(left, right, "profile", "impression.user")
-        assert types_of(joined.schema["profile"].dataType) == types_of(view_type(Join(HOW, right)))
+        join = Join(replace(HOW, ttl=None, static=True), right)
+        joined = METHODS[method](left, [join])
+        assert types_of(joined.schema["profile"].dataType) == types_of(join.kind)
         result = found(joined)
         assert [result[i][2] for i in (1, 2, 3)] == [True, False, False]
         seen.add(result[1][0])

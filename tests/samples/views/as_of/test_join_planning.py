@@ -6,7 +6,7 @@ import pytest
 
 from ctr_samples.samples.views.as_of import JoinLimits, JoinStep, ViewFacts, described, plan_joins
 
-LIMITS = JoinLimits(broadcast_bytes=1000, rows_of_a_key=10)
+LIMITS = JoinLimits(broadcast_bytes=1000)
 
 
 def plan(*views: ViewFacts) -> list[tuple[str, tuple[str, ...]]]:
@@ -16,19 +16,15 @@ def plan(*views: ViewFacts) -> list[tuple[str, tuple[str, ...]]]:
 @pytest.mark.parametrize(
     ("view", "method"),
     [
-        (ViewFacts("v", ("user",)), "union"),
-        (ViewFacts("v", ("user",), "static", bytes=10**9), "static"),
-        (ViewFacts("v", ("user",), "snapshot", bytes=10**9), "snapshots"),
-        (ViewFacts("v", ("user",), bytes_in_memory=1000, rows_of_a_key=10), "intervals"),
-        (ViewFacts("v", ("user",), "snapshot", bytes_in_memory=1000, rows_of_a_key=10), "intervals"),
-        (ViewFacts("v", ("user",), bytes_in_memory=1001, rows_of_a_key=10), "union"),
-        (ViewFacts("v", ("user",), bytes_in_memory=1000, rows_of_a_key=11), "union"),
-        (ViewFacts("v", ("user",), bytes_in_memory=1000), "union"),
-        (ViewFacts("v", ("user",), bytes_in_memory=1, rows_of_a_key=1, method="union"), "union"),
-        (ViewFacts("v", ("user",), "snapshot", bytes=10**9, method="union"), "union"),
+        (ViewFacts("v", ("user",)), "shuffle"),
+        (ViewFacts("v", ("user",), bytes=10**9), "shuffle"),
+        (ViewFacts("v", ("user",), bytes_in_memory=1000), "broadcast"),
+        (ViewFacts("v", ("user",), bytes_in_memory=1001), "shuffle"),
+        (ViewFacts("v", ("user",), bytes_in_memory=1, method="shuffle"), "shuffle"),
+        (ViewFacts("v", ("user",), bytes=10**9, method="broadcast"), "broadcast"),
     ],
 )
-def test_size_and_kind_of_a_view_choose_its_method(view: ViewFacts, method: str) -> None:
+def test_the_size_of_a_view_chooses_its_method(view: ViewFacts, method: str) -> None:
     assert plan(view) == [(method, ("v",))]
 
 
@@ -36,27 +32,25 @@ def test_views_of_one_entity_share_a_shuffle_and_small_ones_come_last() -> None:
     views = [
         ViewFacts("profile", ("user",)),
         ViewFacts("vector", ("article",)),
-        ViewFacts("daily", ("user",), "snapshot"),
-        ViewFacts("static", ("article",), "static"),
+        ViewFacts("daily", ("user",)),
+        ViewFacts("static", ("article",)),
         ViewFacts("counts", ("user",)),
-        ViewFacts("small", ("article",), bytes_in_memory=1, rows_of_a_key=1),
+        ViewFacts("small", ("article",), bytes_in_memory=1),
     ]
     assert plan(*views) == [
-        ("union", ("vector",)),
-        ("union", ("profile", "counts")),
-        ("snapshots", ("daily",)),
-        ("static", ("static",)),
-        ("intervals", ("small",)),
+        ("shuffle", ("vector", "static")),
+        ("shuffle", ("profile", "daily", "counts")),
+        ("broadcast", ("small",)),
     ]
 
 
 def test_small_views_are_broadcast_as_long_as_all_of_them_fit_into_memory() -> None:
     views = [
-        ViewFacts("vector", ("article",), bytes_in_memory=700, rows_of_a_key=3),
-        ViewFacts("profile", ("user",), bytes_in_memory=600, rows_of_a_key=3),
-        ViewFacts("city", ("city",), bytes_in_memory=400, rows_of_a_key=1),
+        ViewFacts("vector", ("article",), bytes_in_memory=700),
+        ViewFacts("profile", ("user",), bytes_in_memory=600),
+        ViewFacts("city", ("city",), bytes_in_memory=400),
     ]
-    assert plan(*views) == [("union", ("vector",)), ("intervals", ("profile",)), ("intervals", ("city",))]
+    assert plan(*views) == [("shuffle", ("vector",)), ("broadcast", ("profile",)), ("broadcast", ("city",))]
 
 
 def test_the_largest_views_are_joined_last() -> None:
@@ -66,15 +60,15 @@ def test_the_largest_views_are_joined_last() -> None:
         ViewFacts("table", ("city",)),
         ViewFacts("counts", ("article",)),
     ]
-    assert plan(*views) == [("union", ("table",)), ("union", ("profile",)), ("union", ("vector", "counts"))]
+    assert plan(*views) == [("shuffle", ("table",)), ("shuffle", ("profile",)), ("shuffle", ("vector", "counts"))]
 
 
 def test_a_plan_reads_like_a_sentence() -> None:
     steps = [
-        JoinStep("intervals", ("small",), ("article",), "it is small (1,000 bytes, at most 3 row(s) per key)"),
+        JoinStep("broadcast", ("small",), ("article",), "it is small (1,000 bytes)"),
         *plan_joins([ViewFacts("profile", ("user",)), ViewFacts("counts", ("user",))]),
     ]
     assert list(described(steps)) == [
-        "1. small by broadcast intervals on the article: it is small (1,000 bytes, at most 3 row(s) per key)",
-        "2. profile, counts by union and window on the user: one shuffle for all of them",
+        "1. small by broadcast on the article: it is small (1,000 bytes)",
+        "2. profile, counts by a shuffle on the user: one shuffle for all of them",
     ]

@@ -10,21 +10,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import EventView, load_config
 from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.explain.rules import judge_rows
 from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.views.as_of import AsOf, Join, view_type
+from ctr_samples.samples.views.as_of import AsOf, Join, join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
-from ctr_samples.samples.views.as_of.intervals import join_by_intervals
-from ctr_samples.samples.views.as_of.union import join_by_union
-from ctr_samples.samples.views.as_of.validity import cut, in_sight, pieces_of
+from ctr_samples.samples.views.as_of.matching import ViewRows
+from ctr_samples.samples.views.as_of.validity import pieces_of
 from ctr_samples.samples.views.rows import lasting, usable, view_rows
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import counts_of_view
@@ -32,14 +33,14 @@ from ctr_samples.samples.watches.times import counts_of_view
 Frame = Callable[..., DataFrame]
 START = datetime(2019, 6, 5, tzinfo=UTC)
 NOTHING = (None, None, False)
-HOW = AsOf("profile", "impression.user", timedelta(days=1), in_order=True)
-SLICES = HotKeys(tuple(f"key{i:02}" for i in range(0, 40, 2)), START, timedelta(minutes=7), 9)
-"""Every second key is hot, and an hour of it is cut into slices of seven minutes."""
+HOW = AsOf("profile", ("user",), timedelta(days=1))
+HOT = HotKeys(tuple(f"key{i:02}" for i in range(0, 40, 2)))
+"""Every second key is hot."""
 
 METHODS: dict[str, Callable[[DataFrame, Join], DataFrame]] = {
-    "union": lambda left, join: join_by_union(left, [join]),
-    "union with hot keys": lambda left, join: join_by_union(left, [join], SLICES),
-    "intervals": join_by_intervals,
+    "shuffle": lambda left, join: join_by_shuffle(Stage.of(left), [join], 3).rows(),
+    "shuffle with hot keys": lambda left, join: join_by_shuffle(Stage.of(left), [join], 3, HOT).rows(),
+    "broadcast": lambda left, join: join_by_broadcast(Stage.of(left), [join]).rows(),
 }
 EACH = pytest.mark.parametrize("method", METHODS)
 
@@ -170,9 +171,9 @@ def check(frame: Frame, cases: dict[str, Case], how: AsOf, method: str) -> None:
             answer = NOTHING if value is None else (value[0], round(value[1] * 60, 6), True)
             expected[len(shown)] = (name, at, answer)
             shown.append((len(shown), at, f"key{number:02}"))
-    join = Join(how, cut(features(frame, known), how))
+    join = Join(how, features(frame, known))
     joined = METHODS[method](impressions(frame, shown), join)
-    assert joined.schema["profile"].dataType.simpleString() == view_type(join).simpleString()
+    assert joined.schema["profile"].dataType.simpleString() == join.kind.simpleString()
     result = found(joined)
     assert {i: (name, at, result[i]) for i, (name, at, _) in expected.items()} == expected
 
@@ -234,16 +235,16 @@ def test_random_tables_with_ends_agree_with_the_definition(
     shown = [(n, rng.randrange(-5, 60), rng.choice([*keys, "nobody", None])) for n in range(500)]
     known = random_rows(rng, keys, late)
     how = replace(HOW, ttl=timedelta(minutes=25), inclusive=inclusive)
-    join = Join(how, cut(features(frame, known), how))
+    join = Join(how, features(frame, known))
     assert found(METHODS[method](impressions(frame, shown), join)) == oracle(shown, known, how)
 
 
-def test_rows_that_meet_no_other_take_no_way_round_by_python(frame: Frame) -> None:
+def test_rows_that_overlap_an_earlier_one_of_their_key_are_counted(frame: Frame) -> None:
     known = [("a", Row(0, "1", to=10)), ("a", Row(10, "2", to=20)), ("b", Row(0, "3")), ("c", Row(0, "4", to=9))]
     known += [("c", Row(8, "5"))]
-    rows = in_sight(features(frame, known), HOW)
-    assert sorted(r.key for r in rows.where("_meets").select("key").collect()) == ["c", "c"]
-    assert [r.key for r in rows.where("overlaps").collect()] == ["c"]
+    counts = Counts()
+    ViewRows.of(HOW, Join(HOW, features(frame, known)).ready().toArrow(), counts=counts)
+    assert counts.sums == {"profile.overlaps": 1}
 
 
 def test_pieces_are_cut_where_the_answer_changes() -> None:
@@ -258,35 +259,21 @@ def test_pieces_are_cut_where_the_answer_changes() -> None:
     ]
 
 
-def test_keys_that_are_no_utf8_are_told_apart_by_their_bytes(frame: Frame) -> None:
-    known = [(key, Row(at, f"{at}", to=20)) for key in ("a", "b") for at in (0, 10)]
-    rows = features(frame, known).withColumn(
-        "key", F.when(F.col("key") == "a", F.lit(b"\xfe")).otherwise(F.lit(b"\xff"))
-    )
-    pieces = cut(rows.withColumn("key", F.col("key").cast("string")), HOW)
-    assert sorted(
-        (bytes(r.key), r.minute)
-        for r in pieces.select(
-            F.col("key").cast("binary").alias("key"), F.minute("event_time").alias("minute")
-        ).collect()
-    ) == [(b"\xfe", 0), (b"\xfe", 10), (b"\xff", 0), (b"\xff", 10)]
+@EACH
+def test_keys_that_are_no_utf8_are_told_apart_by_their_bytes(frame: Frame, method: str) -> None:
+    def in_bytes(key: Column) -> Column:
+        return F.when(key == "a", F.lit(b"\xfe")).otherwise(F.lit(b"\xff")).cast("string")
 
-
-@pytest.mark.slow
-def test_many_pieces_go_through_in_batches(spark: SparkSession, frame: Frame) -> None:
-    base = features(frame, [("a", Row(0, "base"))])
-    offers = spark.range(30_000).select(
-        F.lit("a").alias("key"),
-        F.timestamp_micros(F.lit(1_559_700_000_000_000) + F.col("id") * 4).alias("event_time"),
-        F.timestamp_micros(F.lit(1_559_700_000_000_000) + F.col("id") * 4).alias("available_time"),
-        F.timestamp_micros(F.lit(1_559_700_000_000_002) + F.col("id") * 4).alias("valid_to"),
-        F.lit(None).cast("timestamp").alias("closed_available"),
-        F.lit(None).cast("bigint").alias("sequence"),
-        F.lit(False).alias("gone"),
-        F.struct(F.lit("offer").alias("value")).alias("payload"),
+    known = features(frame, [(key, Row(0, f"row of {key}", to=20)) for key in ("a", "b")])
+    left = impressions(frame, [(1, 5, "a"), (2, 5, "b")])
+    shown = F.struct(
+        "impression.impression_id", "impression.impression_time", in_bytes(F.col("impression.user")).alias("user")
     )
-    counts = cut(base.unionByName(offers), HOW).groupBy("payload.value").count().collect()
-    assert {r.value: r["count"] for r in counts} == {"base": 30_001, "offer": 30_000}
+    joined = METHODS[method](
+        left.select(shown.alias("impression"), "label"), Join(HOW, known.withColumn("key", in_bytes(F.col("key"))))
+    )
+    values = {row[0]: row[1] for row in joined.select("impression.impression_id", "profile.value").collect()}
+    assert values == {1: "row of a", 2: "row of b"}
 
 
 VIEW = EventView(source="t", entity="user", key="user_id", event_time="since", valid_to="until", ttl="unbounded")
@@ -350,7 +337,7 @@ def test_a_payload_with_maps_lists_and_structs_is_cut_too(frame: Frame, method: 
         F.lit(None).cast("timestamp").alias("closed_available"),
         F.struct("tags", "ids", "place").alias("payload"),
     )
-    row = METHODS[method](left, Join(HOW, cut(right, HOW))).first()
+    row = METHODS[method](left, Join(HOW, right)).first()
     assert row is not None
     assert (row.profile.tags, row.profile.ids, row.profile.place.city) == ({"a": 0.5}, [1, 2], "Lund")
 

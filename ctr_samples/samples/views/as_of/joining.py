@@ -1,0 +1,200 @@
+"""Joins of views to impressions: rows with the same key meet in one shuffle, or small views are handed to every task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark import Broadcast
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ctr_samples.samples.columnar.blocks import PLACE, Item, rows_of
+from ctr_samples.samples.columnar.columns import Integers, integers, place_of_texts, whole
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import Stage, TaskCounts, together
+from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
+from ctr_samples.samples.views.as_of.matching import EVENT, KNOWN, AsOf, Snapshots, ViewRows
+from ctr_samples.samples.views.as_of.rows import Join
+from ctr_samples.sparksql.releases import arrow_schema
+
+IMPRESSION = "impression"
+BATCH = 1 << 16
+"""Rows of a batch that a task hands on."""
+
+
+def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: HotKeys = NONE_HOT) -> Stage:
+    """Add a struct for each view, all of which are joined on the same key. Lazy.
+
+    ``left`` has a struct ``impression``.
+    """
+    on = joins[0].how.on
+    assert all(join.how.on == on for join in joins), "views of one shuffle have one key"
+    frames = [join.ready() for join in joins]
+    placed = [hot.placed(frame, partitions) for frame in frames]
+    to_each = F.explode(F.sequence(F.lit(0).cast("bigint"), F.lit(partitions - 1).cast("bigint"))).alias(PLACE)
+    snapshots = [
+        frame.select(EVENT, KNOWN).distinct().select("*", to_each)
+        for join, frame in zip(joins, frames, strict=True)
+        if join.how.snapshot
+    ]
+    task = _JoinHere(tuple(join.how for join in joins))
+    stages = [left, *[Stage.of(frame) for frame in (*placed, *snapshots)]]
+    places = [_PlaceOfKey(on, hot, partitions), *[PLACE] * (len(stages) - 1)]
+    return together(stages, partitions, task, _with_views(left.kind, joins), places)
+
+
+def join_by_broadcast(left: Stage, joins: Sequence[Join], tasks: TaskCounts | None = None) -> Stage:
+    """Add a struct for each view, whose rows every task gets. Moves no impressions. Runs a Spark job for the rows.
+
+    ``tasks`` receives the irregular rows of the views, unless None.
+    """
+    small = SmallViews.of(joins)
+    if tasks is not None:
+        counts = Counts()
+        small.prepared(counts)
+        tasks.include(counts)
+    return left.then(_JoinSmall(small), _with_views(left.kind, joins))
+
+
+def _with_views(kind: StructType, joins: Sequence[Join]) -> StructType:
+    every = StructType([*kind.fields])
+    for join in joins:
+        every = every.add(join.how.name, join.kind)
+    return every
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinHere:
+    """Joins views whose rows are in the impressions' partition. Runs on an executor.
+
+    The tables are the impressions, the rows of each view, and the snapshots of each snapshot view.
+    """
+
+    views: tuple[AsOf, ...]
+
+    def __call__(self, tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+        rows, *of_views = tables
+        snapshots = iter(of_views[len(self.views) :])
+        for how, table in zip(self.views, of_views, strict=False):
+            known = Snapshots.of(how, next(snapshots)) if how.snapshot else None
+            rows = with_view(rows, ViewRows.of(how, table, known, counts))
+        yield from rows.to_batches(BATCH)
+
+
+def with_view(rows: pa.Table, view: ViewRows) -> pa.Table:
+    """Add the struct of a view to impressions. Runs on executors."""
+    times = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_time"))
+    keys = key_among(rows, view.how.on)
+    if keys.type != view.keys.type:
+        keys, view = keys.cast(pa.string()), view.by_text()
+    return rows.append_column(view.how.name, view.structs(view.match(keys, times), times))
+
+
+def key_among(rows: pa.Table, on: Sequence[str]) -> pa.Array:
+    """Return the key of each row, from its impression and the views that are joined already. Null if a part is null.
+
+    See :func:`ctr_samples.sparksql.columns.joint_key`.
+    """
+    parts = [_part(rows, part) for part in on]
+    if len(parts) == 1:
+        return parts[0]
+    texts = [part.cast(pa.string()) for part in parts]
+    lengths = [pc.utf8_length(text).cast(pa.string()) for text in texts[:-1]]
+    colon = pa.array([":"] * rows.num_rows, pa.string())
+    pieces = [piece for length, text in zip(lengths, texts, strict=False) for piece in (length, colon, text)]
+    return whole(pc.binary_join_element_wise(*pieces, texts[-1], ""))
+
+
+def _part(rows: pa.Table, part: str) -> pa.Array:
+    first, *fields = part.split(".") if "." in part else (IMPRESSION, part)
+    column = reduce(pc.struct_field, fields, whole(rows[first]))
+    return column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
+
+
+@dataclass(frozen=True, slots=True)
+class _PlaceOfKey:
+    """Places impressions by the key of a view; those without the key by their id. Runs on executors."""
+
+    on: tuple[str, ...]
+    hot: HotKeys
+    partitions: int
+
+    def __call__(self, batch: pa.RecordBatch) -> Integers:
+        rows = pa.Table.from_batches([batch])
+        ids = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_id"))
+        keys = key_among(rows, self.on).cast(pa.string())
+        places = place_of_texts([keys])
+        places[keys.is_null().to_numpy(zero_copy_only=False)] = 0
+        places = self.hot.spread(places, keys, ids, self.partitions)
+        if keys.null_count:
+            missing = keys.is_null().to_numpy(zero_copy_only=False)
+            places[missing] = ids[missing]
+        return places
+
+
+@dataclass(slots=True)
+class _Blocks:
+    """Blocks of small views, with the number of the view, and the sorted rows once they were made."""
+
+    blocks: list[tuple[int, bytes]]
+    ready: list[ViewRows] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SmallViews:
+    """Views whose rows every task has. Pickled for executors, which fetch the rows once for each Python worker."""
+
+    views: tuple[AsOf, ...]
+    kinds: tuple[pa.Schema, ...]
+    blocks: Broadcast[_Blocks]
+
+    @classmethod
+    def of(cls, joins: Sequence[Join]) -> SmallViews:
+        """Read the rows of views, in one Spark job."""
+        frames = [join.ready().withColumn(PLACE, F.lit(0).cast("bigint")) for join in joins]
+        cut = [Stage.of(frame).blocks(number, 1) for number, frame in enumerate(frames)]
+        every = reduce(DataFrame.unionByName, cut)
+        blocks = [(row["frame"], bytes(row["block"])) for row in every.select("frame", "block").collect()]
+        kinds = tuple(arrow_schema(frame.schema) for frame in frames)
+        broadcast = every.sparkSession.sparkContext.broadcast(_Blocks(blocks))
+        return cls(tuple(join.how for join in joins), kinds, broadcast)
+
+    def prepared(self, counts: Counts | None = None) -> list[ViewRows]:
+        """Return the rows of each view, sorted. ``counts`` receives irregular rows, unless None."""
+        return [
+            ViewRows.of(
+                how, _table([block for of, block in self.blocks.value.blocks if of == number], kind), counts=counts
+            )
+            for number, (how, kind) in enumerate(zip(self.views, self.kinds, strict=True))
+        ]
+
+    def rows(self) -> list[ViewRows]:
+        """Return the rows of each view, sorted once in each Python worker. Runs on executors."""
+        blocks = self.blocks.value
+        if blocks.ready is None:
+            blocks.ready = self.prepared()
+        return blocks.ready
+
+
+def _table(blocks: Sequence[bytes], kind: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches([rows_of(pa.py_buffer(block)) for block in blocks]) if blocks else kind.empty_table()
+
+
+@dataclass(frozen=True, slots=True)
+class _JoinSmall:
+    """Joins small views to impressions, batch by batch. Runs on executors."""
+
+    small: SmallViews
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        for item in items:
+            if isinstance(item, Counts):
+                yield item
+            else:
+                rows = reduce(with_view, self.small.rows(), pa.Table.from_batches([item]))
+                yield from rows.combine_chunks().to_batches()

@@ -1,0 +1,267 @@
+"""Matching: the row of a view that an impression sees. Runs on executors, over the columns of one partition.
+
+The rows of a key are sorted by the instant from which an impression sees them. The greatest (event_time, available_time,
+sequence, content) so far is the best. So a late correction of an old fact never hides a newer one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ctr_samples.samples.columnar.columns import (
+    Flags,
+    Integers,
+    begins,
+    in_order,
+    integers,
+    there,
+    whole,
+)
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.views.as_of.validity import pieces_of
+from ctr_samples.sparksql.columns import micros_of
+
+KEY, PAYLOAD = "key", "payload"
+EVENT, KNOWN, END, CLOSED = "_event", "_known", "_end", "_closed"
+SEQUENCE, CONTENT, GONE = "_sequence", "_content", "_gone"
+"""Columns of rows that are ready: when a row became true and known, when it ceased to be true and when this became
+known (all in microseconds; no end is null), a hash of the payload, and whether the row is a tombstone. Static rows have
+neither times nor tombstones; only rows that end have the second two.
+"""
+COPY = "_copy"
+"""Column of rows that are copied to several partitions: the number of the copy."""
+
+OVERLAPS, SEVERAL_ROWS = "overlaps", "keys_with_several_rows"
+FOREVER = 2**63 - 1
+_LEAST = -(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class AsOf:
+    """Join settings of one view: its name, the parts of its key, and the maximum age of a row.
+
+    ``snapshot`` views have their rows in snapshots, with one event time per snapshot. An entity missing from the
+    latest visible snapshot has no features. ``static`` views have rows without times. ``one_row`` views should have one
+    row per key, or per key and snapshot; keys with several different rows are counted.
+    """
+
+    name: str
+    on: tuple[str, ...]
+    ttl: timedelta | None
+    inclusive: bool = False
+    snapshot: bool = False
+    static: bool = False
+    one_row: bool = False
+
+    def seen_from(self, rows: pa.Table) -> Integers:
+        """Return the first instant at which an impression sees each row: when both its clocks have passed."""
+        return np.maximum(integers(rows[EVENT]) + self._strictly, integers(rows[KNOWN]))
+
+    def seen_until(self, rows: pa.Table) -> Integers:
+        """Return the first instant at which an impression sees that a row has ended, or :data:`FOREVER`."""
+        end, closed = integers(rows[END]) + self._strictly, integers(pc.fill_null(rows[CLOSED], _LEAST))
+        return np.where(there(rows[END]), np.maximum(end, closed), FOREVER)
+
+    @property
+    def _strictly(self) -> int:
+        # A strict clock is an inclusive clock one microsecond later, the resolution of a Spark timestamp.
+        return 0 if self.inclusive else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """The snapshots of a view: the instants from which impressions see them, and the greatest event time so far."""
+
+    seen_from: Integers
+    latest: Integers
+
+    @classmethod
+    def of(cls, how: AsOf, rows: pa.Table) -> Snapshots:
+        """Return the snapshots among rows, or among their distinct times."""
+        times = np.unique(np.stack([how.seen_from(rows), integers(rows[EVENT])]), axis=1)
+        return cls(times[0], np.maximum.accumulate(times[1]) if times.size else times[1])
+
+    def visible(self, times: Integers) -> Integers:
+        """Return the event time of the latest snapshot that each time sees, or -2**63."""
+        place = np.searchsorted(self.seen_from, times, side="right")
+        return np.concatenate([[_LEAST], self.latest])[place]
+
+
+@dataclass(frozen=True, slots=True)
+class ViewRows:
+    """Rows of a view, sorted by key and by the instant from which they are seen. Made once, matched many times."""
+
+    how: AsOf
+    table: pa.Table
+    keys: pa.Array
+    """The distinct keys; the number of a key is its place."""
+    starts: Integers
+    """Where the rows of each key begin in the following columns, and their end."""
+    seen_from: Integers
+    until: Integers
+    best: Integers
+    """The row of the table that is the best from each instant on."""
+    snapshots: Snapshots | None = None
+
+    @classmethod
+    def of(
+        cls, how: AsOf, table: pa.Table, snapshots: Snapshots | None = None, counts: Counts | None = None
+    ) -> ViewRows:
+        """Sort rows. ``counts`` receives the irregular rows of the view, unless None."""
+        if END in table.column_names:
+            table = table.filter(pa.array(how.seen_from(table) < how.seen_until(table)))
+        encoded = (
+            whole(table[KEY]).dictionary_encode()
+            if table.num_rows
+            else pa.array([], table[KEY].type).dictionary_encode()
+        )
+        code = integers(encoded.indices)
+        ranked = _by_rank(how, table)
+        rank = np.empty(len(code), np.int64)
+        rank[ranked] = np.arange(len(code))
+        if counts is not None and how.one_row:
+            counts.add(f"{how.name}.{SEVERAL_ROWS}", _several(how, table, code))
+        if how.static:
+            order = in_order([code, rank])
+            seen_from, until, best = np.full(len(code), _LEAST), np.full(len(code), FOREVER), order
+        elif END in table.column_names:
+            best, seen_from, until, overlaps = _pieces(code, how.seen_from(table), how.seen_until(table), rank)
+            order = best
+            if counts is not None:
+                counts.add(f"{how.name}.{OVERLAPS}", (overlaps & _first_copy(table)).sum())
+        else:
+            order = in_order([code, how.seen_from(table), rank])
+            seen_from, until = how.seen_from(table)[order], np.full(len(order), FOREVER)
+            # The codes ascend, so the greatest so far stays within its key.
+            size = max(1, len(order))
+            best = ranked[np.maximum.accumulate(code[order] * size + rank[order]) % size]
+        starts = np.searchsorted(code[order], np.arange(len(encoded.dictionary) + 1))
+        if how.snapshot and snapshots is None:
+            snapshots = Snapshots.of(how, table)
+        return cls(how, table, encoded.dictionary, starts, seen_from, until, best, snapshots)
+
+    def by_text(self) -> ViewRows:
+        """Return the same rows with their keys as text."""
+        return replace(self, keys=self.keys.cast(pa.string()))
+
+    def match(self, keys: pa.Array, times: Integers) -> Integers:
+        """Return the row of the table that each impression sees, or -1. ``times`` are in microseconds."""
+        code = integers(pc.fill_null(pc.index_in(_comparable(keys), value_set=_comparable(self.keys)), -1))
+        low, high = self.starts[code], self.starts[code + 1]
+        high = np.where(code < 0, low, high)
+        first = low
+        for _ in range(int((high - low).max(initial=0)).bit_length()):
+            middle = (low + high) >> 1
+            seen = (low < high) & (self.seen_from[np.minimum(middle, len(self.seen_from) - 1)] <= times)
+            low, high = np.where(seen, middle + 1, low), np.where(seen, high, np.minimum(middle, high))
+        place = low - 1
+        if not len(self.best):
+            return np.full(len(times), -1)
+        row = np.where(place >= first, self.best[place], -1)
+        return np.where((row >= 0) & self._holds(row, place, times), row, -1)
+
+    def _holds(self, row: Integers, place: Integers, times: Integers) -> Flags:
+        """Return whether a row has neither ended nor expired, and is no tombstone and of the latest snapshot."""
+        holds = times < self.until[place]
+        if self.how.static:
+            return holds
+        event = integers(self.table[EVENT])[row]
+        holds &= ~_flags(self.table[GONE])[row]
+        if self.how.ttl is not None:
+            holds &= event >= times - micros_of(self.how.ttl)
+        if self.snapshots is not None:
+            holds &= event == self.snapshots.visible(times)
+        return holds
+
+    def structs(self, rows: Integers, times: Integers) -> pa.StructArray:
+        """Return the struct from which features are computed: the payload of the rows, ``age_s`` and ``matched``."""
+        matched = rows >= 0
+        payload = whole(self.table[PAYLOAD]) if self.table.num_rows else pa.nulls(1, self.table[PAYLOAD].type)
+        taken = payload.take(pa.array(rows, mask=~matched))
+        age = pa.nulls(len(rows), pa.float64())
+        if not self.how.static and self.table.num_rows:
+            age = pa.array((times - integers(self.table[EVENT])[rows]) / 1e6, mask=~matched)
+        names = [taken.type.field(i).name for i in range(taken.type.num_fields)]
+        return pa.StructArray.from_arrays([*taken.flatten(), age, pa.array(matched)], [*names, "age_s", "matched"])
+
+
+def _comparable(keys: pa.Array) -> pa.Array:
+    return whole(keys).cast(pa.binary()) if pa.types.is_string(keys.type) else whole(keys)
+
+
+def _flags(column: pa.ChunkedArray) -> Flags:
+    flags: Flags = whole(pc.fill_null(column, False)).to_numpy(zero_copy_only=False)
+    return flags
+
+
+def _first_copy(table: pa.Table) -> Flags:
+    return integers(table[COPY]) == 0 if COPY in table.column_names else np.ones(table.num_rows, np.bool_)
+
+
+def _by_rank(how: AsOf, table: pa.Table) -> Integers:
+    """Return the rows by ascending rank, which decides between rows that are visible at one time."""
+    content = integers(table[CONTENT])
+    if how.static:
+        return in_order([content])
+    # A tombstone loses a tie: an update ends one row and begins the next.
+    content = np.where(_flags(table[GONE]), _LEAST, content)
+    sequence = [_ranks(table[SEQUENCE])] if SEQUENCE in table.column_names else []
+    return in_order([integers(table[EVENT]), integers(table[KNOWN]), *sequence, content])
+
+
+def _ranks(column: pa.ChunkedArray) -> Integers:
+    """Return the order of values of any type as numbers, null first."""
+    values, ranks = whole(column), np.zeros(len(column), np.int64)
+    known = there(values)
+    if known.any():
+        ranks[known] = pc.rank(_comparable(values.drop_null()), tiebreaker="dense").to_numpy()
+    return ranks
+
+
+def _several(how: AsOf, table: pa.Table, code: Integers) -> int:
+    """Return the number of keys, or keys of a snapshot, that have several different rows. Tombstones do not differ."""
+    alive = _first_copy(table)
+    group = code
+    if not how.static:
+        alive &= ~_flags(table[GONE])
+        group = code * max(1, len(code)) + np.unique(integers(table[EVENT]), return_inverse=True)[1]
+    pairs = np.unique(np.stack([group[alive], integers(table[CONTENT])[alive]]), axis=1)[0]
+    return int((np.unique(pairs, return_counts=True)[1] > 1).sum())
+
+
+def _pieces(
+    code: Integers, seen_from: Integers, until: Integers, rank: Integers
+) -> tuple[Integers, Integers, Integers, Flags]:
+    """Cut rows that end, so that one row of a key is visible at a time.
+
+    Returns the row of each piece, by key and start, its start and end, and for each row whether an earlier one of its
+    key was visible when it became visible. The best visible row may end before a row that it hid.
+    """
+    size = max(1, len(code))
+    order = in_order([code, seen_from, rank])
+    first = begins(code[order])
+    end_rank = np.empty(len(code), np.int64)
+    end_rank[in_order([until])] = np.arange(len(code))
+    latest = np.maximum.accumulate(code[order] * size + end_rank[order]) % size
+    sorted_ends = np.sort(until)
+    overlaps = np.zeros(len(code), np.bool_)
+    overlaps[1:] = ~first[1:] & (sorted_ends[latest[:-1]] > seen_from[order][1:])
+    meets = overlaps.copy()
+    meets[:-1] |= ~first[1:] & (seen_from[order][1:] < until[order][:-1])
+    alone, meeting = order[~meets], order[meets]
+    rows = zip(code[meeting], seen_from[meeting], until[meeting], 1 + rank[meeting], meeting, strict=True)
+    pieces = list(pieces_of(tuple(map(int, row)) for row in rows))
+    row, start, end = (
+        (np.array(column, np.int64) for column in zip(*pieces, strict=True)) if pieces else [np.empty(0, np.int64)] * 3
+    )
+    row = np.concatenate([alone, row])
+    start, end = np.concatenate([seen_from[alone], start]), np.concatenate([until[alone], end])
+    sorted_pieces = in_order([code[row], start])
+    of_row = np.zeros(len(code), np.bool_)
+    of_row[order] = overlaps
+    return row[sorted_pieces], start[sorted_pieces], end[sorted_pieces], of_row
