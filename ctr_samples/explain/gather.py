@@ -224,7 +224,7 @@ class Gatherer:
         labelled = SampleBuilder(self.inputs).labelled_impressions()
         if labelled.where(mine).isEmpty():
             return SKIP_ABOVE
-        kept = self.inputs.watches.sampling.on(labelled)
+        kept = self.inputs.watches.sampling.kept(labelled)
         return DOWN_SAMPLED if kept.where(mine).isEmpty() else None
 
     def _label(self, plan: LabelPlan, impression: Impression, impressions: DataFrame) -> LabelEvidence:

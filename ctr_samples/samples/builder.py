@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NoReturn
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import FloatType, LongType, StructField, StructType
 
-from ctr_samples.config import RowLabel
+from ctr_samples.config import Label, RowLabel
+from ctr_samples.config.base import mask_of
 from ctr_samples.config.references import inherited, measured_key
 from ctr_samples.errors import InputError
+from ctr_samples.samples.columnar.blocks import Item
+from ctr_samples.samples.columnar.columns import Flags, Integers, integers
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.earlier import EarlierFeatures
-from ctr_samples.samples.features import IMPRESSION, SampleColumns, in_final_order, order_of, with_place
+from ctr_samples.samples.features import IMPRESSION, REQUEST, SHUFFLE, SPLIT, SampleColumns, order_of, with_place
+from ctr_samples.samples.final_order import in_final_order
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.histories.lists import KEY, HistoryPlan
 from ctr_samples.samples.impressions import DROPPED, Repeats, cut_impressions, is_below, row_label, time_not_read
@@ -34,13 +42,17 @@ from ctr_samples.samples.labels import (
     row_values,
     rows_among,
 )
-from ctr_samples.samples.phases import phases_of
-from ctr_samples.samples.requests import BEGINNING, RequestSizes, request_hash, request_sizes, with_beginning
-from ctr_samples.samples.sampling import split_column, weight_column
-from ctr_samples.samples.views.as_of import JoinStep, views_of
+from ctr_samples.samples.labels.events import SHOWN
+from ctr_samples.samples.period import Span
+from ctr_samples.samples.requests import RequestSizes, request_hash, request_sizes, with_beginning
+from ctr_samples.samples.sampling import UNLUCKY, DropNegatives, is_unlucky, split_column, weight_column
+from ctr_samples.samples.views.as_of import JoinStep, order_steps, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
-from ctr_samples.sparksql.columns import later, stable_hash
+from ctr_samples.sparksql.columns import micros_at, micros_of, quoted, stable_hash
 from ctr_samples.vocabulary import FittedState
+
+PLACES = (SPLIT, REQUEST, SHUFFLE, UNLUCKY)
+"""Columns of an impression that decide its place in the final order, and whether it is left out."""
 
 ORIGIN = "_origin"
 """Column of :meth:`SampleBuilder.build_few` that holds the origin of the values."""
@@ -71,39 +83,47 @@ class SampleBuilder:
 
     def build(self) -> SamplePlan:
         """Plan the samples. Raises errors that depend only on the source schemas before any data is read."""
-        config, span, watches = self.inputs.config, self.inputs.span, self.inputs.watches
-        rows = watches.canary.on(watches.sampling.on(self.labelled_impressions()))
-        joins = _Joins.of(self.inputs, rows)
-        columns = SampleColumns.of(joins.blank(rows), config, self.state)
+        config, watches = self.inputs.config, self.inputs.watches
+        stage = self._kept()
+        joins = _Joins.of(self.inputs, stage.kind)
+        columns = SampleColumns.of(joins.blank(), config, self.state)
         steps = joins.views.plan()
-        phases = phases_of(config, steps, columns.together, columns.moving)
-        first = watches.joins.on(joins.join(rows, phases.before), views_of(phases.before))
-        in_order = self._in_final_order(columns.make_some(first, phases.features))
-        joined = watches.joins.on(joins.views.join(in_order, phases.after), views_of(phases.after))
-        samples = columns.make(joined, weight_column(config, span), measured_key(config))
+        early, late = (steps, ()) if columns.moves else order_steps(steps)
+        stage = joins.views.add(joins.with_histories(stage), early)
+        if columns.moves:  # made before rows are in order, since making features moves them
+            made = columns.make_early(joins.views.filled(stage.rows(watches.tasks), steps))
+            stage = Stage.of(made)
+        stage = joins.views.add(in_final_order(stage, config.output.partitions, order_of(config)), late)
+        joined = joins.views.filled(stage.rows(watches.tasks), () if columns.moves else steps)
+        joined = watches.joins.on(joined, views_of(steps))
+        samples = columns.make(joined, weight_column(config, self.inputs.span), measured_key(config))
         return SamplePlan(samples, steps, order_of(config))
 
     def check(self) -> None:
         """Plan only as much as the source schemas allow. Raises the same errors as :meth:`build`."""
-        rows = self.labelled_impressions()
-        SampleColumns.of(_Joins.of(self.inputs, rows).blank(rows), self.inputs.config, self.state)
+        joins = _Joins.of(self.inputs, self._labelled().kind)
+        SampleColumns.of(joins.blank(), self.inputs.config, self.state)
 
     def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
         """Plan the samples of :meth:`build` with features from an earlier generation. Computes only labels."""
         config, watches = self.inputs.config, self.inputs.watches
         heavy = measured_key(config)
-        rows = self.labelled_impressions()
+        stage = self._kept()
         # Only the types of views and histories are needed; a plan that never runs must not be counted.
-        joins = _Joins.of(self.inputs.uncounted(), rows)
-        blank = joins.blank(rows)
+        blank = _Joins.of(self.inputs.uncounted(), stage.kind).blank()
         columns = SampleColumns.of(blank, config, self.state)
-        placed = self._placed(rows)
-        kinds = placed.drop(IMPRESSION).schema
-        none = [F.lit(None).cast(kind.dataType).alias(kind.name) for kind in kinds]
+        none = [F.lit(None).cast(kind.dataType).alias(kind.name) for kind in stage.kind if kind.name != IMPRESSION]
         types = columns.make(blank.select("*", *none), heavy=heavy).schema
-        in_order = self._in_final_order(rows)
+        in_order = in_final_order(stage, config.output.partitions, order_of(config)).rows(watches.tasks)
         samples = earlier.behind(columns.make_without_features(in_order, heavy), types)
         return SamplePlan(watches.joins.on(samples, ()), (), order_of(config))
+
+    def _kept(self) -> Stage:
+        """Return the labelled impressions that sampling keeps, with their places in the final order."""
+        watches, stage = self.inputs.watches, self._labelled()
+        if self.inputs.config.sampling is not None:
+            stage = stage.then(DropNegatives(tuple(self.inputs.config.labels)), stage.kind)
+        return stage.then(watches.canary.step(stage.kind), stage.kind)
 
     def build_few(self, limit: int) -> DataFrame:
         """Return at most ``limit`` samples, chosen by hash, with the columns and values of :meth:`build`.
@@ -114,17 +134,15 @@ class SampleBuilder:
         """
         config, span = self.inputs.config, self.inputs.span
         rows = self._few_labelled(limit).localCheckpoint()
-        joins = _Joins.of(self.inputs, rows, few=rows)
-        columns = SampleColumns.of(joins.blank(rows), config, self.state)
+        joins = _Joins.of(self.inputs, rows.schema, few=rows)
+        columns = SampleColumns.of(joins.blank(), config, self.state)
         joined = joins.join(self._placed(rows), joins.views.plan())
         return columns.make(joined, weight_column(config, span), measured_key(config), {ORIGIN: self._origin()})
 
     def _placed(self, rows: DataFrame) -> DataFrame:
-        return with_place(rows, split_column(self.inputs.config, self.inputs.span), request_hash(self.inputs.config))
-
-    def _in_final_order(self, rows: DataFrame) -> DataFrame:
         config = self.inputs.config
-        return in_final_order(self._placed(rows), config.output.partitions, order_of(config))
+        placed = with_place(rows, split_column(config, self.inputs.span), request_hash(config))
+        return placed.withColumn(UNLUCKY, is_unlucky(config))
 
     def _origin(self) -> Column:
         shown = self.inputs.config.impressions
@@ -154,7 +172,7 @@ class SampleBuilder:
         ids, values = ([row[column] for row in chosen] for column in (0, 1))
         labelled = self.labelled_impressions(None if key is None else _Sharing(key, set(values)))
         mine = labelled.where(F.col(f"{IMPRESSION}.impression_id").isin(ids))
-        return self.inputs.watches.sampling.on(mine).limit(limit)
+        return self.inputs.watches.sampling.kept(mine).limit(limit)
 
     def request_sizes(self) -> RequestSizes | None:
         """Measure the requests of the day. See :func:`ctr_samples.samples.requests.request_sizes`."""
@@ -172,8 +190,8 @@ class SampleBuilder:
 
     def joined(self) -> DataFrame:
         """Return the labelled impressions that sampling keeps, with a struct per view and per history."""
-        rows = self.inputs.watches.sampling.on(self.labelled_impressions())
-        joins = _Joins.of(self.inputs, rows)
+        rows = self.inputs.watches.sampling.kept(self.labelled_impressions())
+        joins = _Joins.of(self.inputs, rows.schema)
         return joins.join(rows, joins.views.plan())
 
     def labelled_impressions(self, sharing: _Sharing | None = None) -> DataFrame:
@@ -181,27 +199,40 @@ class SampleBuilder:
 
         With ``sharing``, returns only impressions with one of its key values.
         """
-        config = self.inputs.config
-        shown, plans = config.impressions, plan_labels(config)
-        mine = with_beginning(config, self._attributed(plans, sharing))
-        own = [F.col(c) for c in (*shown.column_names, *({BEGINNING} & {*mine.columns}))]
-        labels = [column for name in config.labels for column in self._label(name)]
-        seen = self._looked_at(mine.select(*own, *labels))
-        return seen.select(F.struct(*own).alias(IMPRESSION), *label_columns(config.labels))
+        labels = label_columns(self.inputs.config.labels)
+        return self._labelled(sharing).rows(self.inputs.watches.tasks).select(IMPRESSION, *labels)
 
-    def _attributed(self, plans: Sequence[LabelPlan], sharing: _Sharing | None) -> DataFrame:
-        """Return the day's impressions with the labels that are derived from actions."""
+    def _labelled(self, sharing: _Sharing | None = None) -> Stage:
+        """Return the impressions of :meth:`labelled_impressions`, with their places in the final order."""
         inputs, config = self.inputs, self.inputs.config
-        shown, rows = config.impressions, rows_among(config.labels)
+        shown, plans, rows = config.impressions, plan_labels(config), rows_among(config.labels)
         if shown.identity == "row":
             # Numbering identical rows needs a separate shuffle, before the key filter.
             actions = actions_of_logs(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
             events = events_among(self._impressions(), actions, plans)
         else:
             events = events_of(self._events_in, config, plans, inputs.span)
-        labelling = Labelling(plans, inputs.span, Repeats.of(shown), tuple(rows.items()))
-        stage = labelling.stage(_sharing(events, sharing, key_of_action), inputs.partitions())
-        return stage.rows(inputs.watches.tasks)
+        events = _sharing(events, sharing, key_of_action)
+        # Both depend on other impressions of the day, so they need a window of Spark.
+        is_late = shown.skip_above is not None or config.split.needs_beginnings
+        if not is_late:
+            there = F.col(SHOWN).isNotNull()
+            placed = self._placed(events.withColumn(IMPRESSION, F.col(SHOWN)))
+            events = placed.select(*events.columns, *[F.when(there, F.col(name)).alias(name) for name in PLACES])
+        carried = () if is_late else PLACES
+        labelling = Labelling(plans, inputs.span, Repeats.of(shown), tuple(rows.items()), carried)
+        flat = labelling.stage(events, inputs.partitions())
+        pack = _Pack(tuple(shown.column_names), carried, tuple(config.labels.items()), inputs.span)
+        stage = flat.then(pack, pack.kind(flat.kind))
+        return Stage.of(self._placed(self._looked_back(stage.rows(inputs.watches.tasks)))) if is_late else stage
+
+    def _looked_back(self, labelled: DataFrame) -> DataFrame:
+        """Return what depends on other impressions of the day: which of them users have seen, and where requests begin."""
+        config = self.inputs.config
+        flat = self._looked_at(labelled.select(f"{IMPRESSION}.*", *label_columns(config.labels)))
+        flat = with_beginning(config, flat)
+        own = [name for name in flat.columns if name not in label_columns(config.labels)]
+        return flat.select(F.struct(*map(quoted, own)).alias(IMPRESSION), *label_columns(config.labels))
 
     def _events_in(self, source: str) -> DataFrame:
         config = self.inputs.config
@@ -210,16 +241,6 @@ class SampleBuilder:
             "labels": {plan.label.source for plan in plan_labels(config)},
         }
         return self.inputs.watched(source, *[use for use, of in sources.items() if source in of])
-
-    def _label(self, name: str) -> list[Column]:
-        """Return the columns of a label. A label stored in the impression row has a value only if it was known by
-        ``known_by``.
-        """
-        label = self.inputs.config.labels[name]
-        if isinstance(label, RowLabel):
-            known = later(F.col("impression_time"), label.matures_after)
-            return row_values(name, label, self.inputs.span.if_known(known, F.col(f"`{row_label(name)}`")))
-        return [F.col(c) for c in label_columns({name: label})]
 
     def _impressions(self) -> DataFrame:
         """Return the impressions of the day and of the label reach around it, repeats too if rows are impressions."""
@@ -240,6 +261,46 @@ class SampleBuilder:
 
 
 @dataclass(frozen=True, slots=True)
+class _Pack:
+    """Packs the columns of an impression into a struct, and completes the labels. Runs on executors."""
+
+    own: tuple[str, ...]
+    carried: tuple[str, ...]
+    labels: tuple[tuple[str, Label], ...]
+    span: Span
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the packed impressions."""
+        for item in items:
+            yield item if isinstance(item, Counts) else self._packed(item)
+
+    def _packed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        shown = pa.StructArray.from_arrays([rows.column(name) for name in self.own], list(self.own))
+        columns = {IMPRESSION: shown} | {name: rows.column(name) for name in self.carried}
+        for name, label in self.labels:
+            if isinstance(label, RowLabel):
+                known = self._known(integers(rows.column("impression_time")) + micros_of(label.matures_after))
+                columns |= row_values(name, label, rows.column(row_label(name)), known)
+            else:
+                columns |= {column: rows.column(column) for column in label_columns({name: label})}
+        return pa.RecordBatch.from_pydict(columns)
+
+    def _known(self, micros: Integers) -> Flags:
+        known_by = self.span.known_by
+        return np.ones(len(micros), np.bool_) if known_by is None else micros <= micros_at(known_by)
+
+    def kind(self, flat: StructType) -> StructType:
+        """Return the type of the packed impressions."""
+        kind = StructType([StructField(IMPRESSION, StructType([flat[name] for name in self.own]), False)])
+        kind = StructType([*kind, *[flat[name] for name in self.carried]])
+        for name, label in self.labels:
+            kind = kind.add(name, LongType() if label.is_flag else FloatType())
+            if not label.is_flag:
+                kind = kind.add(mask_of(name), LongType())
+        return kind
+
+
+@dataclass(frozen=True, slots=True)
 class _History:
     """A history that is ready to join."""
 
@@ -251,29 +312,39 @@ class _History:
 class _Joins:
     """All joins to the impressions of a day: first histories, then views."""
 
+    inputs: Inputs
+    kind: StructType
     views: ViewJoiner
     histories: Sequence[_History]
 
     @classmethod
-    def of(cls, inputs: Inputs, rows: DataFrame, few: DataFrame | None = None) -> _Joins:
-        """Plan the joins. If ``few`` is given, joins only rows with the keys of these impressions."""
+    def of(cls, inputs: Inputs, kind: StructType, few: DataFrame | None = None) -> _Joins:
+        """Plan the joins to impressions of a type. If ``few`` is given, joins only rows with the keys of these."""
         histories = [_history(inputs, name, few) for name in inputs.config.histories]
-        return cls(ViewJoiner(inputs, rows.sparkSession, few), histories)
+        return cls(inputs, kind, ViewJoiner(inputs, inputs.spark, few), histories)
 
-    def join(self, rows: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
-        # A history passes all columns through Python. Views may add wide rows, so they are joined later.
+    def with_histories(self, stage: Stage) -> Stage:
+        """Add a struct for each history."""
+        if not self.histories:
+            return stage
+        rows = stage.rows(self.inputs.watches.tasks)
         for history in self.histories:
             rows = join_history(rows, history.actions, history.plan)
-        return self.views.join(rows, steps)
+        return Stage.of(rows)
 
-    def blank(self, rows: DataFrame) -> DataFrame:
+    def join(self, rows: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
+        """Add a struct for each history and view."""
+        stage = self.views.add(self.with_histories(Stage.of(rows)), steps)
+        return self.views.filled(stage.rows(self.inputs.watches.tasks), steps)
+
+    def blank(self) -> DataFrame:
         """Return an empty frame with the columns of :meth:`join` but no labels. Spark analyses it faster than the
         joins.
         """
-        kinds = {IMPRESSION: rows.schema[IMPRESSION].dataType, **self.views.types()}
+        kinds = {IMPRESSION: self.kind[IMPRESSION].dataType, **self.views.types()}
         kinds |= {history.plan.name: history_type(history.actions, history.plan) for history in self.histories}
         fields = [StructField(name, kind) for name, kind in kinds.items()]
-        return rows.sparkSession.createDataFrame([], StructType(fields))
+        return self.inputs.spark.createDataFrame([], StructType(fields))
 
 
 @dataclass(frozen=True, slots=True)

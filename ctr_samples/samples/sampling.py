@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from functools import reduce
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
-from ctr_samples.samples.features import IMPRESSION
+from ctr_samples.samples.columnar.blocks import Item
+from ctr_samples.samples.columnar.columns import flags
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import TaskCounts
+from ctr_samples.samples.features import IMPRESSION, SPLIT
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import BEGINNING, request_name
 from ctr_samples.sparksql.columns import stable_hash
-from ctr_samples.sparksql.observations import Observations
 
 FORMULAS = {
     "weight": "1 / rate for a negative of train, else 1",
@@ -26,6 +32,9 @@ FORMULAS = {
 """Corrections for sampling: train with the weights, or correct the probability, but never both."""
 
 _OWN_ID = f"{IMPRESSION}.impression_id"
+
+UNLUCKY = "_unlucky"
+"""Column of an impression: whether it is left out if it is a negative of train."""
 
 
 def split_column(config: JobConfig, span: Span) -> Column:
@@ -72,29 +81,53 @@ class SamplingCounts:
 
 
 class SamplingWatch:
-    """Drops negatives and counts them. Lives on the driver."""
+    """Drops negatives, and has the counts of a run. Lives on the driver."""
 
-    def __init__(self, config: JobConfig, span: Span, *, active: bool = True) -> None:
-        self._config, self._span = config, span
-        self._observations = Observations(active=active)
+    def __init__(self, config: JobConfig, span: Span, tasks: TaskCounts) -> None:
+        self._config, self._span, self._tasks = config, span, tasks
 
-    def on(self, labelled: DataFrame) -> DataFrame:
-        """Drop negatives from the labelled impressions. Without sampling, keeps all rows."""
-        if self._config.sampling is None:
-            return labelled
-        sampling, negative = self._config.sampling, _may_be_dropped(self._config, self._span)
-        # The configured salt is a part, not the salt of the hash: the salt `split` would correlate the two choices.
-        place = _place("sampling", F.lit(sampling.salt), F.col(_OWN_ID).cast("string"))
-        dropped = negative & (place >= sampling.negatives)
-        counts = {DOWN_SAMPLED: F.count_if(dropped), _NEGATIVES: F.count_if(negative)}
-        return self._observations.on(labelled, counts).where(~dropped)
+    def kept(self, labelled: DataFrame) -> DataFrame:
+        """Drop negatives from the labelled impressions, without counting. Without sampling, keeps all rows."""
+        return labelled.where(~(_may_be_dropped(self._config, self._span) & is_unlucky(self._config)))
 
     def result(self) -> SamplingCounts | None:
         """Return the counts, or None if there is no sampling. Call it after the action."""
         if self._config.sampling is None:
             return None
-        counts = self._observations.counts()
+        counts = self._tasks.result().sums
         return SamplingCounts(counts.get(_NEGATIVES, 0), counts.get(DOWN_SAMPLED, 0))
+
+
+@dataclass(frozen=True, slots=True)
+class DropNegatives:
+    """Drops the negatives of train that :func:`is_unlucky` marks, and counts them. Runs on executors."""
+
+    labels: tuple[str, ...]
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the rows that stay, and the counts."""
+        counts = Counts()
+        for item in items:
+            if isinstance(item, Counts):
+                yield item
+                continue
+            negative = flags(pc.equal(item.column(SPLIT), "train"))
+            for name in self.labels:
+                negative &= flags(pc.equal(item.column(name), pa.scalar(0, item.column(name).type)))
+            dropped = negative & flags(item.column(UNLUCKY))
+            counts.add(_NEGATIVES, negative.sum())
+            counts.add(DOWN_SAMPLED, dropped.sum())
+            yield item.filter(pa.array(~dropped))
+        yield counts
+
+
+def is_unlucky(config: JobConfig) -> Column:
+    """Whether an impression is left out if it is a negative of train."""
+    if config.sampling is None:
+        return F.lit(False)
+    # The configured salt is a part, not the salt of the hash: the salt `split` would correlate the two choices.
+    place = _place("sampling", F.lit(config.sampling.salt), F.col(_OWN_ID).cast("string"))
+    return place >= config.sampling.negatives
 
 
 def weight_column(config: JobConfig, span: Span) -> Column | None:

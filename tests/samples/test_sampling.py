@@ -17,8 +17,19 @@ from ctr_samples.config import JobConfig, Sampling, Split, load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.job import run as job
 from ctr_samples.records.read import first_examples
+from ctr_samples.samples.columnar.stages import Stage, TaskCounts
+from ctr_samples.samples.features import SPLIT
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.sampling import SamplingCounts, SamplingWatch, sampling_facts, split_column, weight_column
+from ctr_samples.samples.sampling import (
+    UNLUCKY,
+    DropNegatives,
+    SamplingCounts,
+    SamplingWatch,
+    is_unlucky,
+    sampling_facts,
+    split_column,
+    weight_column,
+)
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.sparksql.session import run_session
 from tests.support.project import PROJECT
@@ -113,11 +124,14 @@ TENTH = config(sampling=Sampling(negatives=0.1, salt="a"), split=Split(eval=0.25
 
 def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, SamplingCounts]:
     """What stays, with split and weight, and what was counted."""
-    watch = SamplingWatch(job, DAY)
-    columns = [split_column(job, DAY).alias("split"), weight_column(job, DAY).alias("weight")]
-    left = watch.on(rows).select("impression.*", "clicked", *columns)
-    samples = left.toPandas()
-    counts = watch.result()
+    tasks = TaskCounts()
+    placed = rows.withColumns(
+        {SPLIT: split_column(job, DAY), UNLUCKY: is_unlucky(job), "weight": weight_column(job, DAY)}
+    )
+    stage = Stage.of(placed)
+    left = stage.then(DropNegatives(tuple(job.labels)), stage.kind).rows(tasks)
+    samples = left.select("impression.*", "clicked", F.col(SPLIT).alias("split"), "weight").toPandas()
+    counts = SamplingWatch(job, DAY, tasks).result()
     assert counts is not None
     return samples, counts
 

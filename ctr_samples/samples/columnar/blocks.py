@@ -29,6 +29,9 @@ COUNTS = -1
 _MOST_ROWS, _MOST_BYTES = 1 << 18, 32 << 20
 """Rows that a task collects before it cuts them into blocks."""
 
+Place: TypeAlias = str | Callable[[pa.RecordBatch], Integers]
+"""A column with the places of rows, or what returns those of a batch."""
+
 Item: TypeAlias = pa.RecordBatch | Counts
 """What passes from step to step in a task: rows, and counts of the tasks before."""
 
@@ -43,8 +46,7 @@ class Scatter:
 
     frame: int
     partitions: int
-    place: str | Callable[[pa.RecordBatch], Integers] = PLACE
-    """A column with the places, or what returns them."""
+    place: Place = PLACE
 
     def __call__(self, items: Iterable[Item]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of rows, as they come."""
@@ -173,12 +175,27 @@ def keys_of(partitions: int) -> Sequence[int]:
     return [int(key) for key in keys]
 
 
-def murmur3(numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
-    """Return Spark's hash of 32-bit integers: MurmurHash3_x86_32 of their four bytes (Austin Appleby), as int32."""
+def murmur3(numbers: npt.NDArray[np.uint32]) -> Integers:
+    """Return Spark's hash of 32-bit integers: MurmurHash3_x86_32 of their bytes (Austin Appleby), as int32."""
+    return _finished(_mixed_in(np.uint32(42), numbers), 4)
+
+
+def murmur3_of_longs(numbers: Integers) -> Integers:
+    """Return Spark's hash of 64-bit integers: MurmurHash3_x86_32 of their bytes, lower half first, as int32."""
+    halves = numbers.view(np.uint64)
+    low, high = (halves & np.uint64(2**32 - 1)).astype(np.uint32), (halves >> np.uint64(32)).astype(np.uint32)
+    return _finished(_mixed_in(_mixed_in(np.uint32(42), low), high), 8)
+
+
+def _mixed_in(hashed: npt.NDArray[np.uint32] | np.uint32, numbers: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
     with np.errstate(over="ignore"):
         mixed = _rotated(numbers * np.uint32(0xCC9E2D51), 15) * np.uint32(0x1B873593)
-        hashed = _rotated(np.uint32(42) ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
-        hashed ^= np.uint32(4)
+        return _rotated(hashed ^ mixed, 13) * np.uint32(5) + np.uint32(0xE6546B64)
+
+
+def _finished(hashed: npt.NDArray[np.uint32], size: int) -> Integers:
+    with np.errstate(over="ignore"):
+        hashed = hashed ^ np.uint32(size)
         hashed = (hashed ^ (hashed >> np.uint32(16))) * np.uint32(0x85EBCA6B)
         hashed = (hashed ^ (hashed >> np.uint32(13))) * np.uint32(0xC2B2AE35)
         return (hashed ^ (hashed >> np.uint32(16))).view(np.int32).astype(np.int64)

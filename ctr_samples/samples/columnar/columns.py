@@ -39,6 +39,12 @@ def there(column: pa.Array | pa.ChunkedArray) -> Flags:
     return flags
 
 
+def flags(column: pa.Array | pa.ChunkedArray) -> Flags:
+    """Return conditions, with null as false."""
+    values: Flags = whole(pc.fill_null(column, False)).to_numpy(zero_copy_only=False)
+    return values.copy()
+
+
 def codes_of(*columns: pa.Array | pa.ChunkedArray) -> list[Integers]:
     """Return equal numbers for equal values of all columns, which have one type, and -1 for null.
 
@@ -62,6 +68,20 @@ def _comparable_type(kind: pa.DataType) -> pa.DataType:
 
 def _comparable(array: pa.Array) -> pa.Array:
     return array.view(pa.binary()) if pa.types.is_string(array.type) else array
+
+
+def texts(column: pa.Array | pa.ChunkedArray) -> list[str | None]:
+    """Return values as text. Text that is not valid UTF-8 has replacement characters."""
+    if not pa.types.is_string(column.type):
+        column = column.cast(pa.string())
+    return [None if value is None else value.decode(errors="replace") for value in column.cast(pa.binary()).to_pylist()]
+
+
+def greatest(ranks: Integers, most: int) -> Integers:
+    """Return the places of the ``most`` greatest ranks, and of those equal to the least of them."""
+    if len(ranks) <= most:
+        return np.arange(len(ranks))
+    return np.flatnonzero(ranks >= np.partition(ranks, -most)[-most])
 
 
 def place_of_texts(parts: Sequence[pa.Array | pa.ChunkedArray]) -> Integers:

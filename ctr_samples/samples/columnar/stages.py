@@ -11,8 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
-from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Gather, Item, Scatter, Task
-from ctr_samples.samples.columnar.columns import Integers
+from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Gather, Item, Place, Scatter, Task
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema
@@ -39,9 +38,7 @@ class Stage:
         """Return the rows after another step, which runs on executors."""
         return Stage(self.frame, kind, (*self.steps, step))
 
-    def blocks(
-        self, frame: int, partitions: int, place: str | Callable[[pa.RecordBatch], Integers] = PLACE
-    ) -> DataFrame:
+    def blocks(self, frame: int, partitions: int, place: Place = PLACE) -> DataFrame:
         """Return the rows as blocks, marked with the number of their ``frame``."""
         return self.frame.mapInArrow(_InOne((*self.steps, Scatter(frame, partitions, place))), BLOCK)
 
@@ -86,7 +83,7 @@ def together(
     partitions: int,
     task: Task,
     kind: StructType,
-    places: Sequence[str | Callable[[pa.RecordBatch], Integers]],
+    places: Sequence[Place],
 ) -> Stage:
     """Bring the rows of several stages together by their places, in one shuffle of blocks.
 

@@ -19,9 +19,7 @@ from ctr_samples.samples.features.row import (
     SPLIT,
     USER,
     SampleColumns,
-    in_final_order,
     order_of,
-    paths,
     view_columns,
     with_place,
 )
@@ -36,9 +34,7 @@ __all__ = [
     "SampleColumns",
     "contract_of",
     "feature_column",
-    "in_final_order",
     "order_of",
-    "paths",
     "view_columns",
     "with_place",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Self
@@ -51,22 +51,6 @@ def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]
     return needed
 
 
-def _used_together(spark: SparkSession, config: JobConfig) -> list[set[str]]:
-    """Group each feature with its views, its histories and the features it crosses, for :attr:`SampleColumns.together`."""
-    groups = []
-    for name, feature in config.features.items():
-        roots = {path[0] for path in _references(spark, config, name)}
-        views, histories = ([root for root in roots if root in part] for part in (config.views, config.histories))
-        own = paths("features", (name, *(feature.cross or ())))
-        groups.append(own | paths("views", views) | paths("histories", histories))
-    return groups
-
-
-def paths(part: str, names: Iterable[str]) -> set[str]:
-    """Return names as configuration paths, such as ``views.user``."""
-    return {f"{part}.{name}" for name in names}
-
-
 def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[Sequence[str]]:
     """Yield the references in a feature's expressions: a column, or a view with the fields of one of its columns."""
     feature = config.features[name]
@@ -86,29 +70,14 @@ def order_of(config: JobConfig) -> tuple[str, ...]:
     return (REQUEST, SHUFFLE) if config.output.by_request else (SHUFFLE,)
 
 
-def in_final_order(rows: DataFrame, partitions: int, order: Sequence[str]) -> DataFrame:
-    """Partition and sort rows of :func:`with_place` by the hashes of ``order``. The result is the same in every run.
-
-    Ordered by their own hashes, samples of one user or hour end up far apart, so a reader needs only a small shuffle
-    buffer. Ordered by request, samples of a request are adjacent, in one partition.
-    """
-    # By split, then by hash. One number settles nearly all comparisons, so Spark rarely looks at the rows.
-    unsigned = F.col(order[0]).bitwiseXOR(F.lit(-(2**63)))
-    number = F.when(F.col(SPLIT) == "eval", -1).when(F.col(SPLIT) == "test", 0).otherwise(1) * F.lit(2**62)
-    spread = rows.repartition(partitions, F.col(order[0]))
-    return spread.sortWithinPartitions(number + F.shiftrightunsigned(unsigned, 2), *order, _ID)
-
-
 @dataclass(frozen=True, slots=True)
 class SampleColumns:
     """Columns of a sample, checked against the source types before any join.
 
     ``ids`` are joined first, ``features`` has one column per feature, and ``record`` is the complete row in its layout.
-    ``together`` groups columns that must be available at the same time, by configuration paths such as ``views.user``.
     """
 
     contract: ExampleContract
-    together: Sequence[set[str]]
     ids: Sequence[JoinedIds]
     features: Mapping[str, Column]
     record: Sequence[Column]
@@ -121,7 +90,6 @@ class SampleColumns:
         Raises InputError if the data do not have the configured type or form.
         """
         contract = columns_contract(config, state)
-        together = _used_together(blank.sparkSession, config)
         ids = joined_ids(blank, config, state or NOTHING_FITTED)
         typed = blank.select("*", *[F.lit(None).cast("bigint").alias(id_column(joined.feature)) for joined in ids])
         features = {
@@ -129,20 +97,16 @@ class SampleColumns:
             for name, feature in config.features.items()
         }
         row = typed.select(*[column.alias(name) for name, column in features.items()])
-        return cls(contract, together, ids, features, layout_columns(row, contract, config.output.layout))
+        return cls(contract, ids, features, layout_columns(row, contract, config.output.layout))
 
     @property
-    def moving(self) -> list[str]:
-        """Features whose computation may shuffle rows, because their vocabulary may be too large to broadcast."""
-        return [joined.feature for joined in self.ids if not joined.is_broadcast]
+    def moves(self) -> bool:
+        """Whether making features may shuffle rows, because a vocabulary may be too large to broadcast."""
+        return any(not joined.is_broadcast for joined in self.ids)
 
-    def make_some(self, joined: DataFrame, names: Collection[str]) -> DataFrame:
-        """Add columns for some of the features to the rows, for use by :meth:`make`.
-
-        A crossed feature must be computed together with the features that it crosses.
-        """
-        rows = with_joined_ids(joined, [ids for ids in self.ids if ids.feature in names])
-        return rows.withColumns({_made(name): self.features[name] for name in names})
+    def make_early(self, joined: DataFrame) -> DataFrame:
+        """Add a column for each feature to the rows, for use by :meth:`make`."""
+        return with_joined_ids(joined, self.ids).withColumns({_made(name): of for name, of in self.features.items()})
 
     def make(
         self,
@@ -155,7 +119,7 @@ class SampleColumns:
         joins.
 
         ``joined`` has the rows of :func:`with_place` with all views and histories, or with the features of
-        :meth:`make_some` instead. ``heavy`` is the impression key whose shares are measured. ``also`` has further
+        :meth:`make_early` instead. ``heavy`` is the impression key whose shares are measured. ``also`` has further
         columns over ``joined``, which are appended.
         """
         found = set(joined.columns)

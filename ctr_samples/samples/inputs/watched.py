@@ -102,16 +102,20 @@ class Inputs:
         """Return the source of the impressions, restricted to the days that may contain them."""
         return self._near(self.config.impressions.source)
 
+    @property
+    def spark(self) -> SparkSession:
+        """The session of the sources."""
+        return next(iter(self.sources.values())).rows.sparkSession
+
     def partitions(self) -> int:
         """Return the number of tasks for the impressions and actions of the run, from the size of their logs."""
-        spark = self.shown().rows.sparkSession
         names = {self.config.impressions.source, *(plan.label.source for plan in plan_labels(self.config))}
         sizes = [self._near(name).bytes for name in names]
         known = [size for size in sizes if size is not None]
         if len(known) < len(sizes):
-            return int(spark.conf.get("spark.sql.shuffle.partitions") or 1)
+            return int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
         total = sum(known)
-        return max(1, -(-total // _BYTES_OF_A_TASK), min(spark.sparkContext.defaultParallelism, total >> 20))
+        return max(1, -(-total // _BYTES_OF_A_TASK), min(self.spark.sparkContext.defaultParallelism, total >> 20))
 
     def sample_shown(self, share: float) -> DataFrame:
         """Return a random share of the rows of :meth:`shown`, without counting. Skipped JSON lines are not parsed."""

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from ctr_samples.config import RowLabel
 from ctr_samples.config.units import format_duration
 from ctr_samples.errors import InputError
-from ctr_samples.samples.columnar.columns import Flags, Integers, mixed
+from ctr_samples.samples.columnar.columns import Flags, Integers, greatest, mixed, texts
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.labels.attribution import Events
@@ -99,10 +99,9 @@ def _ranked(events: Events, rows: Integers, keys: Mapping[str, pa.ChunkedArray])
     """Yield the orphans that may be listed. Ranked by hash, so every run lists the same, regardless of log order."""
     at = rows + events.shown
     hashes = mixed(events.at[at] ^ events.values[at].view(np.int64)) & (2**53 - 1)
-    if len(rows) > MOST_SAMPLED:
-        least = np.partition(hashes, -MOST_SAMPLED)[-MOST_SAMPLED]
-        rows, hashes, at = rows[hashes >= least], hashes[hashes >= least], at[hashes >= least]
-    taken = [column.take(pa.array(rows)).cast(pa.string()).to_pylist() for column in keys.values()]
+    best = greatest(hashes, MOST_SAMPLED)
+    rows, hashes, at = rows[best], hashes[best], at[best]
+    taken = [texts(column.take(pa.array(rows))) for column in keys.values()]
     times = [int(micros) if timed else None for micros, timed in zip(events.at[at], events.timed[at], strict=True)]
     for rank, time, own in zip(hashes, times, zip(*taken, strict=True), strict=True):
         yield int(rank), [time, *own]

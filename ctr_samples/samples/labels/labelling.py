@@ -39,12 +39,15 @@ class Labelling:
     span: Span
     repeats: Repeats | None = None
     rows: tuple[tuple[str, RowLabel], ...] = ()
+    carried: tuple[str, ...] = ()
+    """Further columns of events that impressions keep."""
 
     def stage(self, events: DataFrame, partitions: int) -> Stage:
         """Return the impressions of the period among the events of :func:`~ctr_samples.samples.labels.events.events_of`,
         with their labels.
 
-        Has the columns of an impression, then a column for each label, and its mask if values are reduced.
+        Has the columns of an impression, those carried along, then a column for each label, and its mask if values are
+        reduced.
         """
         shown = events.schema[SHOWN].dataType
         assert isinstance(shown, StructType)
@@ -52,7 +55,8 @@ class Labelling:
         between = StructType([*events.schema, *_states(self.plans)])
         for number, stop in enumerate(some):
             last = number == len(some) - 1
-            kind = StructType([*shown, *_labels(self.plans)]) if last else between
+            own = [*shown, *[events.schema[name] for name in self.carried], *_labels(self.plans)]
+            kind = StructType(own) if last else between
             task = _Stop(self, stop, is_first=number == 0, is_last=last)
             stage = together([stage], partitions, task, kind, [place_at(number)])
         return stage
@@ -134,6 +138,7 @@ class _Stop:
 
     def _labelled(self, shown: pa.Table, states: Mapping[str, LabelState], counts: Counts) -> Iterator[pa.RecordBatch]:
         columns = dict(zip(_names(shown), whole(shown[SHOWN]).flatten(), strict=True))
+        columns |= {name: whole(shown[name]) for name in self.labelling.carried}
         for state in states.values():
             columns |= state.columns()
         time = columns["impression_time"]

@@ -9,8 +9,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import Column
-from pyspark.sql import functions as F
+import pyarrow.compute as pc
 
 from ctr_samples.config import RowLabel
 from ctr_samples.config.base import mask_of
@@ -95,9 +94,12 @@ def state_columns(plan: LabelPlan) -> tuple[str, str, str]:
     return f"_there {plan.name}", f"_number {plan.name}", f"_time {plan.name}"
 
 
-def row_values(name: str, label: RowLabel, value: Column) -> list[Column]:
-    """Return a row label and, for a number, its mask, which is 0 if the row has no value."""
+def row_values(name: str, label: RowLabel, value: pa.Array, known: Flags) -> dict[str, pa.Array]:
+    """Return a row label and, for a number, its mask, which is 0 if the row has no value, or it is not ``known``."""
     if label.is_flag:
-        return [F.coalesce(value, F.lit(0)).cast("bigint").alias(name)]
-    there = value.isNotNull() & ~F.isnan(value)
-    return [F.when(there, value).otherwise(0.0).cast("float").alias(name), there.cast("bigint").alias(mask_of(name))]
+        return {name: pa.array(np.where(known, integers(value), 0))}
+    numbers = whole(pc.fill_null(value, np.nan)).to_numpy(zero_copy_only=False)
+    there = known & ~np.isnan(numbers)
+    with np.errstate(over="ignore"):
+        single = np.where(there, numbers, 0.0).astype(np.float32)
+    return {name: pa.array(single), mask_of(name): pa.array(there.astype(np.int64))}

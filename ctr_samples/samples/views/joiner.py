@@ -88,22 +88,26 @@ class ViewJoiner:
         sizes = dict(map(tuple, reduce(DataFrame.unionAll, measured).collect())) if measured else {}
         return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
 
-    def join(self, impressions: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
+    def add(self, stage: Stage, steps: Sequence[JoinStep]) -> Stage:
         """Add a struct for each view of the steps. Runs a job for small views, and a count of keys if the log is large."""
-        stage, partitions = Stage.of(impressions), self._inputs.partitions()
+        partitions = self._inputs.partitions()
         for step in steps:
             joins = [self._joins[name] for name in step.views]
             if step.method == "broadcast":
                 stage = join_by_broadcast(stage, joins, self._inputs.watches.tasks)
             else:
                 stage = join_by_shuffle(stage, joins, partitions, self._hot_keys(step))
-        rows = stage.rows(self._inputs.watches.tasks)
-        for name in views_of(steps):
+        return stage
+
+    def filled(self, rows: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
+        """Complete the structs of :meth:`add`: empty windows have zeros. Returns the views in configuration order."""
+        joined = views_of(steps)
+        others = [name for name in rows.columns if name not in joined]
+        for name in joined:
             view = self._views[name]
             if isinstance(view, WindowView):
                 rows = rows.withColumn(name, filled(rows, name, view.aggregates))
-        joined = views_of(steps)
-        return rows.select(*impressions.columns, *[name for name in self._views if name in joined])
+        return rows.select(*others, *[name for name in self._views if name in joined])
 
     def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
         """Prepare a view with some of its columns. Unless ``watched``, does not count the rows of its source."""

@@ -46,9 +46,9 @@ class Watches:
             CoverageWatch(config, span, active=active),
             ImpressionsWatch(config.impressions, tasks, active=active),
             LabelsWatch(plan_labels(config), tasks, rows_among(config.labels)),
-            SamplingWatch(config, span, active=active),
+            SamplingWatch(config, span, tasks),
             RowsWatch(config, tasks, active=active),
-            LeakCanary(_joined_on(config), active=active),
+            LeakCanary(_joined_on(config), tasks),
             JoinsWatch(config, active=active),
         )
 

@@ -10,7 +10,7 @@ first row only. The check detects a join that sees the future and a join that fi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import reduce
@@ -18,28 +18,27 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ctr_samples.config import EventView, JobConfig, StaticView
 from ctr_samples.errors import AccountingError
-from ctr_samples.samples.columnar.columns import whole
+from ctr_samples.samples.columnar.blocks import Item
+from ctr_samples.samples.columnar.columns import greatest, integers, mixed, texts, whole
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features import IMPRESSION
 from ctr_samples.samples.views.as_of import JoinStep
 from ctr_samples.samples.views.as_of.joining import key_among, with_view
 from ctr_samples.samples.views.as_of.matching import CLOSED, CONTENT, END, EVENT, GONE, KEY, KNOWN, PAYLOAD, ViewRows
 from ctr_samples.samples.views.rows import as_of
-from ctr_samples.sparksql.observations import Observations
-from ctr_samples.sparksql.releases import arrow_schema, sample_by
+from ctr_samples.sparksql.releases import arrow_schema
 
 MOST = 256
-"""Number of impressions checked, regardless of the size of the day. Lower before Spark 4.2."""
+"""Number of impressions checked, regardless of the size of the day."""
 
 _APART = 1_000
 """Minimum microseconds between two impressions, so that no impression sees a canary snapshot of its neighbour."""
-_SAMPLE = "sample"
-_ROW, _RANK = "_canary_row", "_canary_rank"
+_SAMPLE = "canary"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,32 +56,50 @@ class Canary:
 
 
 class LeakCanary:
-    """Samples the day's impressions as rows pass, and joins canaries to the sample afterwards. Lives on the driver."""
+    """Samples the day's impressions in the tasks, and joins canaries to the sample afterwards. Lives on the driver."""
 
-    def __init__(self, keys: Sequence[str], *, active: bool = True) -> None:
-        self._keys = keys
-        self._observations = Observations(active=active)
+    def __init__(self, keys: Sequence[str], tasks: TaskCounts) -> None:
+        self._keys, self._tasks = tuple(keys), tasks
         self._types: dict[str, pa.DataType] = {}
 
-    def on(self, labelled: DataFrame) -> DataFrame:
-        """Record a sample of the impressions by hash."""
-        kinds = labelled.schema[IMPRESSION].dataType
-        assert isinstance(kinds, StructType)
-        fields = arrow_schema(StructType([kinds[key] for key in self._keys]))
-        self._types = {field.name: field.type for field in fields}
-        own = F.col(f"{IMPRESSION}.impression_id")
-        row = F.struct(
-            own, F.unix_micros(f"{IMPRESSION}.impression_time"), *[f"{IMPRESSION}.{key}" for key in self._keys]
-        )
-        # Computed before the observation, since Spark interprets expressions inside an observation row by row.
-        ranked = labelled.withColumns({_ROW: row, _RANK: F.xxhash64(own)})
-        sample = sample_by(F.col(_ROW), F.col(_RANK), MOST)
-        return self._observations.on(ranked, {_SAMPLE: sample}).drop(_ROW, _RANK)
+    def step(self, kind: StructType) -> TakeSample:
+        """Return a step that samples rows of this type."""
+        shown = kind[IMPRESSION].dataType
+        assert isinstance(shown, StructType)
+        self._types = {field.name: field.type for field in arrow_schema(StructType([shown[key] for key in self._keys]))}
+        return TakeSample(self._keys)
 
     def sample(self) -> tuple[list[Canary], Mapping[str, pa.DataType]]:
         """Return the sample and the types of the keys. Call it after the action."""
-        rows = self._observations.lists().get(_SAMPLE, [])
-        return [Canary(own, at, dict(zip(self._keys, keys, strict=True))) for own, at, *keys in rows], self._types
+        rows = self._tasks.result().samples.get(_SAMPLE, [])
+        return [Canary(own, at, dict(zip(self._keys, keys, strict=True))) for _, (own, at, *keys) in rows], self._types
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSample:
+    """Samples impressions by hash, and leaves them as they are. Runs on executors."""
+
+    keys: tuple[str, ...]
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the rows, and then the sample."""
+        counts = Counts()
+        for item in items:
+            if not isinstance(item, Counts):
+                shown = item.column(IMPRESSION)
+                ids = integers(pc.struct_field(shown, "impression_id"))
+                ranks = mixed(ids)
+                best = greatest(ranks, MOST)
+                times = integers(pc.struct_field(shown, "impression_time"))[best]
+                keys = [_values(pc.struct_field(shown, key).take(pa.array(best))) for key in self.keys]
+                rows = zip(map(int, ids[best]), map(int, times), *keys, strict=True)
+                counts.sample(_SAMPLE, zip(map(int, ranks[best]), rows, strict=True), MOST)
+            yield item
+        yield counts
+
+
+def _values(column: pa.Array) -> list[Any]:
+    return texts(column) if pa.types.is_string(column.type) else column.to_pylist()
 
 
 def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[Canary]:
@@ -138,8 +155,9 @@ def _canaries(shown: pa.Table, config: JobConfig, name: str) -> ViewRows:
     view = config.views[name]
     # A key that another view gives is not known here; the id stands for it.
     how = as_of(name, view, ["impression_id" if "." in part else part for part in view.joined_on])
-    ends = isinstance(view, EventView) and view.valid_to is not None
-    offsets = _with_ends(view) if ends else [(*offsets, None, None) for offsets in _offsets(view.inclusive)]
+    offsets: list[_Offsets] = [(*offset, None, None) for offset in _offsets(view.inclusive)]
+    if ends := isinstance(view, EventView) and view.valid_to is not None:
+        offsets = _with_ends(view)
     keys, times = key_among(shown, how.on), pc.struct_field(whole(shown[IMPRESSION]), "impression_time")
     tables = [_canary(keys, times, offset, ends=ends) for offset in offsets]
     rows = pa.concat_tables(tables)

@@ -10,10 +10,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import DailyCountView, SnapshotView, StaticView, WindowView
-from ctr_samples.samples.views.as_of import AsOf, Join, join_static
-from ctr_samples.samples.views.as_of.intervals import join_by_intervals
-from ctr_samples.samples.views.as_of.snapshots import join_snapshots
-from ctr_samples.samples.views.as_of.union import join_by_union
+from ctr_samples.samples.columnar.stages import Stage
+from ctr_samples.samples.views.as_of import AsOf, Join, join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.rows import usable, view_rows
 
 pytestmark = pytest.mark.slow
@@ -32,26 +30,35 @@ def impressions(frame: Frame) -> DataFrame:
     return flat.select(struct.alias("impression"))
 
 
-def joined_by_union(left: DataFrame, join: Join) -> DataFrame:
-    return join_by_union(left, [join])
+def joined_by_shuffle(left: DataFrame, join: Join) -> DataFrame:
+    return join_by_shuffle(Stage.of(left), [join], 2).rows()
 
 
-@pytest.mark.parametrize("method", [joined_by_union, join_by_intervals, join_snapshots])
-def test_a_table_may_have_columns_of_any_name(frame: Frame, method: Callable[[DataFrame, Join], DataFrame]) -> None:
+def joined_by_broadcast(left: DataFrame, join: Join) -> DataFrame:
+    return join_by_broadcast(Stage.of(left), [join]).rows()
+
+
+EACH = pytest.mark.parametrize("method", [joined_by_shuffle, joined_by_broadcast])
+Method = Callable[[DataFrame, Join], DataFrame]
+
+
+@EACH
+def test_a_table_may_have_columns_of_any_name(frame: Frame, method: Method) -> None:
     columns = ", ".join(f"`{name}` int" for name in ALL)
     table = frame(f"who string, ds string, {columns}", [("u1", "2019-06-03", *range(len(ALL)))])
     view = SnapshotView(source="t", entity="user", key="who", snapshot="ds", ttl="9d")
-    how = AsOf("profile", "impression.user", None, snapshot=True)
+    how = AsOf("profile", ("user",), None, snapshot=True)
     found = method(impressions(frame), Join(how, usable(view_rows(table, "profile", view, ALL)))).collect()
     assert [found[0].profile[name] for name in ALL] == list(range(len(ALL)))
 
 
-def test_a_table_without_times_may_too(frame: Frame) -> None:
+@EACH
+def test_a_table_without_times_may_too(frame: Frame, method: Method) -> None:
     columns = ", ".join(f"`{name}` int" for name in ALL)
     table = frame(f"who string, {columns}", [("u1", *range(len(ALL)))])
     view = StaticView(source="t", entity="user", key="who", static=True)
     rows = usable(view_rows(table, "profile", view, ALL))
-    found = join_static(impressions(frame), rows, "profile", "impression.user").collect()
+    found = method(impressions(frame), Join(AsOf("profile", ("user",), None, static=True), rows)).collect()
     assert [found[0].profile[name] for name in ALL] == list(range(len(ALL)))
 
 
@@ -59,10 +66,10 @@ OF_USERS: dict[str, Any] = {"source": "t", "entity": "user", "key": "who", "even
 
 
 def counted(frame: Frame, view: DailyCountView | WindowView, columns: list[str]) -> Any:
-    """The latest counts of one action of the day before, by the union join."""
+    """The latest counts of one action of the day before."""
     log = frame("who string, t timestamp", [("u1", "2019-06-04 12:00:00")])
     rows = usable(view_rows(log, "counts", view, columns))
-    return joined_by_union(impressions(frame), Join(AsOf("counts", "impression.user", None), rows)).collect()[0].counts
+    return joined_by_shuffle(impressions(frame), Join(AsOf("counts", ("user",), None), rows)).collect()[0].counts
 
 
 def test_counts_by_day_may_have_any_name(frame: Frame) -> None:

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import AccountingError
 from ctr_samples.job import run as job
 from ctr_samples.samples.columnar.columns import Integers, integers, there
+from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 from ctr_samples.samples.views.as_of import AsOf, JoinStep
 from ctr_samples.samples.views.as_of.matching import END, EVENT, FOREVER, KNOWN
 from ctr_samples.samples.watches.leak_canary import MOST, Canary, LeakCanary, apart, check_canaries
 from ctr_samples.sparksql.columns import micros_of
-from ctr_samples.sparksql.releases import MOST_SAMPLED
 from tests.support.project import PROJECT
 
 TEN = 1_559_728_800_000_000
@@ -63,14 +63,21 @@ def config(tmp_path: Path) -> JobConfig:
     return load_config(tmp_path / "c.yaml").config
 
 
+def sampled(impressions: DataFrame) -> LeakCanary:
+    """A canary that has seen these impressions."""
+    tasks = TaskCounts()
+    canary = LeakCanary(("user", "article"), tasks)
+    stage = Stage.of(impressions)
+    stage.then(canary.step(stage.kind), stage.kind).rows(tasks).collect()
+    return canary
+
+
 def seen_by(spark: SparkSession, shown: Sequence[tuple[int, int, Any, Any]]) -> LeakCanary:
     """A canary that has seen these impressions: id, microseconds after ten, user, article."""
-    canary = LeakCanary(("user", "article"))
     flat = spark.createDataFrame(list(shown), "id bigint, micros bigint, user string, article bigint")
     time = F.timestamp_micros(F.col("micros") + TEN).alias("impression_time")
     row = F.struct(F.col("id").alias("impression_id"), time, "user", "article")
-    canary.on(flat.select(row.alias("impression"))).collect()
-    return canary
+    return sampled(flat.select(row.alias("impression")))
 
 
 MINUTE = 60_000_000
@@ -209,12 +216,8 @@ def test_the_sample_of_impressions_is_small_and_the_same_however_rows_arrive(spa
             F.lit(7).alias("article"),
         ).alias("impression")
     )
-    samples = []
-    for frame in (flat, flat.repartition(5)):
-        found = LeakCanary(("user", "article"))
-        found.on(frame).write.format("noop").mode("overwrite").save()
-        samples.append(sorted(one.id for one in found.sample()[0]))
-    assert len(samples[0]) == min(MOST, MOST_SAMPLED)
+    samples = [sorted(one.id for one in sampled(frame).sample()[0]) for frame in (flat, flat.repartition(5))]
+    assert len(samples[0]) == MOST
     assert samples[0] == samples[1]
 
 

@@ -16,7 +16,15 @@ latest visible snapshot of a snapshot view count. A join always returns one outp
 
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD, AsOf
-from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, ViewFacts, described, plan_joins, views_of
+from ctr_samples.samples.views.as_of.planning import (
+    JoinLimits,
+    JoinStep,
+    ViewFacts,
+    described,
+    order_steps,
+    plan_joins,
+    views_of,
+)
 from ctr_samples.samples.views.as_of.rows import (
     AVAILABLE_TIME,
     CLOSED,
@@ -44,6 +52,7 @@ __all__ = [
     "described",
     "join_by_broadcast",
     "join_by_shuffle",
+    "order_steps",
     "plan_joins",
     "views_of",
 ]

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.samples.columnar.blocks import PLACE, Item, rows_of
+from ctr_samples.samples.columnar.blocks import PLACE, Item, Place, rows_of
 from ctr_samples.samples.columnar.columns import Integers, integers, place_of_texts, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts, together
@@ -44,7 +44,7 @@ def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: Ho
     ]
     task = _JoinHere(tuple(join.how for join in joins))
     stages = [left, *[Stage.of(frame) for frame in (*placed, *snapshots)]]
-    places = [_PlaceOfKey(on, hot, partitions), *[PLACE] * (len(stages) - 1)]
+    places: list[Place] = [_PlaceOfKey(on, hot, partitions), *[PLACE] * (len(stages) - 1)]
     return together(stages, partitions, task, _with_views(left.kind, joins), places)
 
 

@@ -17,6 +17,7 @@ from ctr_samples.samples.columnar.columns import (
     Flags,
     Integers,
     begins,
+    flags,
     in_order,
     integers,
     there,
@@ -171,7 +172,7 @@ class ViewRows:
         if self.how.static:
             return holds
         event = integers(self.table[EVENT])[row]
-        holds &= ~_flags(self.table[GONE])[row]
+        holds &= ~flags(self.table[GONE])[row]
         if self.how.ttl is not None:
             holds &= event >= times - micros_of(self.how.ttl)
         if self.snapshots is not None:
@@ -194,11 +195,6 @@ def _comparable(keys: pa.Array) -> pa.Array:
     return whole(keys).cast(pa.binary()) if pa.types.is_string(keys.type) else whole(keys)
 
 
-def _flags(column: pa.ChunkedArray) -> Flags:
-    flags: Flags = whole(pc.fill_null(column, False)).to_numpy(zero_copy_only=False)
-    return flags
-
-
 def _first_copy(table: pa.Table) -> Flags:
     return integers(table[COPY]) == 0 if COPY in table.column_names else np.ones(table.num_rows, np.bool_)
 
@@ -209,7 +205,7 @@ def _by_rank(how: AsOf, table: pa.Table) -> Integers:
     if how.static:
         return in_order([content])
     # A tombstone loses a tie: an update ends one row and begins the next.
-    content = np.where(_flags(table[GONE]), _LEAST, content)
+    content = np.where(flags(table[GONE]), _LEAST, content)
     sequence = [_ranks(table[SEQUENCE])] if SEQUENCE in table.column_names else []
     return in_order([integers(table[EVENT]), integers(table[KNOWN]), *sequence, content])
 
@@ -228,7 +224,7 @@ def _several(how: AsOf, table: pa.Table, code: Integers) -> int:
     alive = _first_copy(table)
     group = code
     if not how.static:
-        alive &= ~_flags(table[GONE])
+        alive &= ~flags(table[GONE])
         group = code * max(1, len(code)) + np.unique(integers(table[EVENT]), return_inverse=True)[1]
     pairs = np.unique(np.stack([group[alive], integers(table[CONTENT])[alive]]), axis=1)[0]
     return int((np.unique(pairs, return_counts=True)[1] > 1).sum())
@@ -254,8 +250,8 @@ def _pieces(
     meets = overlaps.copy()
     meets[:-1] |= ~first[1:] & (seen_from[order][1:] < until[order][:-1])
     alone, meeting = order[~meets], order[meets]
-    rows = zip(code[meeting], seen_from[meeting], until[meeting], 1 + rank[meeting], meeting, strict=True)
-    pieces = list(pieces_of(tuple(map(int, row)) for row in rows))
+    columns = (code[meeting], seen_from[meeting], until[meeting], 1 + rank[meeting], meeting)
+    pieces = list(pieces_of(zip(*[column.tolist() for column in columns], strict=True)))
     row, start, end = (
         (np.array(column, np.int64) for column in zip(*pieces, strict=True)) if pieces else [np.empty(0, np.int64)] * 3
     )

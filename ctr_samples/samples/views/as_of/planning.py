@@ -70,6 +70,19 @@ def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) ->
     return tuple(steps)
 
 
+def order_steps(steps: Sequence[JoinStep]) -> tuple[Sequence[JoinStep], Sequence[JoinStep]]:
+    """Return the steps before the impressions move to their final place, and those after.
+
+    A broadcast view waits, since its columns need not travel then, unless a view that is shuffled has a key from it.
+    """
+    needed: set[str] = set()
+    for step in reversed(steps):
+        if not step.keeps_order or needed & {*step.views}:
+            needed |= {part.partition(".")[0] for part in step.on if "." in part}
+    early = [step for step in steps if not step.keeps_order or needed & {*step.views}]
+    return early, [step for step in steps if step not in early]
+
+
 def views_of(steps: Iterable[JoinStep]) -> list[str]:
     """Return the names of the views that the steps join, in order."""
     return [name for step in steps for name in step.views]

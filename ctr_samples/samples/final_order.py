@@ -1,0 +1,53 @@
+"""The final order of samples: by split, then by the hashes of the request and of the impression. One shuffle."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ctr_samples.samples.columnar.blocks import murmur3_of_longs
+from ctr_samples.samples.columnar.columns import Integers, in_order, integers, whole
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import Stage, together
+from ctr_samples.samples.features import IMPRESSION, SPLIT
+
+_SPLITS = pa.array(["eval", "test", "train"])
+_BATCH = 1 << 16
+
+
+def in_final_order(rows: Stage, partitions: int, order: Sequence[str]) -> Stage:
+    """Partition and sort rows by split and by the hashes of ``order``. The result is the same in every run.
+
+    Ordered by their own hashes, samples of one user or hour end up far apart, so a reader needs only a small shuffle
+    buffer. Ordered by request, samples of a request are adjacent, in one partition.
+    """
+    return together([rows], partitions, _Sort(tuple(order)), rows.kind, [_PlaceOfHash(order[0])])
+
+
+@dataclass(frozen=True, slots=True)
+class _PlaceOfHash:
+    """Places samples by a hash, in the partition that Spark's ``repartition`` chooses. Runs on executors."""
+
+    name: str
+
+    def __call__(self, rows: pa.RecordBatch) -> Integers:
+        return murmur3_of_longs(integers(rows.column(self.name)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sort:
+    """Sorts the samples of a partition. Runs on an executor."""
+
+    order: tuple[str, ...]
+
+    def __call__(self, tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+        (rows,) = tables
+        split = integers(pc.index_in(whole(rows[SPLIT]), value_set=_SPLITS))
+        ids = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_id"))
+        places = in_order([split, *[integers(rows[name]) for name in self.order], ids])
+        rows = rows.combine_chunks()
+        for start in range(0, rows.num_rows, _BATCH):
+            yield from rows.take(pa.array(places[start : start + _BATCH])).combine_chunks().to_batches()
