@@ -21,7 +21,10 @@ Keys = Annotated[
 ]
 """Names of keys or columns of other views."""
 _DAY = timedelta(days=1)
-_METHOD = "How it is joined; default: what the planner finds best. The samples are the same."
+_METHOD = (
+    "How it is joined: `intervals` hands its rows to every task, all others bring rows and impressions together in one "
+    "shuffle. Default: what the planner finds best. The samples are the same."
+)
 _INCLUSIVE = "Also use a row whose event time equals the impression's; it must be known by then."
 _SEQUENCE = "What orders rows with equal times, such as a version number: the greatest wins."
 _TOMBSTONE = (

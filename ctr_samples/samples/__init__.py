@@ -1,5 +1,6 @@
-"""Pipeline from sources to shards. Each step maps a DataFrame to a DataFrame; a sink ends the pipeline. In order:
+"""Pipeline from sources to shards. In order:
 
+columnar/       stages in Python over Arrow blocks, which Spark shuffles
 inputs/         read files, tables and databases; malformed lines
 impressions.py  one row per article shown, with a stable id
 labels/         actions, attributed to impressions
@@ -8,9 +9,9 @@ partials/       data of finished days that views and histories need, kept betwee
 histories/      the user's last actions before each impression
 sampling.py     split, and down-sampling of negatives
 requests.py     which impressions form a request
-phases.py       joins and features to compute before and after samples move to their final place
 features/       column expressions in the types of the contract
 watches/        side counters, and the leak canary
+final_order.py  the shuffle that brings samples into their final order
 builder.py      the complete plan
 earlier.py      features from the shards of an earlier generation
 executors.py    check that executors can write to the run's directories
