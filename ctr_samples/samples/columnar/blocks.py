@@ -11,7 +11,6 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark import TaskContext
 
 from ctr_samples.samples.columnar.columns import Integers, integers
 from ctr_samples.samples.columnar.counts import Counts
@@ -37,7 +36,7 @@ Item: TypeAlias = pa.RecordBatch | Counts
 
 
 class DamagedBlock(RuntimeError):
-    """A block that arrived incomplete, changed, or in the wrong partition."""
+    """A block that arrived incomplete, changed, or beside blocks of another partition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,19 +114,20 @@ class Gather:
 
     task: Task
     kinds: Sequence[pa.Schema]
-    partitions: int
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
         """Yield what the task yields, and then its counts."""
         rows: list[list[pa.RecordBatch]] = [[] for _ in self.kinds]
         counts = Counts()
-        own = keys_of(self.partitions)[_partition()]
+        own: int | None = None
         for batch in batches:
             numbers = (batch.column(name).to_pylist() for name in (KEY, "frame", "rows", "checksum"))
             for key, frame, count, checksum, block in zip(*numbers, batch.column("block"), strict=True):
-                content = block.as_buffer()
-                if key != own or zlib.crc32(content) != checksum:
-                    raise DamagedBlock(f"A block of {count:,} rows arrived in the wrong partition or damaged.")
+                content, own = block.as_buffer(), key if own is None else own
+                if key != own:
+                    raise DamagedBlock("Blocks of several partitions arrived in one; expected one.")
+                if zlib.crc32(content) != checksum:
+                    raise DamagedBlock(f"A block of {count:,} rows arrived damaged.")
                 if frame == COUNTS:
                     counts.include(Counts.from_json(content.to_pybytes()))
                     continue
@@ -151,17 +151,12 @@ def rows_of(content: pa.Buffer) -> pa.RecordBatch:
         raise DamagedBlock(f"A block cannot be read: {error}") from error
 
 
-def _partition() -> int:
-    context = TaskContext.get()
-    return 0 if context is None else context.partitionId()
-
-
 @cache
 def keys_of(partitions: int) -> Sequence[int]:
     """Return a number for each partition that Spark's hash partitioning sends there.
 
     Spark sends a row to the partition Murmur3(key) mod n, with the seed 42, and has done so in all releases. Each task
-    checks that its blocks are its own.
+    checks that its blocks have one key.
     """
     keys = np.full(partitions, -1, np.int64)
     first, some = 0, 64 * partitions

@@ -94,7 +94,7 @@ def together(
     cut = [stage.blocks(n, partitions, place) for n, (stage, place) in enumerate(zip(stages, places, strict=True))]
     moved = reduce(DataFrame.unionByName, cut).repartition(partitions, F.col(KEY))
     kinds = [arrow_schema(stage.kind) for stage in stages]
-    return Stage(moved, kind, (Gather(task, kinds, partitions),))
+    return Stage(moved, kind, (Gather(task, kinds),))
 
 
 def place_of(parts: Sequence[Column]) -> Column:

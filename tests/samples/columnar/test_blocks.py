@@ -1,0 +1,170 @@
+"""Blocks and stages: rows meet by key, counts arrive once, and what is damaged is an error."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ctr_samples.samples.columnar.blocks import BLOCK, DamagedBlock, Gather, Scatter, keys_of, murmur3, murmur3_of_longs
+from ctr_samples.samples.columnar.columns import codes_of, in_order, joint, place_of_texts
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import Stage, TaskCounts, place_of, together
+from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
+
+Frame = Callable[..., DataFrame]
+PARTITIONS = 5
+
+
+def rows_of(frame: Frame, count: int) -> DataFrame:
+    texts = [(n, None if n % 7 == 0 else f"key {n % 11}") for n in range(count)]
+    return frame("n bigint, key string", texts).withColumn("_place", place_of([F.col("key")]))
+
+
+def sum_of_keys(tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+    """Each key of the partition with the number of its rows in both frames."""
+    one, other = (table["key"].to_pylist() for table in tables)
+    counts.add("rows", len(one) + len(other))
+    counts.add("tasks", 1)
+    counts.sample("keys", [(len(key), [key]) for key in one if key], most=3)
+    keys = sorted({*one, *other}, key=str)
+    yield pa.RecordBatch.from_pydict(
+        {"key": pa.array(keys, pa.string()), "count": [one.count(key) + other.count(key) for key in keys]}
+    )
+
+
+def met(frame: Frame, counts: TaskCounts | None = None) -> DataFrame:
+    left, right = rows_of(frame, 300), rows_of(frame, 40)
+    kind = frame("key string, count bigint", []).schema
+    return together([Stage.of(left), Stage.of(right)], PARTITIONS, sum_of_keys, kind, ["_place", "_place"]).rows(counts)
+
+
+def test_rows_with_equal_keys_of_all_frames_meet_in_one_task_and_tasks_count_once(frame: Frame) -> None:
+    counts = TaskCounts()
+    found = {row["key"]: row["count"] for row in met(frame, counts).collect()}
+    expected = [None if n % 7 == 0 else f"key {n % 11}" for some in (300, 40) for n in range(some)]
+    assert found == {key: expected.count(key) for key in set(expected)}
+    result = counts.result()
+    assert result.sums == {"rows": 340, "tasks": PARTITIONS}
+    assert [row for _, row in result.samples["keys"]] == [["key 10"]] * 3
+
+
+def test_the_rows_of_a_stage_may_be_merged_with_others_into_fewer_tasks(frame: Frame) -> None:
+    both = frame("key string, count bigint", [("a", 1)]).unionByName(met(frame))
+    assert both.coalesce(2).agg(F.sum("count")).collect()[0][0] == 341
+
+
+def test_counts_pass_through_later_stages(frame: Frame) -> None:
+    counts = TaskCounts()
+    kind = frame("n bigint, key string, _place bigint", []).schema
+
+    def unchanged(tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+        counts.add("seen", tables[0].num_rows)
+        yield from tables[0].to_batches()
+
+    first = together([Stage.of(rows_of(frame, 100))], 3, unchanged, kind, ["_place"])
+    assert together([first], 4, unchanged, kind, ["_place"]).rows(counts).count() == 100
+    assert counts.result().sums == {"seen": 200}
+
+
+def cut(rows: pa.RecordBatch) -> pa.RecordBatch:
+    (blocks,) = Scatter(0, PARTITIONS)([rows])
+    return blocks
+
+
+def gathered(blocks: pa.RecordBatch) -> list[pa.RecordBatch]:
+    gather = Gather(lambda tables, counts: iter(tables[0].to_batches()), [pa.schema([("_place", pa.int64())])])
+    return [item for item in gather([blocks]) if isinstance(item, pa.RecordBatch)]
+
+
+ROWS = pa.RecordBatch.from_pydict({"_place": pa.array([10, 10, 10], pa.int64())})
+
+
+def changed(blocks: pa.RecordBatch, name: str, value: object) -> pa.RecordBatch:
+    place = blocks.schema.get_field_index(name)
+    return blocks.set_column(place, blocks.schema.field(place), pa.array([value], blocks.schema.field(place).type))
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("block", lambda block: block[:-1], "arrived damaged"),
+        ("block", lambda block: block[:40] + b"?" + block[41:], "arrived damaged"),
+        ("checksum", lambda checksum: checksum + 1, "arrived damaged"),
+        ("rows", lambda rows: rows + 1, "arrived with 3 rows, expected 4"),
+    ],
+)
+def test_a_block_that_arrives_short_or_changed_is_an_error(
+    name: str, change: Callable[[object], object], message: str
+) -> None:
+    blocks = cut(ROWS)
+    assert sum(batch.num_rows for batch in gathered(blocks)) == 3
+    with pytest.raises(DamagedBlock, match=message):
+        gathered(changed(blocks, name, change(blocks.column(name)[0].as_py())))
+
+
+def test_blocks_of_two_partitions_in_one_task_are_an_error() -> None:
+    with pytest.raises(DamagedBlock, match="Blocks of several partitions arrived in one"):
+        gathered(cut(pa.RecordBatch.from_pydict({"_place": pa.array([10, 11], pa.int64())})))
+
+
+def test_a_damaged_block_fails_the_job(frame: Frame) -> None:
+    def without_a_byte(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            contents = pa.array([block.as_py()[:-1] for block in batch.column("block")], pa.binary())
+            yield batch.set_column(4, "block", contents)
+
+    stage = together([Stage.of(rows_of(frame, 20))], 2, sum_of_keys, rows_of(frame, 0).schema, ["_place"])
+    damaged = Stage(stage.frame.mapInArrow(without_a_byte, BLOCK), stage.kind, stage.steps)
+    with pytest.raises(PySparkException, match="DamagedBlock"):
+        damaged.rows().collect()
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 7, 200])
+def test_spark_sends_the_key_of_each_partition_there(frame: Frame, partitions: int) -> None:
+    keys = frame("key int", [(key,) for key in keys_of(partitions)]).select(F.expr(f"pmod(hash(key), {partitions})"))
+    assert [row[0] for row in keys.collect()] == list(range(partitions))
+
+
+def test_hashes_of_numbers_and_texts_are_those_of_spark(frame: Frame) -> None:
+    rng = random.Random(4)
+    numbers = [0, 1, -1, 2**63 - 1, -(2**63), *[rng.randrange(-(2**63), 2**63) for _ in range(100)]]
+    texts = ["", "a", "ü" * 40, *["".join(rng.choice("abcdé ") for _ in range(n)) for n in range(100)], None]
+    rows = frame("n bigint", [(n,) for n in numbers]).select(F.hash("n"), F.hash(F.expr("cast(n & 2147483647 as int)")))
+    hashes = np.array([tuple(row) for row in rows.collect()])
+    longs = np.array(numbers, np.int64)
+    assert (murmur3_of_longs(longs) == hashes[:, 0]).all()
+    assert (murmur3((longs & 2147483647).astype(np.uint32)) == hashes[:, 1]).all()
+    pairs = [(text, rng.choice(texts)) for text in texts]
+    placed = frame("a string, b string", pairs).select(place_of([F.col("a"), F.col("b")]))
+    columns = [pa.array(column, pa.string()) for column in zip(*pairs, strict=True)]
+    assert place_of_texts(columns).tolist() == [row[0] for row in placed.collect()]
+    assert place_of_texts([column.slice(3) for column in columns]).tolist() == place_of_texts(columns).tolist()[3:]
+
+
+def test_keys_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatch, frame: Frame) -> None:
+    """All keys collide: they lie in one partition, and each impression still sees the row of its own key."""
+    keys = [f"key {n}" for n in range(20)]
+    (codes,) = codes_of(pa.array([*keys, None, *keys]))
+    assert codes.tolist() == [*range(20), -1, *range(20)]
+    table = pa.table({"key": keys, "_content": [1] * 20, "payload": [{"value": key} for key in keys]})
+    view = ViewRows.of(AsOf("v", ("user",), None, static=True), table)
+    asked = pa.array([*keys[::-1], "another", None])
+    found = view.structs(view.match(asked, np.zeros(22, np.int64)), np.zeros(22, np.int64))
+    assert [one["value"] for one in found.to_pylist()] == [*keys[::-1], None, None]
+
+
+def test_a_composite_key_is_null_if_a_part_is() -> None:
+    codes = joint([np.array([0, 0, 1, -1, 1]), np.array([0, 1, 0, 1, -1])])
+    assert len({*codes[:3]}) == 3
+    assert codes[3:].tolist() == [-1, -1]
+
+
+def test_rows_are_sorted_by_the_first_column_first_and_equal_rows_stay_as_they_are() -> None:
+    assert in_order([np.array([2, 1, 1, 1]), np.array([0, 5, 3, 5])]).tolist() == [2, 1, 3, 0]
