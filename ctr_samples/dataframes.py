@@ -217,7 +217,8 @@ def join_history(
     keys = _names(on)
     known = histories.actions_of_history(_keyed(actions, keys), name, history, EVER)
     plan = HistoryPlan(name, last, history.within, history.delay, columns=tuple(history.columns))
-    joined = histories.join_history(_packed(impressions, keys, time, name), known, plan)
+    left = Stage.of(_packed(impressions, keys, time, name))
+    joined = histories.join_history(left, known, plan, _partitions(impressions)).rows()
     return joined.select(f"{_SHOWN}.*", name)
 
 

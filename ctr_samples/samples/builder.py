@@ -325,12 +325,9 @@ class _Joins:
 
     def with_histories(self, stage: Stage) -> Stage:
         """Add a struct for each history."""
-        if not self.histories:
-            return stage
-        rows = stage.rows(self.inputs.watches.tasks)
         for history in self.histories:
-            rows = join_history(rows, history.actions, history.plan)
-        return Stage.of(rows)
+            stage = join_history(stage, history.actions, history.plan, self.inputs.partitions())
+        return stage
 
     def join(self, rows: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
         """Add a struct for each history and view."""

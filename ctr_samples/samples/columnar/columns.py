@@ -54,20 +54,26 @@ def codes_of(*columns: pa.Array | pa.ChunkedArray) -> list[Integers]:
         chunk for column in columns for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])
     ]
     kind = columns[0].type
-    every = pa.chunked_array([_comparable(chunk) for chunk in chunks], _comparable_type(kind))
+    every = pa.chunked_array([comparable(chunk) for chunk in chunks], pa.binary() if pa.types.is_string(kind) else kind)
     encoded = every.dictionary_encode().unify_dictionaries()
     indices = [pc.fill_null(chunk.indices, -1).to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
     numbers = np.concatenate(indices).astype(np.int64) if indices else np.empty(0, np.int64)
     return np.split(numbers, np.cumsum([len(column) for column in columns])[:-1])
 
 
-def _comparable_type(kind: pa.DataType) -> pa.DataType:
-    # As bytes: Spark's text may not be valid UTF-8.
-    return pa.binary() if pa.types.is_string(kind) else kind
+def comparable(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return text as bytes, because Spark's text may not be valid UTF-8, and other values as they are."""
+    column = whole(column)
+    return column.view(pa.binary()) if pa.types.is_string(column.type) else column
 
 
-def _comparable(array: pa.Array) -> pa.Array:
-    return array.view(pa.binary()) if pa.types.is_string(array.type) else array
+def ranks(column: pa.Array | pa.ChunkedArray) -> Integers:
+    """Return the order of values as numbers, equal for equal values: 0 for null, then from 1 on."""
+    values, numbers = comparable(column), np.zeros(len(column), np.int64)
+    known = there(values)
+    if known.any():
+        numbers[known] = pc.rank(values.drop_null(), tiebreaker="dense").to_numpy()
+    return numbers
 
 
 def texts(column: pa.Array | pa.ChunkedArray) -> list[str | None]:

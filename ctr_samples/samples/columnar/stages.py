@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import reduce
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
+from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Gather, Item, Place, Scatter, Task
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.observations import Observations
@@ -39,7 +41,11 @@ class Stage:
         return Stage(self.frame, kind, (*self.steps, step))
 
     def blocks(self, frame: int, partitions: int, place: Place = PLACE) -> DataFrame:
-        """Return the rows as blocks, marked with the number of their ``frame``."""
+        """Return the rows as blocks, marked with the number of their ``frame``.
+
+        Raises InputError for a column that Spark cannot hand over to Python.
+        """
+        in_arrow(self.kind)
         return self.frame.mapInArrow(_InOne((*self.steps, Scatter(frame, partitions, place))), BLOCK)
 
     def rows(self, counted: TaskCounts | None = None) -> DataFrame:
@@ -93,7 +99,7 @@ def together(
     """
     cut = [stage.blocks(n, partitions, place) for n, (stage, place) in enumerate(zip(stages, places, strict=True))]
     moved = reduce(DataFrame.unionByName, cut).repartition(partitions, F.col(KEY))
-    kinds = [arrow_schema(stage.kind) for stage in stages]
+    kinds = [in_arrow(stage.kind) for stage in stages]
     return Stage(moved, kind, (Gather(task, kinds),))
 
 
@@ -102,6 +108,30 @@ def place_of(parts: Sequence[Column]) -> Column:
     :func:`~ctr_samples.samples.columnar.columns.place_of_texts`.
     """
     return F.xxhash64(*[part.cast("string") for part in parts])
+
+
+def in_arrow(kind: StructType) -> pa.Schema:
+    """Return the Arrow schema of rows. Raises InputError for a column that Spark cannot hand over to Python."""
+    try:
+        return arrow_schema(kind)
+    except PySparkTypeError:
+        name, what = next(_unknown(kind))
+        raise InputError(
+            f"The column {name} is {what.simpleString()}, which Spark cannot hand over to Python; leave it out, or cast it, "
+            "for example to text."
+        ) from None
+
+
+def _unknown(kind: StructType) -> Iterator[tuple[str, DataType]]:
+    """Yield the columns, or the fields of struct columns, that have no Arrow type."""
+    for field in kind:
+        if isinstance(field.dataType, StructType):
+            yield from _unknown(field.dataType)
+            continue
+        try:
+            arrow_schema(StructType([field]))
+        except PySparkTypeError:
+            yield field.name, field.dataType
 
 
 @dataclass(frozen=True, slots=True)

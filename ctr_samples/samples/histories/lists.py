@@ -1,24 +1,27 @@
-"""Lists of a history, built by a compiled kernel in one pass over sorted rows. Runs on executors."""
+"""Lists of a history, built by a compiled kernel in one pass over the rows of a partition. Runs on executors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY
 from ctr_samples.codec.machine_code import kernels
+from ctr_samples.samples.columnar.columns import Integers, begins, codes_of, in_order, integers, ranks, whole
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.sparksql.columns import micros_of
 
-KEY, TIME, ITEM, REQUEST, TIE, ALONE = "_key", "_time", "_item", "_request", "_tie", "_alone"
-"""Internal columns of history rows. No configured column name begins with an underscore."""
-SHOWN = "_shown"
-"""Column with an impression as a struct. It is null for an action."""
+IMPRESSION = "impression"
+KEY, TIME, ITEM, REQUEST, TIE = "_key", "_time", "_item", "_request", "_tie"
+"""Internal columns of actions. No configured column name begins with an underscore."""
+
+_BATCH = 1 << 16
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,108 +40,94 @@ class HistoryPlan:
     room: int = 256
     """Minimum number of actions remembered per key before the kernel drops actions that no impression can need."""
 
+    @property
+    def wait(self) -> timedelta:
+        """Return how long after an action an impression sees it, since it is past and known by then."""
+        return max(self.delay, _MICROSECOND)
 
-def with_lists(batches: Iterable[pa.RecordBatch], plan: HistoryPlan) -> Iterator[pa.RecordBatch]:
-    """Yield the impressions among the rows, with their columns and a struct of the history's lists.
 
-    Rows are sorted by ``_key`` and, within a key, by the moment an action becomes visible. Each row has a time and
-    either an impression in ``_shown`` or an action in the other columns. Memory per key does not grow with its number
-    of actions. An error fails the task; Spark retries it.
+@dataclass(frozen=True, slots=True)
+class AddLists:
+    """Adds the struct of a history to impressions. The tables are the impressions and the actions of a partition."""
+
+    plan: HistoryPlan
+
+    def __call__(self, tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+        """Yield the impressions with ``items``, ``ages_s``, the plan's columns, ``length`` and ``matched``."""
+        shown, actions = tables
+        lists = lists_of(whole(shown[IMPRESSION]), actions, self.plan)
+        yield from shown.append_column(self.plan.name, lists).to_batches(_BATCH)
+
+
+def lists_of(shown: pa.StructArray, actions: pa.Table, plan: HistoryPlan) -> pa.StructArray:
+    """Return the struct of each impression.
+
+    An impression sees an action from its moment on. Actions of one moment come in the order of their items. Memory does
+    not grow with the number of actions of a key.
     """
-    before = _Before()
-    for batch in batches:
-        if batch.num_rows:
-            yield before.lists_of(batch, plan)
-
-
-@dataclass(slots=True)
-class _Before:
-    """The state from earlier batches: the last key, and its actions that later impressions may need."""
-
-    key: Any = None
-    actions: pa.RecordBatch | None = None
-
-    def lists_of(self, batch: pa.RecordBatch, plan: HistoryPlan) -> pa.RecordBatch:
-        keys = batch.column(KEY)
-        first = _first_of_keys(keys, self.key)
-        rows = batch.select([TIME, ITEM, REQUEST, *plan.columns])
-        remembered = 0 if self.actions is None or first[0] else self.actions.num_rows
-        if remembered:
-            (rows,) = pa.Table.from_batches([self.actions, rows]).combine_chunks().to_batches()
-            first = np.concatenate([np.zeros(remembered, bool), first])
-        shown = batch.column(SHOWN).is_valid()
-        is_action = np.concatenate([np.ones(remembered, bool), ~_array(shown)])
-        times = _array(rows.column(TIME).cast(pa.int64()))
-        lengths, found, needed = _last_actions(rows, times, first, is_action, plan)
-        self.key, self.actions = keys[-1], rows.take(needed)
-        impressions = batch.column(SHOWN).filter(shown)
-        ages = (times[np.repeat(np.flatnonzero(~is_action), lengths)] - times[found]) / 1e6
-        lists = _lists(rows, ages, lengths, found, plan)
-        names = [*(impressions.type.field(i).name for i in range(impressions.type.num_fields)), plan.name]
-        return pa.RecordBatch.from_arrays([*impressions.flatten(), lists], names)
-
-
-def _first_of_keys(keys: pa.Array, before: Any) -> npt.NDArray[np.bool_]:
-    """Return whether each row is the first of its key. A row without a key counts as a key by itself."""
-    codes = _codes(keys)
-    first = np.ones(len(codes), bool)
-    first[1:] = (codes[1:] != codes[:-1]) | (codes[1:] < 0)
-    first[0] = before is None or codes[0] < 0 or not keys[0].equals(before)
-    return first
-
-
-def _codes(values: pa.Array) -> npt.NDArray[np.int64]:
-    """Return equal numbers for equal values and -1 for null."""
-    return _array(pc.fill_null(values.dictionary_encode().indices, -1)).astype(np.int64)
-
-
-def _last_actions(
-    rows: pa.RecordBatch,
-    times: npt.NDArray[np.int64],
-    first: npt.NDArray[np.bool_],
-    is_action: npt.NDArray[np.bool_],
-    plan: HistoryPlan,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Return the number of actions per impression, their rows, and the last key's rows that later rows may need."""
-    count, impressions = len(first), len(first) - int(is_action.sum())
-    room = max(plan.room, 2 * plan.last + 1)
-    flags = np.where(is_action, np.uint8(ACTION), np.uint8(0)) | np.where(first, np.uint8(FIRST_OF_KEY), np.uint8(0))
-    items = _codes(rows.column(ITEM))
-    requests = _codes(rows.column(REQUEST)) if plan.by_request else np.full(count, -1, np.int64)
-    kept, marks, stamps, lengths, found = (
-        np.zeros(size, np.int64)
-        for size in (room + plan.last, room + 1, items.max(initial=0) + 1, impressions, impressions * plan.last)
-    )
-    within = -1 if plan.within is None else plan.within // timedelta(microseconds=1)
-    addresses = [array.ctypes.data for array in (flags, items, requests, times)]
-    work = [array.ctypes.data for array in (kept, marks, stamps, lengths, found)]
-    total = kernels().last_actions(count, *addresses, plan.last, within, room, *work)
-    return lengths, found[:total], kept[: marks[0]]
-
-
-def _lists(
-    rows: pa.RecordBatch,
-    ages: npt.NDArray[np.float64],
-    lengths: npt.NDArray[np.int64],
-    found: npt.NDArray[np.int64],
-    plan: HistoryPlan,
-) -> pa.Array:
+    times = integers(pc.struct_field(shown, "impression_time"))
+    requests = pc.struct_field(shown, "request") if plan.by_request else pa.nulls(len(shown), pa.string())
+    lengths, found = _last_actions(pc.struct_field(shown, plan.on), times, requests.cast(pa.string()), actions, plan)
+    ages = (np.repeat(times, lengths) - integers(actions[TIME])[found]) / 1e6
     ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
 
     def listed(values: pa.Array) -> pa.Array:
         return pa.ListArray.from_arrays(ends, values)
 
-    taken = {name: rows.column(name).take(pa.array(found)) for name in (ITEM, *plan.columns)}
-    columns = {
-        "items": listed(taken[ITEM]),
-        "ages_s": listed(pa.array(ages)),
-        **{name: listed(taken[name]) for name in plan.columns},
-        "length": pa.array(lengths, pa.int32()),
-        "matched": pa.array(lengths > 0),
-    }
+    def taken(name: str) -> pa.Array:
+        return listed(whole(actions[name]).take(pa.array(found)))
+
+    columns = {"items": taken(ITEM), "ages_s": listed(pa.array(ages)), **{name: taken(name) for name in plan.columns}}
+    columns |= {"length": pa.array(lengths, pa.int32()), "matched": pa.array(lengths > 0)}
     return pa.StructArray.from_arrays(list(columns.values()), list(columns))
 
 
-def _array(values: pa.Array) -> npt.NDArray[Any]:
-    array: npt.NDArray[Any] = values.to_numpy(zero_copy_only=False)
-    return array
+def _last_actions(
+    keys: pa.Array, times: Integers, requests: pa.Array, actions: pa.Table, plan: HistoryPlan
+) -> tuple[Integers, Integers]:
+    """Return the number of actions of each impression, and the actions of one impression after the other."""
+    shown, of_actions = len(keys), whole(actions[KEY])
+    if keys.type != of_actions.type:
+        keys, of_actions = keys.cast(pa.string()), of_actions.cast(pa.string())
+    code = np.concatenate(codes_of(keys, of_actions))
+    moments = np.concatenate([times, integers(actions[TIME]) + micros_of(plan.wait)])
+    is_action = np.arange(len(code)) >= shown
+    item = np.concatenate([np.zeros(shown, np.int64), ranks(actions[ITEM])])
+    tie = np.concatenate([np.zeros(shown, np.int64), integers(actions[TIE])])
+    # An impression without a key has no history.
+    rows = np.flatnonzero(code >= 0)
+    order = rows[in_order([column[rows] for column in (code, moments, ~is_action, item, tie)])]
+    flags = np.where(is_action[order], np.uint8(ACTION), np.uint8(0))
+    flags |= np.where(begins(code[order]), np.uint8(FIRST_OF_KEY), np.uint8(0))
+    request = np.full(len(code), -1) if not plan.by_request else np.concatenate(codes_of(requests, actions[REQUEST]))
+    own_times = np.concatenate([times, integers(actions[TIME])])
+    lengths, found = _in_one_pass(flags, item[order], request[order], own_times[order], plan)
+    return _per_impression(lengths, order[found] - shown, order[~is_action[order]], shown)
+
+
+def _in_one_pass(
+    flags: Integers, items: Integers, requests: Integers, times: Integers, plan: HistoryPlan
+) -> tuple[Integers, Integers]:
+    """Return the number of actions of each impression among sorted rows, and the rows of these actions."""
+    impressions = int((flags & ACTION == 0).sum())
+    room = max(plan.room, 2 * plan.last + 1)
+    kept, marks, stamps, lengths, found = (
+        np.zeros(size, np.int64)
+        for size in (room + plan.last, room + 1, items.max(initial=0) + 1, impressions, impressions * plan.last)
+    )
+    within = -1 if plan.within is None else micros_of(plan.within)
+    columns = [np.ascontiguousarray(column) for column in (flags, items, requests, times)]
+    work = [array.ctypes.data for array in (kept, marks, stamps, lengths, found)]
+    total = kernels().last_actions(len(flags), *[c.ctypes.data for c in columns], plan.last, within, room, *work)
+    return lengths, found[:total]
+
+
+def _per_impression(
+    lengths: Integers, actions: Integers, impressions: Integers, shown: int
+) -> tuple[Integers, Integers]:
+    """Bring lists of sorted impressions into the order of all impressions, of which some may be absent."""
+    starts = np.zeros(shown, np.int64)
+    every = np.zeros(shown, np.int64)
+    starts[impressions], every[impressions] = np.cumsum(lengths) - lengths, lengths
+    places = np.arange(every.sum()) + np.repeat(starts - (np.cumsum(every) - every), every)
+    return every, actions[places]

@@ -12,6 +12,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, DamagedBlock, Gather, Scatter, keys_of, murmur3, murmur3_of_longs
 from ctr_samples.samples.columnar.columns import codes_of, in_order, joint, place_of_texts
 from ctr_samples.samples.columnar.counts import Counts
@@ -58,6 +59,12 @@ def test_rows_with_equal_keys_of_all_frames_meet_in_one_task_and_tasks_count_onc
 def test_the_rows_of_a_stage_may_be_merged_with_others_into_fewer_tasks(frame: Frame) -> None:
     both = frame("key string, count bigint", [("a", 1)]).unionByName(met(frame))
     assert both.coalesce(2).agg(F.sum("count")).collect()[0][0] == 341
+
+
+def test_a_column_that_python_cannot_have_is_named(frame: Frame) -> None:
+    rows = rows_of(frame, 1).withColumn("shown", F.struct("n", F.expr("interval 1 month").alias("spare")))
+    with pytest.raises(InputError, match=r"The column spare is interval month, which Spark cannot hand over to Python"):
+        together([Stage.of(rows)], 1, sum_of_keys, rows.schema, ["_place"])
 
 
 def test_counts_pass_through_later_stages(frame: Frame) -> None:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -17,9 +16,10 @@ from ctr_samples.config import Feature, History, JobConfig
 from ctr_samples.config.references import check_references, inherited
 from ctr_samples.errors import InputError
 from ctr_samples.explain.rules import HistoryRules, PastAction, judge_history
+from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.features import feature_column
 from ctr_samples.samples.histories.join import actions_of_history, history_type, join_history
-from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, SHOWN, TIME, HistoryPlan, with_lists
+from ctr_samples.samples.histories.lists import ITEM, HistoryPlan
 from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]
@@ -127,7 +127,7 @@ def joined(
 ) -> dict[int, Any]:
     """Impression id -> its history; no impression may come out twice."""
     actions = actions_of_history(log(frame, rows), "clicks", CONFIGURED, DAY)
-    result = join_history(shown, actions, plan)
+    result = join_history(Stage.of(shown), actions, plan, 3).rows()
     assert result.columns == ["impression", "label", "clicks"]
     assert result.schema["clicks"].dataType.simpleString() == history_type(actions, plan).simpleString()
     found = result.collect()
@@ -175,7 +175,7 @@ def test_a_number_and_its_text_are_one_user(frame: Frame) -> None:
     actions = actions_of_history(log(frame, [("7", Action("09:00:00", 1))]), "clicks", CONFIGURED, DAY)
     numbers = actions.withColumn("_key", F.col("_key").cast("bigint"))
     shown = impressions(frame, [(1, "2019-06-05 10:00:00", "7", None)])
-    (row,) = join_history(shown, numbers, PLAN).collect()
+    (row,) = join_history(Stage.of(shown), numbers, PLAN, 2).rows().collect()
     assert row.clicks["items"] == [1]
 
 
@@ -254,49 +254,6 @@ def test_random_logs_agree_with_the_definition(frame: Frame, room: int, by_reque
     result = joined(frame, impressions(frame, shown), rows, plan)
     found = {i: list(zip(row["items"], row.ages_s, strict=True)) for i, row in result.items()}
     assert found == oracle(shown, rows, plan) == explained(shown, rows, plan)
-
-
-@pytest.mark.parametrize("size", [1, 2, 7, 1000])
-@pytest.mark.parametrize("room", [1, 9, 256])
-@pytest.mark.parametrize("last", [1, 3, 20])
-def test_lists_do_not_depend_on_how_rows_are_cut_into_batches(size: int, room: int, last: int) -> None:
-    rng = random.Random(f"{room} {last}")
-
-    def number(most: int) -> int | None:
-        return rng.choice([None, *range(most)])
-
-    actions = [
-        (user, at, rng.randrange(12), number(4)) for at in range(400) for user in (number(3),) if user is not None
-    ]
-    shown = [(rng.choice([None, 0, 0, 1, 3]), at, None, number(4)) for at in range(0, 400, 3)]
-    # Sorted as Spark would: rows without a key are apart, and an impression comes before the action of its moment.
-    rows = sorted([*shown, *actions], key=lambda row: (row[0] is not None, row[0] or 0, row[1], row[2] is not None))
-    table = pa.table(
-        {
-            KEY: pa.array([row[0] for row in rows], pa.int64()),
-            TIME: pa.array([row[1] for row in rows], pa.timestamp("us", "UTC")),
-            ITEM: pa.array([row[2] for row in rows], pa.int64()),
-            REQUEST: pa.array([None if row[3] is None else f"r{row[3]}" for row in rows], pa.string()),
-            SHOWN: pa.array([None if row[2] is not None else {"row": at} for at, row in enumerate(rows)]),
-        }
-    )
-    plan = HistoryPlan("clicks", last, within=timedelta(microseconds=150), by_request=True, room=room)
-    batches = [batch for start in range(0, len(rows), size) for batch in table.slice(start, size).to_batches()]
-    found = [row for batch in with_lists(batches, plan) for row in batch.to_pylist()]
-    assert [row["row"] for row in found] == [at for at, row in enumerate(rows) if row[2] is None]
-    for row in found:
-        user, time, _, request = rows[row["row"]]
-        mine = [action for action in actions if action[0] == user and action[1] < time]
-        newest = {item: at for _, at, item, of in mine if of is None or of != request}
-        order = sorted(newest.items(), key=lambda one: -one[1])[:last]
-        expected = [(item, (time - at) / 1e6) for item, at in order if time - at <= 150]
-        assert list(zip(row["clicks"]["items"], row["clicks"]["ages_s"], strict=True)) == expected
-
-
-def test_a_column_that_python_cannot_have_is_named(frame: Frame) -> None:
-    shown = impressions(frame, [(1, "2019-06-05 10:00:00", "u", None)]).withColumn("spare", F.expr("interval 1 month"))
-    with pytest.raises(InputError, match="histories.clicks: the impressions' column spare is interval"):
-        join_history(shown, actions_of_history(log(frame, []), "clicks", CONFIGURED, DAY), PLAN)
 
 
 @pytest.mark.parametrize(
@@ -385,7 +342,10 @@ def test_a_column_of_a_history_may_have_any_name(frame: Frame, column: str) -> N
     actions = actions_of_history(log(frame, [("u", Action("09:00:00", 7, "r", 5))]), "clicks", history, DAY)
     shown = impressions(frame, [(1, "2019-06-05 10:00:00", "u", "r1"), (2, "2019-06-05 10:00:00", "u", "r")])
     plan = replace(PLAN, columns=(column,))
-    found = {row.impression.impression_id: row.clicks for row in join_history(shown, actions, plan).collect()}
+    found = {
+        row.impression.impression_id: row.clicks
+        for row in join_history(Stage.of(shown), actions, plan, 2).rows().collect()
+    }
     assert (found[1]["items"], found[1]["ages_s"], found[1][column]) == ([7], [3600.0], [5])
     assert found[2]["items"] == []
     assert history_type(actions, plan).fieldNames() == ["items", "ages_s", column, "length", "matched"]

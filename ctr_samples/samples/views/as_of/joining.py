@@ -44,7 +44,7 @@ def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: Ho
     ]
     task = _JoinHere(tuple(join.how for join in joins))
     stages = [left, *[Stage.of(frame) for frame in (*placed, *snapshots)]]
-    places: list[Place] = [_PlaceOfKey(on, hot, partitions), *[PLACE] * (len(stages) - 1)]
+    places: list[Place] = [PlaceOfKey(on, hot, partitions), *[PLACE] * (len(stages) - 1)]
     return together(stages, partitions, task, _with_views(left.kind, joins), places)
 
 
@@ -117,7 +117,7 @@ def _part(rows: pa.Table, part: str) -> pa.Array:
 
 
 @dataclass(frozen=True, slots=True)
-class _PlaceOfKey:
+class PlaceOfKey:
     """Places impressions by the key of a view; those without the key by their id. Runs on executors."""
 
     on: tuple[str, ...]
@@ -125,6 +125,7 @@ class _PlaceOfKey:
     partitions: int
 
     def __call__(self, batch: pa.RecordBatch) -> Integers:
+        """Return the place of each impression of a batch."""
         rows = pa.Table.from_batches([batch])
         ids = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_id"))
         keys = key_among(rows, self.on).cast(pa.string())

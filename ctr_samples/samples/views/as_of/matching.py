@@ -17,9 +17,11 @@ from ctr_samples.samples.columnar.columns import (
     Flags,
     Integers,
     begins,
+    comparable,
     flags,
     in_order,
     integers,
+    ranks,
     there,
     whole,
 )
@@ -152,7 +154,7 @@ class ViewRows:
 
     def match(self, keys: pa.Array, times: Integers) -> Integers:
         """Return the row of the table that each impression sees, or -1. ``times`` are in microseconds."""
-        code = integers(pc.fill_null(pc.index_in(_comparable(keys), value_set=_comparable(self.keys)), -1))
+        code = integers(pc.fill_null(pc.index_in(comparable(keys), value_set=comparable(self.keys)), -1))
         low, high = self.starts[code], self.starts[code + 1]
         high = np.where(code < 0, low, high)
         first = low
@@ -191,10 +193,6 @@ class ViewRows:
         return pa.StructArray.from_arrays([*taken.flatten(), age, pa.array(matched)], [*names, "age_s", "matched"])
 
 
-def _comparable(keys: pa.Array) -> pa.Array:
-    return whole(keys).cast(pa.binary()) if pa.types.is_string(keys.type) else whole(keys)
-
-
 def _first_copy(table: pa.Table) -> Flags:
     return integers(table[COPY]) == 0 if COPY in table.column_names else np.ones(table.num_rows, np.bool_)
 
@@ -206,17 +204,8 @@ def _by_rank(how: AsOf, table: pa.Table) -> Integers:
         return in_order([content])
     # A tombstone loses a tie: an update ends one row and begins the next.
     content = np.where(flags(table[GONE]), _LEAST, content)
-    sequence = [_ranks(table[SEQUENCE])] if SEQUENCE in table.column_names else []
+    sequence = [ranks(table[SEQUENCE])] if SEQUENCE in table.column_names else []
     return in_order([integers(table[EVENT]), integers(table[KNOWN]), *sequence, content])
-
-
-def _ranks(column: pa.ChunkedArray) -> Integers:
-    """Return the order of values of any type as numbers, null first."""
-    values, ranks = whole(column), np.zeros(len(column), np.int64)
-    known = there(values)
-    if known.any():
-        ranks[known] = pc.rank(_comparable(values.drop_null()), tiebreaker="dense").to_numpy()
-    return ranks
 
 
 def _several(how: AsOf, table: pa.Table, code: Integers) -> int:
