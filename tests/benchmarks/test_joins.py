@@ -19,12 +19,11 @@ import pytest
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.histories.join import join_history
 from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, TIME, HistoryPlan
-from ctr_samples.samples.views.as_of import AsOf, Join
+from ctr_samples.samples.views.as_of import AsOf, Join, join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
-from ctr_samples.samples.views.as_of.intervals import join_by_intervals
-from ctr_samples.samples.views.as_of.union import join_by_union
 from tests.support.figures import Figures, at_least, at_most, in_turns, size
 
 IMPRESSIONS = size("IMPRESSIONS", 2_000_000, quick=20_000)
@@ -37,8 +36,9 @@ ROUNDS = size("ROUNDS", 3, quick=2)
 START = datetime(2019, 6, 5, tzinfo=UTC)
 DAY_S = 86_400
 TTL = timedelta(days=3)
-HOW = AsOf("profile", "impression.user", TTL, in_order=True)
-HOT = HotKeys(("0",), START, timedelta(minutes=15), 96)
+HOW = AsOf("profile", ("user",), TTL)
+HOT = HotKeys(("0",))
+PARTITIONS = 8
 
 Way = Callable[[DataFrame, DataFrame], DataFrame]
 
@@ -162,9 +162,11 @@ def by_feast(left: DataFrame, right: DataFrame) -> DataFrame:
 
 
 OURS: dict[str, Way] = {
-    "union": lambda left, right: join_by_union(left, [Join(HOW, right)]),
-    "union, hot keys": lambda left, right: join_by_union(left, [Join(HOW, right)], HOT),
-    "intervals": lambda left, right: join_by_intervals(left, Join(HOW, right)),
+    "shuffle": lambda left, right: join_by_shuffle(Stage.of(left), [Join(HOW, right)], PARTITIONS).rows(),
+    "shuffle, hot keys": lambda left, right: join_by_shuffle(
+        Stage.of(left), [Join(HOW, right)], PARTITIONS, HOT
+    ).rows(),
+    "broadcast": lambda left, right: join_by_broadcast(Stage.of(left), [Join(HOW, right)]).rows(),
 }
 FEAST = "Feast's query"
 OTHERS: dict[str, Way] = {
@@ -207,13 +209,13 @@ def test_the_as_of_join_keeps_up_with_the_best_way_known(figures: Figures, spark
         best = seconds[quickest(seconds, [name for name in OTHERS if name != FEAST])]
         own = seconds[quickest(seconds, OURS)]
         figures.add(f"{what}, the best of ours, time vs. the best known", own / best, "x", at_most(1.2))
-        figures.add(f"{what}, union, hot keys, time vs. the best known", seconds["union, hot keys"] / best, "x")
+        figures.add(f"{what}, shuffle, hot keys, time vs. the best known", seconds["shuffle, hot keys"] / best, "x")
         if FEAST in seconds:
             figures.add(f"{what}, the best of ours, speed vs. {FEAST}", seconds[FEAST] / own, "x", at_least(8))
         left.unpersist()
         right.unpersist()
-    ratio = times["hot"]["union, hot keys"] / times["uniform"]["union"]
-    figures.add("union, time of hot keys vs. uniform keys", ratio, "x", at_most(1.5))
+    ratio = times["hot"]["shuffle, hot keys"] / times["uniform"]["shuffle"]
+    figures.add("shuffle, time of hot keys vs. uniform keys", ratio, "x", at_most(1.5))
 
 
 def quickest(seconds: dict[str, np.ndarray], names: Iterable[str]) -> str:
@@ -234,9 +236,9 @@ def test_a_row_costs_the_same_at_any_size(figures: Figures, spark: SparkSession)
     for rows in (FEW, MANY):
         users = rows // 20
         left, right = shown(spark, rows, users), known(spark, rows * 3 // 10, users)
-        (seconds,) = in_turns({"union": partial(run, OURS["union"], left, right)}, ROUNDS).values()
-        figures.add(f"union, {rows:,} impressions", seconds, "s")
-        figures.add(f"union, {rows:,} impressions, for each", seconds / rows * 1e6, "µs")
+        (seconds,) = in_turns({"shuffle": partial(run, OURS["shuffle"], left, right)}, ROUNDS).values()
+        figures.add(f"shuffle, {rows:,} impressions", seconds, "s")
+        figures.add(f"shuffle, {rows:,} impressions, for each", seconds / rows * 1e6, "µs")
 
 
 def test_views_on_several_keys(figures: Figures, spark: SparkSession) -> None:
@@ -249,11 +251,10 @@ def test_views_on_several_keys(figures: Figures, spark: SparkSession) -> None:
     right = known(spark, rows // 10, rows // 20)
 
     def join(count: int) -> None:
-        joined = left
+        joined = Stage.of(left)
         for key in keys[:count]:
-            how = AsOf(f"of_{key}", f"impression.{key}", TTL, in_order=True)
-            joined = join_by_union(joined, [Join(how, right)])
-        noop(joined)
+            joined = join_by_shuffle(joined, [Join(AsOf(f"of_{key}", (key,), TTL), right)], PARTITIONS)
+        noop(joined.rows())
 
     for count, seconds in in_turns({str(count): partial(join, count) for count in (2, 4, 8)}, ROUNDS).items():
         what = f"{rows:,} impressions, {count} views on keys of their own"
@@ -276,7 +277,7 @@ def test_histories(figures: Figures, spark: SparkSession, hot_share: float) -> N
     left = cached(shown(spark, rows, users, hot_share))
     plan = HistoryPlan("clicks", 20, timedelta(days=7))
     ways = {
-        "history": lambda: noop(join_history(left, actions, plan)),
+        "history": lambda: noop(join_history(Stage.of(left), actions, plan, PARTITIONS).rows()),
         "one shuffle and sort of both": lambda: noop(
             left.select(
                 F.col("impression.user").alias(KEY),
