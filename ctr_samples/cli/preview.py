@@ -58,8 +58,9 @@ def _requests_in_words(config: JobConfig, sizes: RequestSizes | None) -> str:
         return "Requests: no key tells which impressions form one."
     keys = " and ".join(config.request_keys)
     return (
-        f"Requests: impressions with equal {keys}; mean {sizes.mean:.1f}, median {sizes.median:g}, largest {sizes.largest:,} "
-        f"(of {sizes.requests:,} requests). After a run, its page says what an order by request saves."
+        f"Requests: impressions with equal {keys}; mean {sizes.mean:.1f}, median {sizes.median:g}, largest {sizes.largest:,}, "
+        f"in {'all' if sizes.is_all else 'a sample of'} {sizes.requests:,} requests. After a run, its page says what an order "
+        "by request saves."
     )
 
 

@@ -28,6 +28,7 @@ from ctr_samples.periods import Period
 from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.quality.pseudonyms import ORPHAN_SAMPLE, Pseudonyms, pseudonyms_of
 from ctr_samples.records.without import values_among, write_without
+from ctr_samples.samples.columnar.columns import integers, shuffle_hashes
 from ctr_samples.shards import (
     DayOutput,
     Manifest,
@@ -46,6 +47,7 @@ from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES, manifests_
 from ctr_samples.shards.publish import check_shards
 
 _THREADS = 4
+_PLACE = "_shuffle"
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -115,7 +117,7 @@ def forget(storage: Storage, found: Found, key: str, values: Sequence[str], rete
             shards,
             contract,
             lambda rows: pc.invert(pc.is_in(rows.column(key), sought)),
-            collector.observe,
+            lambda rows, split: collector.observe(_with_place(rows, wanted), split),
         )
         return receipt, collector.close()
 
@@ -212,7 +214,16 @@ def _partitions(shards: Sequence[Shard]) -> list[list[Shard]]:
 def _wanted(contract: ExampleContract, manifest: Manifest) -> Wanted:
     flags = [name for name in contract.names("label") if name in manifest.labels]
     key = next(iter(contract.names("key")), None)
-    return Wanted(contract, next(iter(flags), None), key=key, tasks=len({shard.partition for shard in manifest.shards}))
+    tasks = len({shard.partition for shard in manifest.shards})
+    wanted = Wanted(contract, next(iter(flags), None), key=key, tasks=tasks)
+    return replace(wanted, place=_PLACE, by_request=True) if manifest.order is not None and key is not None else wanted
+
+
+def _with_place(rows: pa.RecordBatch, wanted: Wanted) -> pa.RecordBatch:
+    """Add the hash of the impression to samples ordered by request, whose first rows are but a few requests."""
+    if wanted.place is None:
+        return rows
+    return rows.append_column(wanted.place, pa.array(shuffle_hashes(integers(rows.column(wanted.key)))))
 
 
 def _texts_beside(storage: Storage, manifest: Manifest, without: Callable[[str, str], str]) -> dict[str, str]:

@@ -79,15 +79,17 @@ class Reading:
         size = sum(shard.bytes for shard in shards) / max(1, samples.records)
         records, room = (_WINDOW_RECORDS, _WINDOW_BYTES) if self.shuffle else (_BLOCK_RECORDS, _BLOCK_BYTES)
         lanes = LANES
-        if self.shuffle and (together := samples.request_size) > 1:
-            records = max(records, int(_WINDOW_BATCHES * together * self.batch_size))
-            room = _WINDOW_OF_REQUESTS if samples.manifests[0].compression == "none" else _WINDOW_OF_REQUESTS // 4
-            # A lane that ends within its first window would mix fewer requests.
-            lanes = max(1, min(LANES, share(samples.records, *self.shard) // records))
+        if self.shuffle and samples.request_size > 1:
+            records = max(records, int(_WINDOW_BATCHES * samples.request_size * self.batch_size))
+            plain = all(manifest.compression == "none" for manifest in samples.manifests)
+            room = _WINDOW_OF_REQUESTS if plain else _WINDOW_OF_REQUESTS // 4
         wanted = min(records, int(room / max(1, size)))
         if self.shuffle and self.shuffle is not True:
             wanted = self.shuffle
         window = max(1, -(-wanted // self.batch_size)) * self.batch_size
+        if self.shuffle and samples.request_size > 1:
+            # A lane that ends within its first window would mix fewer requests.
+            lanes = max(1, min(LANES, share(samples.records, *self.shard) // window))
         counts = tuple(shard.records for shard in shards)
         most = self.steps_of(samples) * self.batch_size if self.drop_remainder else None
         return Order(counts, window, bool(self.shuffle), self.seed, *self.shard, most, lanes)

@@ -15,6 +15,8 @@ from ctr_samples.sparksql.columns import joint_key, stable_hash
 
 ENOUGH = 1000
 """Number of requests that is enough to tell the sizes of all."""
+_STEP = 64
+"""One of so many requests is looked at first."""
 BEGINNING = "_beginning"
 """Column of an impression with the time of the first impression of its request, for a split by time."""
 
@@ -91,6 +93,7 @@ class RequestSizes:
     mean: float
     median: float
     largest: int
+    is_all: bool = True
 
 
 def request_sizes(config: JobConfig, impressions: DataFrame) -> RequestSizes | None:
@@ -101,9 +104,9 @@ def request_sizes(config: JobConfig, impressions: DataFrame) -> RequestSizes | N
     if not config.request_keys:
         return None
     requests = impressions.select(request_hash(config, F.col).alias("request"))
-    for step in (64, 1):
+    for step in (_STEP, 1):
         sizes = requests.where(F.col("request") % step == 0).groupBy("request").count()
         [row] = sizes.agg(F.count("*"), F.avg("count"), F.median("count"), F.max("count")).collect()
         if row[0] >= ENOUGH:
             break
-    return RequestSizes(*row) if row[0] else None
+    return RequestSizes(row[0], row[1], row[2], row[3], step == 1) if row[0] else None

@@ -173,7 +173,7 @@ def test_config_checks_and_explains(here: None) -> None:
     assert "vector: the last row of vectors for the same article that became true before the impression" in plan
     assert "topic_affinity: float32 from aggregate(" in plan
     assert (
-        "  1. vector, article, article_clicks by union and window on the article: one shuffle for all of them\n" in plan
+        "  1. vector, article, article_clicks by a shuffle on the article: one shuffle for all of them\n" in plan
     )
 
 

@@ -97,7 +97,7 @@ FORMS = {
 """More features, by the layout that they are for; there are some for any."""
 BY_USER = {
     "old": "split: {eval: 0.25, test: 0.25}\noutput: {",
-    "new": "split: {by: request, eval: 0.25, test: 0.25}\noutput: {order: [user], ",
+    "new": "split: {by: user, eval: 0.25, test: 0.25}\noutput: {order: [user], ",
 }
 """A change of the configuration: samples of a user are adjacent."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,8 +13,10 @@ import pytest
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.periods import parse_period
 from ctr_samples.readers import iter_batches, load_dataset
+from ctr_samples.readers.batches import Reading
+from ctr_samples.readers.order import LANES
 from ctr_samples.records.write import shard_writer
-from ctr_samples.shards import RequestOrder, open_storage, publish
+from ctr_samples.shards import RequestOrder, Shard, open_storage, publish
 from ctr_samples.shards.naming import run_directory
 from tests.support.manifests import RUN, manifest
 
@@ -76,3 +78,33 @@ def test_without_shuffling_a_batch_has_whole_requests(tmp_path: Path) -> None:
     requests, most = requests_of_batches(by_request, shuffle=False, reader="iter_batches")
     assert requests < 104
     assert most == 10
+
+
+class _Day(NamedTuple):
+    compression: str
+    order: RequestOrder
+
+
+class _Samples(NamedTuple):
+    """As much of a sample set as decides the order."""
+
+    manifests: tuple[_Day, ...]
+    records: int = 200_000
+    request_size: float = 100.0
+
+    @property
+    def shards(self) -> tuple[Any, ...]:
+        return (Shard("x", "train", 0, self.records, self.records * 400, 0),)
+
+
+@pytest.mark.parametrize(
+    ("compressions", "window"), [(("none", "none"), 80), (("none", "gzip"), 41), (("gzip", "none"), 41)]
+)
+def test_one_compressed_day_makes_the_window_smaller_and_lanes_follow_it(
+    compressions: tuple[str, ...], window: int
+) -> None:
+    order = RequestOrder(("request",), 10, 100.0, 1)
+    samples: Any = _Samples(tuple(_Day(compression, order) for compression in compressions))
+    made = Reading(BATCH, shuffle=True).order_of(samples)
+    assert made.window == window * BATCH
+    assert made.lanes == min(LANES, samples.records // made.window)

@@ -77,7 +77,14 @@ class Collector:
         self._same_keys = 0
         self._requests: RequestCollector | None = None
         if wanted.request is not None and wanted.place is not None:
-            self._requests = RequestCollector(wanted.contract, wanted.request, wanted.place, wanted.tasks)
+            self._requests = RequestCollector(
+                wanted.contract,
+                wanted.request,
+                wanted.place,
+                wanted.tasks,
+                partition,
+                adjacent=wanted.by_request,
+            )
 
     def observe(self, rows: pa.RecordBatch, split: str) -> None:
         """Measure rows of a split, in written order."""
@@ -133,8 +140,17 @@ class _Split:
                 self._by_hour[1] += np.bincount(hours, label, HOURS).astype(np.int64)
         for name, column in columns_of(rows, wanted.contract):
             self._columns[name].observe(column, wanted.defaults.get(name), wanted.missing.get(name))
+        if wanted.by_request:
+            # Tasks differ in size here, and all samples of a user may be in one of them, so sketched rows do not do.
+            self._count_users(rows)
         if self._room > 0:
             self._keep(rows)
+
+    def _count_users(self, rows: pa.RecordBatch) -> None:
+        if self._wanted.user is not None:
+            users = rows.column(self._wanted.user)
+            self._users.observe(users.drop_null(), None)
+            self._users.seen += users.null_count
 
     def _keep(self, rows: pa.RecordBatch) -> None:
         """Keep the rows with the smallest hashes for sketching. In the order by impression these are the first rows, so
@@ -178,10 +194,8 @@ class _Split:
             self._columns[name].look(column, label, default, as_numbers=as_numbers, as_values=as_values)
         if self._wanted.request is not None:
             self._requests.observe(rows.column(self._wanted.request).drop_null(), None)
-        if self._wanted.user is not None:
-            users = rows.column(self._wanted.user)
-            self._users.observe(users.drop_null(), None)
-            self._users.seen += users.null_count
+        if not self._wanted.by_request:
+            self._count_users(rows)
         features = [rows.column(name) for name in contract.names("feature")]
         self._alike = alike.counted(features, np.zeros(rows.num_rows) if label is None else label)
 

@@ -25,7 +25,10 @@ COUNTED = 4096
 """Number of requests that a task counts."""
 KEPT_BYTES = 8 << 20
 """Size of the records that all tasks together keep."""
-LEAST_BYTES = 4 << 10
+LEAST_BYTES = 16 << 10
+"""Least size of the records that a task keeps."""
+COLLECTING = 32
+"""Number of tasks that keep records if whole requests lie in one task. All tasks do if requests are spread over them."""
 KEPT_ROWS = 64
 """Number of records kept of a request, so that a crawler's request leaves room for others."""
 COMPARED = 1000
@@ -115,10 +118,21 @@ class Records:
 class RequestCollector:
     """Samples the requests of one task. Runs on an executor. Errors fail the task attempt."""
 
-    def __init__(self, contract: ExampleContract, request: str, place: str, tasks: int) -> None:
+    def __init__(
+        self,
+        contract: ExampleContract,
+        request: str,
+        place: str,
+        tasks: int,
+        number: int = 0,
+        *,
+        adjacent: bool = False,
+    ) -> None:
+        """``number`` is that of the task. ``adjacent`` says that a request lies in one task, in neighbouring rows."""
         self._contract, self._request, self._place = contract, request, place
         self._counts = Counts()
-        self._most = max(LEAST_BYTES, KEPT_BYTES // tasks)
+        self._keeps = not adjacent or number < COLLECTING
+        self._most = max(LEAST_BYTES, KEPT_BYTES // (min(tasks, COLLECTING) if adjacent else tasks))
         self._records = Records(self._most)
         self._encoder = ExampleEncoder(contract)
         self._waiting: list[pa.RecordBatch] = []
@@ -131,7 +145,7 @@ class RequestCollector:
         requests = rows.column(self._request).to_numpy()
         self._counts.add(*np.unique(requests[_ends_in_zeros(requests, self._counts.level)], return_counts=True))
         kept = np.flatnonzero(_ends_in_zeros(requests, self._records.level))
-        if not len(kept):
+        if not self._keeps or not len(kept):
             return
         self._waiting.append(rows.take(pa.array(kept)))
         self._size += self._waiting[-1].nbytes

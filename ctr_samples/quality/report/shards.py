@@ -53,7 +53,7 @@ def requests_in_words(requests: document.Requests | None) -> str:
         return "No key tells which impressions form a request: neither `impressions.request` nor a user."
     gzip = requests.gzip
     if gzip is None or requests.equal_bytes is None:
-        return ""
+        return f"Too few of the {count(requests.requests)} requests were sampled to tell what each order needs."
     change = (
         f"{share(gzip.by_impression)} of the plain size in the order by impression, {share(gzip.by_request)} by request"
     )

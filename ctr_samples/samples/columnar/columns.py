@@ -103,6 +103,13 @@ def place_of_texts(parts: Sequence[pa.Array | pa.ChunkedArray]) -> Integers:
     return hashes
 
 
+def shuffle_hashes(ids: Integers) -> Integers:
+    """Return the hashes of impressions that order the samples, from their ids, as
+    :func:`ctr_samples.samples.features.row.with_place` does.
+    """
+    return place_of_texts([pa.array([f"shuffle\x1f{one}" for one in ids.tolist()], pa.string())])
+
+
 def joint(codes: Sequence[Integers]) -> Integers:
     """Combine the codes of several columns into one: -1 where any of them is -1."""
     return reduce(_pair, codes)

@@ -14,10 +14,11 @@ from pyspark.sql import functions as F
 
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, DamagedBlock, Gather, Scatter, keys_of, murmur3, murmur3_of_longs
-from ctr_samples.samples.columnar.columns import codes_of, in_order, joint, place_of_texts
+from ctr_samples.samples.columnar.columns import codes_of, in_order, joint, place_of_texts, shuffle_hashes
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts, place_of, together
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
+from ctr_samples.sparksql.columns import stable_hash
 
 Frame = Callable[..., DataFrame]
 PARTITIONS = 5
@@ -153,6 +154,12 @@ def test_hashes_of_numbers_and_texts_are_those_of_spark(frame: Frame) -> None:
     columns = [pa.array(column, pa.string()) for column in zip(*pairs, strict=True)]
     assert place_of_texts(columns).tolist() == [row[0] for row in placed.collect()]
     assert place_of_texts([column.slice(3) for column in columns]).tolist() == place_of_texts(columns).tolist()[3:]
+
+
+def test_impressions_are_hashed_to_their_place_as_spark_hashes_them(frame: Frame) -> None:
+    ids = [0, 1, -1, 2**63 - 1, -(2**63), 1574784000123]
+    in_spark = frame("id bigint", [(one,) for one in ids]).select(stable_hash("shuffle", [F.col("id")]))
+    assert shuffle_hashes(np.array(ids)).tolist() == [row[0] for row in in_spark.collect()]
 
 
 def test_keys_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatch, frame: Frame) -> None:
