@@ -172,9 +172,7 @@ def test_config_checks_and_explains(here: None) -> None:
     assert "actions: json at build/simulated/user_action/dt={date}, 2019-06-04 to 2019-06-06" in plan
     assert "vector: the last row of vectors for the same article that became true before the impression" in plan
     assert "topic_affinity: float32 from aggregate(" in plan
-    assert (
-        "  1. vector, article, article_clicks by a shuffle on the article: one shuffle for all of them\n" in plan
-    )
+    assert "  1. vector, article, article_clicks by a shuffle on the article: one shuffle for all of them\n" in plan
 
 
 def test_verify_finds_the_shards_intact_and_then_one_flipped_bit(output: Path) -> None:
