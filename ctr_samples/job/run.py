@@ -175,7 +175,7 @@ class _Run:
 
     def _written(self, plan: _Plan, run: DayRun) -> list[Receipt]:
         """Run the job's single action."""
-        output, progress = self.loaded.config.output, Progress.of(plan.samples.samples.sparkSession)
+        output, progress = self.loaded.config.output, Progress.of(plan.prepared.inputs.spark)
         self.reporter.writing(progress)
         contract = plan.prepared.contract
         sink = SinkPlan(
@@ -188,7 +188,7 @@ class _Run:
             plan.prepared.wanted,
             plan.samples.order,
         )
-        return write_shards(plan.samples.samples, sink, progress)
+        return write_shards(plan.samples.samples, sink, progress, plan.prepared.inputs.watches.tasks)
 
     def _manifest(self, plan: _Plan, run: DayRun, receipts: Sequence[Receipt], started: float) -> Manifest:
         """Build the manifest, not yet judged. Raises the errors of inputs and of counts that do not balance."""

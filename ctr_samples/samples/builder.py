@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn
 
@@ -11,18 +11,28 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import FloatType, LongType, StructField, StructType
+from pyspark.sql.types import DataType, FloatType, LongType, StructField, StructType
 
 from ctr_samples.config import Label, RowLabel
 from ctr_samples.config.base import mask_of
 from ctr_samples.config.references import inherited, measured_key
 from ctr_samples.errors import InputError
+from ctr_samples.samples.columnar.aside import with_columns
 from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import Flags, Integers, integers
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.earlier import EarlierFeatures
-from ctr_samples.samples.features import IMPRESSION, REQUEST, SHUFFLE, SPLIT, SampleColumns, order_of, with_place
+from ctr_samples.samples.features import (
+    HOUR,
+    IMPRESSION,
+    USER,
+    SampleColumns,
+    order_of,
+    with_place,
+)
+from ctr_samples.samples.features.complete import MakeSamples
+from ctr_samples.samples.features.row import NO_FEATURES, ROWS, made
 from ctr_samples.samples.final_order import in_final_order
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.histories.lists import KEY, HistoryPlan
@@ -45,14 +55,11 @@ from ctr_samples.samples.labels import (
 from ctr_samples.samples.labels.events import SHOWN
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import RequestSizes, request_hash, request_sizes, with_beginning
-from ctr_samples.samples.sampling import UNLUCKY, DropNegatives, is_unlucky, split_column, weight_column
+from ctr_samples.samples.sampling import UNLUCKY, DropNegatives, is_unlucky, split_column
 from ctr_samples.samples.views.as_of import JoinStep, order_steps, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.sparksql.columns import micros_at, micros_of, quoted, stable_hash
 from ctr_samples.vocabulary import FittedState
-
-PLACES = (SPLIT, REQUEST, SHUFFLE, UNLUCKY)
-"""Columns of an impression that decide its place in the final order, and whether it is left out."""
 
 ORIGIN = "_origin"
 """Column of :meth:`SampleBuilder.build_few` that holds the origin of the values."""
@@ -69,7 +76,7 @@ class SamplePlan:
     ``order`` has the columns that order the samples of a split.
     """
 
-    samples: DataFrame
+    samples: Stage
     steps: Sequence[JoinStep]
     order: tuple[str, ...]
 
@@ -83,44 +90,41 @@ class SampleBuilder:
 
     def build(self) -> SamplePlan:
         """Plan the samples. Raises errors that depend only on the source schemas before any data is read."""
-        config, watches = self.inputs.config, self.inputs.watches
-        stage = self._kept()
-        joins = _Joins.of(self.inputs, stage.kind)
-        columns = SampleColumns.of(joins.blank(), config, self.state)
+        joins, columns, stage = self._started()
+        joins.views.compute(columns)
         steps = joins.views.plan()
-        early, late = (steps, ()) if columns.moves else order_steps(steps)
-        stage = joins.views.add(joins.with_histories(stage), early)
-        if columns.moves:  # made before rows are in order, since making features moves them
-            made = columns.make_early(joins.views.filled(stage.rows(watches.tasks), steps))
-            stage = Stage.of(made)
-        stage = joins.views.add(in_final_order(stage, config.output.partitions, order_of(config)), late)
-        joined = joins.views.filled(stage.rows(watches.tasks), () if columns.moves else steps)
-        joined = watches.joins.on(joined, views_of(steps))
-        samples = columns.make(joined, weight_column(config, self.inputs.span), measured_key(config))
-        return SamplePlan(samples, steps, order_of(config))
+        stage = joins.add(self._kept(stage), columns, steps)
+        stage = in_final_order(stage, self.inputs.config.output.partitions, order_of(self.inputs.config))
+        return self._plan(joins.completed(stage, columns, steps), steps)
 
     def check(self) -> None:
         """Plan only as much as the source schemas allow. Raises the same errors as :meth:`build`."""
-        joins = _Joins.of(self.inputs, self._labelled().kind)
-        SampleColumns.of(joins.blank(), self.inputs.config, self.state)
+        self._started()
 
     def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
         """Plan the samples of :meth:`build` with features from an earlier generation. Computes only labels."""
-        config, watches = self.inputs.config, self.inputs.watches
-        heavy = measured_key(config)
-        stage = self._kept()
+        config = self.inputs.config
         # Only the types of views and histories are needed; a plan that never runs must not be counted.
-        blank = _Joins.of(self.inputs.uncounted(), stage.kind).blank()
-        columns = SampleColumns.of(blank, config, self.state)
-        none = [F.lit(None).cast(kind.dataType).alias(kind.name) for kind in stage.kind if kind.name != IMPRESSION]
-        types = columns.make(blank.select("*", *none), heavy=heavy).schema
-        in_order = in_final_order(stage, config.output.partitions, order_of(config)).rows(watches.tasks)
-        samples = earlier.behind(columns.make_without_features(in_order, heavy), types)
-        return SamplePlan(watches.joins.on(samples, ()), (), order_of(config))
+        events = self._events()
+        columns = SampleColumns.of(_Joins.of(self.inputs.uncounted(), self._shown(events)).blank(), config, self.state)
+        samples = MakeSamples.of(columns, config)
+        stage = in_final_order(self._kept(self._labelled(events)), config.output.partitions, order_of(config))
+        stage = stage.then(replace(samples, paths={}), samples.kind_without_features())
+        return self._plan(earlier.behind(stage, samples.kind(columns.kinds)), ())
 
-    def _kept(self) -> Stage:
-        """Return the labelled impressions that sampling keeps, with their places in the final order."""
-        watches, stage = self.inputs.watches, self._labelled()
+    def _started(self) -> tuple[_Joins, SampleColumns, Stage]:
+        """Return the joins, the features, and the labelled impressions."""
+        events = self._events()
+        joins = _Joins.of(self.inputs, self._shown(events))
+        columns = SampleColumns.of(joins.blank(), self.inputs.config, self.state)
+        return joins, columns, self._labelled(events, columns)
+
+    def _plan(self, samples: Stage, steps: Sequence[JoinStep]) -> SamplePlan:
+        return SamplePlan(samples, steps, order_of(self.inputs.config))
+
+    def _kept(self, stage: Stage) -> Stage:
+        """Return the labelled impressions that sampling keeps."""
+        watches = self.inputs.watches
         if self.inputs.config.sampling is not None:
             stage = stage.then(DropNegatives(tuple(self.inputs.config.labels)), stage.kind)
         return stage.then(watches.canary.step(stage.kind), stage.kind)
@@ -132,17 +136,27 @@ class SampleBuilder:
         matched and its age in seconds. Runs a few small jobs that read the logs. Joins only rows that have a key of
         the chosen impressions. Raises InputError if the day has no readable impression.
         """
-        config, span = self.inputs.config, self.inputs.span
         rows = self._few_labelled(limit).localCheckpoint()
-        joins = _Joins.of(self.inputs, rows.schema, few=rows)
-        columns = SampleColumns.of(joins.blank(), config, self.state)
-        joined = joins.join(self._placed(rows), joins.views.plan())
-        return columns.make(joined, weight_column(config, span), measured_key(config), {ORIGIN: self._origin()})
+        joins = _Joins.of(self.inputs, rows.schema[IMPRESSION].dataType, few=rows)
+        columns = SampleColumns.of(joins.blank(), self.inputs.config, self.state)
+        joins.views.compute(columns)
+        steps = joins.views.plan()
+        stage = joins.add(Stage.of(self._placed(rows, columns)), columns, steps)
+        stage = joins.completed(stage, columns, steps, also=[IMPRESSION, *self.inputs.config.views])
+        samples = stage.rows(self.inputs.watches.tasks)
+        record = [name for name in samples.columns if name not in (IMPRESSION, *self.inputs.config.views)]
+        return samples.select(*map(quoted, record), self._origin().alias(ORIGIN))
 
-    def _placed(self, rows: DataFrame) -> DataFrame:
-        config = self.inputs.config
+    def _placed(self, rows: DataFrame, columns: SampleColumns = NO_FEATURES) -> DataFrame:
+        """Add what is computed from the struct of an impression: its places, and its features."""
+        config, heavy = self.inputs.config, measured_key(self.inputs.config)
         placed = with_place(rows, split_column(config, self.inputs.span), request_hash(config))
-        return placed.withColumn(UNLUCKY, is_unlucky(config))
+        beside = {
+            UNLUCKY: is_unlucky(config),
+            HOUR: F.hour(f"{IMPRESSION}.impression_time").cast("tinyint"),
+            USER: (F.lit(None) if heavy is None else F.col(f"{IMPRESSION}.{quoted(heavy)}")).cast("string"),
+        }
+        return columns.add(placed.withColumns(beside), IMPRESSION)
 
     def _origin(self) -> Column:
         shown = self.inputs.config.impressions
@@ -191,8 +205,10 @@ class SampleBuilder:
     def joined(self) -> DataFrame:
         """Return the labelled impressions that sampling keeps, with a struct per view and per history."""
         rows = self.inputs.watches.sampling.kept(self.labelled_impressions())
-        joins = _Joins.of(self.inputs, rows.schema)
-        return joins.join(rows, joins.views.plan())
+        joins = _Joins.of(self.inputs, rows.schema[IMPRESSION].dataType)
+        joins.views.compute(None)
+        stage = joins.views.add(joins.with_histories(Stage.of(rows)), joins.views.plan())
+        return stage.rows(self.inputs.watches.tasks)
 
     def labelled_impressions(self, sharing: _Sharing | None = None) -> DataFrame:
         """Return the day's impressions as the struct column ``impression``, plus label columns.
@@ -200,31 +216,43 @@ class SampleBuilder:
         With ``sharing``, returns only impressions with one of its key values.
         """
         labels = label_columns(self.inputs.config.labels)
-        return self._labelled(sharing).rows(self.inputs.watches.tasks).select(IMPRESSION, *labels)
+        stage = self._labelled(_sharing(self._events(), sharing, key_of_action))
+        return stage.rows(self.inputs.watches.tasks).select(IMPRESSION, *labels)
 
-    def _labelled(self, sharing: _Sharing | None = None) -> Stage:
-        """Return the impressions of :meth:`labelled_impressions`, with their places in the final order."""
+    def _events(self) -> DataFrame:
+        """Return impressions and actions of the day and of what it may need around it, each in a row."""
+        inputs, plans = self.inputs, plan_labels(self.inputs.config)
+        if inputs.config.impressions.identity != "row":
+            return events_of(self._events_in, inputs.config, plans, inputs.span)
+        # Numbering identical rows needs a separate shuffle, before the key filter.
+        actions = actions_of_logs(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
+        return events_among(self._impressions(), actions, plans)
+
+    def _shown(self, events: DataFrame) -> StructType:
+        """Return the type of an impression among events."""
+        shown = events.schema[SHOWN].dataType
+        assert isinstance(shown, StructType)
+        return StructType([shown[name] for name in self.inputs.config.impressions.column_names])
+
+    def _labelled(self, events: DataFrame, columns: SampleColumns = NO_FEATURES) -> Stage:
+        """Return the impressions among events, with what is computed from them, and with labels."""
         inputs, config = self.inputs, self.inputs.config
         shown, plans, rows = config.impressions, plan_labels(config), rows_among(config.labels)
-        if shown.identity == "row":
-            # Numbering identical rows needs a separate shuffle, before the key filter.
-            actions = actions_of_logs(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
-            events = events_among(self._impressions(), actions, plans)
-        else:
-            events = events_of(self._events_in, config, plans, inputs.span)
-        events = _sharing(events, sharing, key_of_action)
         # Both depend on other impressions of the day, so they need a window of Spark.
         is_late = shown.skip_above is not None or config.split.needs_beginnings
+        carried: tuple[str, ...] = ()
         if not is_late:
             there = F.col(SHOWN).isNotNull()
-            placed = self._placed(events.withColumn(IMPRESSION, F.col(SHOWN)))
-            events = placed.select(*events.columns, *[F.when(there, F.col(name)).alias(name) for name in PLACES])
-        carried = () if is_late else PLACES
+            placed = self._placed(events.withColumn(IMPRESSION, F.col(SHOWN)), columns)
+            carried = tuple(name for name in placed.columns if name not in (*events.columns, IMPRESSION))
+            events = placed.select(*events.columns, *[F.when(there, F.col(quoted(n))).alias(n) for n in carried])
         labelling = Labelling(plans, inputs.span, Repeats.of(shown), tuple(rows.items()), carried)
         flat = labelling.stage(events, inputs.partitions())
         pack = _Pack(tuple(shown.column_names), carried, tuple(config.labels.items()), inputs.span)
         stage = flat.then(pack, pack.kind(flat.kind))
-        return Stage.of(self._placed(self._looked_back(stage.rows(inputs.watches.tasks)))) if is_late else stage
+        if not is_late:
+            return stage
+        return Stage.of(self._placed(self._looked_back(stage.rows(inputs.watches.tasks)), columns))
 
     def _looked_back(self, labelled: DataFrame) -> DataFrame:
         """Return what depends on other impressions of the day: which of them users have seen, and where requests begin."""
@@ -310,18 +338,19 @@ class _History:
 
 @dataclass(frozen=True, slots=True)
 class _Joins:
-    """All joins to the impressions of a day: first histories, then views."""
+    """All joins to the impressions of a day: first histories, then views. ``shown`` is the type of an impression."""
 
     inputs: Inputs
-    kind: StructType
+    shown: StructType
     views: ViewJoiner
     histories: Sequence[_History]
 
     @classmethod
-    def of(cls, inputs: Inputs, kind: StructType, few: DataFrame | None = None) -> _Joins:
+    def of(cls, inputs: Inputs, shown: DataType, few: DataFrame | None = None) -> _Joins:
         """Plan the joins to impressions of a type. If ``few`` is given, joins only rows with the keys of these."""
+        assert isinstance(shown, StructType)
         histories = [_history(inputs, name, few) for name in inputs.config.histories]
-        return cls(inputs, kind, ViewJoiner(inputs, inputs.spark, few), histories)
+        return cls(inputs, shown, ViewJoiner(inputs, inputs.spark, few), histories)
 
     def with_histories(self, stage: Stage) -> Stage:
         """Add a struct for each history."""
@@ -329,16 +358,39 @@ class _Joins:
             stage = join_history(stage, history.actions, history.plan, self.inputs.partitions())
         return stage
 
-    def join(self, rows: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
-        """Add a struct for each history and view."""
-        stage = self.views.add(self.with_histories(Stage.of(rows)), steps)
-        return self.views.filled(stage.rows(self.inputs.watches.tasks), steps)
+    def add(self, stage: Stage, columns: SampleColumns, steps: Sequence[JoinStep]) -> Stage:
+        """Add histories and views, and the features that need them all, as far as they must be there before the
+        impressions move to their final place.
+        """
+        needed = {path[0] for name in columns.at(ROWS) for path in columns.paths[name]}
+        early, late = order_steps(steps, needed & {*self.inputs.config.views})
+        stage = self.views.add_some(self.with_histories(stage), early, columns)
+        if columns.at(ROWS):
+            stage = self._with_features(stage, columns, needed)
+        done = {*views_of(late), *self.inputs.config.histories}
+        return stage.without([name for name in stage.kind.names if name in done])
+
+    def _with_features(self, stage: Stage, columns: SampleColumns, needed: Collection[str]) -> Stage:
+        add, tasks = partial(columns.add, home=ROWS), self.inputs.watches.tasks
+        if columns.moves(ROWS):
+            return Stage.of(add(stage.rows(tasks)))
+        fields = {name: columns.fields_of(name) for name in stage.kind.names if name in needed}
+        return with_columns(stage, fields, add, [made(name) for name in columns.at(ROWS)], tasks)
+
+    def completed(
+        self, stage: Stage, columns: SampleColumns, steps: Sequence[JoinStep], also: Sequence[str] = ()
+    ) -> Stage:
+        """Add the other views, and complete the samples. ``also`` has further columns that stay."""
+        _, late = order_steps(steps)
+        stage = self.views.add(stage, late)
+        samples = MakeSamples.of(columns, self.inputs.config, also)
+        return stage.then(samples, samples.kind(columns.kinds, [stage.kind[name] for name in also]))
 
     def blank(self) -> DataFrame:
-        """Return an empty frame with the columns of :meth:`join` but no labels. Spark analyses it faster than the
-        joins.
+        """Return an empty frame with structs for the impression, each view and each history, but no labels. Spark
+        analyses it faster than the joins.
         """
-        kinds = {IMPRESSION: self.kind[IMPRESSION].dataType, **self.views.types()}
+        kinds: dict[str, StructType] = {IMPRESSION: self.shown, **self.views.types()}
         kinds |= {history.plan.name: history_type(history.actions, history.plan) for history in self.histories}
         fields = [StructField(name, kind) for name, kind in kinds.items()]
         return self.inputs.spark.createDataFrame([], StructType(fields))

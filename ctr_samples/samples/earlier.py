@@ -7,18 +7,20 @@ id.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from ctr_samples.codec import ExampleDecoder
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ContractError, DamagedFile, StorageError, UnusableFeatures
 from ctr_samples.records.read import records_of
+from ctr_samples.samples.columnar.blocks import Item
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.sink import by_split
 from ctr_samples.shards import Shard, Storage
 from ctr_samples.sparksql.releases import arrow_schema
@@ -35,12 +37,12 @@ class EarlierFeatures:
     shards: Sequence[Shard]
     contract: ExampleContract
 
-    def behind(self, rows: DataFrame, schema: StructType) -> DataFrame:
-        """Add the features to rows in final order, with the types of ``schema``. Lazy.
+    def behind(self, rows: Stage, schema: StructType) -> Stage:
+        """Add the features to samples in final order, with the types of ``schema``. Lazy.
 
         Execution raises UnusableFeatures unless rows and records match one to one.
         """
-        return rows.mapInArrow(_Task(self, schema), schema)
+        return rows.then(_Task(self, schema), schema)
 
     def records(self, partition: int, split: str, types: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the ids and features of one split of a partition, in the order they were written."""
@@ -65,17 +67,20 @@ class _Task:
     earlier: EarlierFeatures
     schema: StructType
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         try:
-            yield from self._joined(batches)
+            yield from self._joined(items)
         except (ContractError, DamagedFile, StorageError) as error:
             raise UnusableFeatures(str(error)) from error
 
-    def _joined(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def _joined(self, items: Iterable[Item]) -> Iterator[Item]:
         earlier, partition, types = self.earlier, current_task().partitionId(), arrow_schema(self.schema)
         waiting = {split: _Records(earlier.records(partition, split, types)) for split in earlier.splits(partition)}
-        for batch in batches:
-            for split, rows in by_split(batch):
+        for item in items:
+            if isinstance(item, Counts):
+                yield item
+                continue
+            for split, rows in by_split(item):
                 done = 0
                 for found in waiting.get(split, _Records(iter(()))).take(rows.num_rows):
                     yield _with_features(rows.slice(done, found.num_rows), found, types)

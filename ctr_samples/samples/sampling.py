@@ -10,7 +10,6 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -19,7 +18,8 @@ from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import flags
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
-from ctr_samples.samples.features import IMPRESSION, SPLIT
+from ctr_samples.samples.features import IMPRESSION
+from ctr_samples.samples.features.complete import negatives_of_train
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import BEGINNING, request_name
 from ctr_samples.sparksql.columns import stable_hash
@@ -111,9 +111,7 @@ class DropNegatives:
             if isinstance(item, Counts):
                 yield item
                 continue
-            negative = flags(pc.equal(item.column(SPLIT), "train"))
-            for name in self.labels:
-                negative &= flags(pc.equal(item.column(name), pa.scalar(0, item.column(name).type)))
+            negative = negatives_of_train(item, self.labels)
             dropped = negative & flags(item.column(UNLUCKY))
             counts.add(_NEGATIVES, negative.sum())
             counts.add(DOWN_SAMPLED, dropped.sum())
@@ -128,14 +126,6 @@ def is_unlucky(config: JobConfig) -> Column:
     # The configured salt is a part, not the salt of the hash: the salt `split` would correlate the two choices.
     place = _place("sampling", F.lit(config.sampling.salt), F.col(_OWN_ID).cast("string"))
     return place >= config.sampling.negatives
-
-
-def weight_column(config: JobConfig, span: Span) -> Column | None:
-    """Return the weight of a sample, or None if all weights are equal."""
-    if config.sampling is None:
-        return None
-    weight = F.when(_may_be_dropped(config, span), 1.0 / config.sampling.negatives).otherwise(1.0)
-    return weight.cast("float")
 
 
 def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,16 +11,19 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType, StructField, StructType
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.records.write import shard_writer
+from ctr_samples.samples.columnar.blocks import Item
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 from ctr_samples.samples.features import SHUFFLE, SPLIT
 from ctr_samples.shards import Receipt, RequestCounts, Storage
 from ctr_samples.sparksql.observations import Progress
 
-_RECEIPT = "receipt string"
+_RECEIPT = StructType([StructField("receipt", StringType())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +42,17 @@ class SinkPlan:
     """Integer columns that order the rows of a split."""
 
 
-def write_shards(samples: DataFrame, plan: SinkPlan, progress: Progress) -> list[Receipt]:
+def write_shards(
+    samples: Stage, plan: SinkPlan, progress: Progress, counted: TaskCounts | None = None
+) -> list[Receipt]:
     """Run the job's single action over samples in final order, and return the receipts that reach the driver.
+
+    ``counted`` receives the counts of the tasks.
 
     The tasks run on executors, possibly several times per partition; Spark uses the result of one attempt per
     partition. Files of other attempts remain, but no receipt lists them.
     """
-    rows = samples.mapInArrow(_Task(plan, progress), _RECEIPT).collect()
+    rows = samples.then(_Task(plan, progress), _RECEIPT).rows(counted).collect()
     return [Receipt.from_json(row["receipt"]) for row in rows]
 
 
@@ -61,7 +68,7 @@ class _Task:
     plan: SinkPlan
     progress: Progress
 
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         plan, context = self.plan, TaskContext.get()
         assert context is not None
         names = plan.contract.names()
@@ -78,8 +85,11 @@ class _Task:
             attempt=context.taskAttemptId(),
             engine=plan.engine,
         ) as writer:
-            for batch in batches:
-                for split, rows in by_split(batch):
+            for item in items:
+                if isinstance(item, Counts):
+                    yield item
+                    continue
+                for split, rows in by_split(item):
                     places = [rows.column(name).to_numpy() for name in plan.order]
                     in_order.check(split, places)
                     if by_request:

@@ -26,6 +26,7 @@ from ctr_samples.codec import machine_code
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.records.read import damage_of
+from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.features import HOUR, SHUFFLE, SPLIT, USER
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.shards import Table, open_storage
@@ -114,12 +115,12 @@ def test_the_sink_against_handing_over_the_same_rows(figures: Figures, spark: Sp
     out = tmp_path / "out"
 
     def sink() -> None:
-        receipts = write_shards(rows, plan(out), Progress.of(spark))
+        receipts = write_shards(Stage.of(rows), plan(out), Progress.of(spark))
         assert sum(shard.records for receipt in receipts for shard in receipt.shards) == ROWS
 
     def measured() -> None:
         wanted = Wanted(CONTRACT, "clicked", HOUR, USER, "article_id", {"article_vector": 0.0, "channel_id": 0})
-        receipts = write_shards(with_more, plan(out, wanted), Progress.of(spark))
+        receipts = write_shards(Stage.of(with_more), plan(out, wanted), Progress.of(spark))
         assert all(receipt.measures for receipt in receipts)
 
     def data_source() -> None:

@@ -9,15 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.errors import ConfigError
+from ctr_samples.errors import ConfigError, EncodeError
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
-from ctr_samples.samples.features.layouts import layout_columns
+from ctr_samples.samples.features.layouts import lay_out
 from tests.job.three_nights import write_config, write_logs
 
 pytestmark = pytest.mark.slow
@@ -204,7 +205,7 @@ def test_what_a_layout_cannot_hold_is_refused_before_anything_is_read(
     assert message in str(caught.value)
 
 
-def laid(frame: Frame, layout: str, rows: list[tuple[Any, ...]]) -> list[Any]:
+def laid(layout: str, rows: list[tuple[Any, ...]]) -> list[Any]:
     """Rows of two numbers and a matrix of 2 x 2 in a layout that joins them."""
     contract = ExampleContract(
         (
@@ -214,16 +215,19 @@ def laid(frame: Frame, layout: str, rows: list[tuple[Any, ...]]) -> list[Any]:
             FeatureSpec("last", "float32", nulls="fail"),
         )
     )
-    made = frame("id bigint, pair array<double>, matrix array<array<double>>, last double", rows)
-    return [list(row) for row in made.select(*layout_columns(made, contract, layout)).collect()]
+    numbers = pa.list_(pa.float64())
+    kinds = {"id": pa.int64(), "pair": numbers, "matrix": pa.list_(numbers), "last": pa.float64()}
+    columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds.values(), strict=True)]
+    joined = lay_out(dict(zip(kinds, columns, strict=True)), contract, layout)
+    return [list(row.values()) for row in pa.RecordBatch.from_pydict(joined).to_pylist()]
 
 
 MATRIX = [[1.0, 0.0], [0.0, 4.0]]
 
 
-def test_a_matrix_has_its_places_in_row_major_order(frame: Frame) -> None:
-    assert laid(frame, "dense", [(2, [5.0, 6.0], MATRIX, 7.0)]) == [[[2, 5, 6, 1, 0, 0, 4, 7]]]
-    assert laid(frame, "sparse", [(2, [5.0, 0.0], MATRIX, 7.0)]) == [[[2, 3, 5, 8, 9], [1, 5, 1, 4, 7]]]
+def test_a_matrix_has_its_places_in_row_major_order() -> None:
+    assert laid("dense", [(2, [5.0, 6.0], MATRIX, 7.0)]) == [[[2, 5, 6, 1, 0, 0, 4, 7]]]
+    assert laid("sparse", [(2, [5.0, 0.0], MATRIX, 7.0)]) == [[[2, 3, 5, 8, 9], [1, 5, 1, 4, 7]]]
 
 
 @pytest.mark.parametrize("layout", ["dense", "sparse"])
@@ -240,10 +244,10 @@ def test_a_matrix_has_its_places_in_row_major_order(frame: Frame) -> None:
     ],
 )
 def test_a_value_that_would_move_the_others_out_of_their_places_ends_the_run(
-    frame: Frame, layout: str, row: tuple[Any, ...], message: str
+    layout: str, row: tuple[Any, ...], message: str
 ) -> None:
-    with pytest.raises(Exception, match=message):
-        laid(frame, layout, [row])
+    with pytest.raises(EncodeError, match=message):
+        laid(layout, [row])
 
 
 VIEW = """\

@@ -10,6 +10,7 @@ from pyspark.sql.types import StructType
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.records.write import shard_writer
+from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.shards import open_storage
 
@@ -46,7 +47,8 @@ def found(spark: SparkSession, earlier: EarlierFeatures, shown: list[tuple[str, 
     rows = [(split, number, 1) for split, number in shown]
     frame = spark.createDataFrame(rows, "_split string, impression_id bigint, clicked bigint").coalesce(1)
     columns = ["cast(name as binary)", "grid", "clicked", "impression_id"]
-    return [tuple(row) for row in earlier.behind(frame, StructType.fromDDL(TYPES)).selectExpr(*columns).collect()]
+    with_features = earlier.behind(Stage.of(frame), StructType.fromDDL(TYPES)).rows()
+    return [tuple(row) for row in with_features.selectExpr(*columns).collect()]
 
 
 SAME = [(split, number) for split, ids in WRITTEN.items() for number in ids]

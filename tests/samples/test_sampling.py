@@ -19,6 +19,7 @@ from ctr_samples.job import run as job
 from ctr_samples.records.read import first_examples
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 from ctr_samples.samples.features import SPLIT
+from ctr_samples.samples.features.complete import weights_of
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import (
     UNLUCKY,
@@ -28,7 +29,6 @@ from ctr_samples.samples.sampling import (
     is_unlucky,
     sampling_facts,
     split_column,
-    weight_column,
 )
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.sparksql.session import run_session
@@ -125,12 +125,12 @@ TENTH = config(sampling=Sampling(negatives=0.1, salt="a"), split=Split(eval=0.25
 def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, SamplingCounts]:
     """What stays, with split and weight, and what was counted."""
     tasks = TaskCounts()
-    placed = rows.withColumns(
-        {SPLIT: split_column(job, DAY), UNLUCKY: is_unlucky(job), "weight": weight_column(job, DAY)}
-    )
-    stage = Stage.of(placed)
-    left = stage.then(DropNegatives(tuple(job.labels)), stage.kind).rows(tasks)
-    samples = left.select("impression.*", "clicked", F.col(SPLIT).alias("split"), "weight").toPandas()
+    stage = Stage.of(rows.withColumns({SPLIT: split_column(job, DAY), UNLUCKY: is_unlucky(job)}))
+    left = stage.then(DropNegatives(tuple(job.labels)), stage.kind).rows(tasks).toArrow().combine_chunks()
+    assert job.sampling is not None
+    weights = weights_of(left.to_batches()[0], job.labels, job.sampling.negatives)
+    flat = left.append_column("weight", weights).append_column("split", left[SPLIT]).flatten().to_pandas()
+    samples = flat.rename(columns=lambda name: name.removeprefix("impression."))
     counts = SamplingWatch(job, DAY, tasks).result()
     assert counts is not None
     return samples, counts

@@ -72,7 +72,7 @@ class Scatter:
         cuts = [(p, int(begin), int(end)) for p, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True))]
         return _blocks(
             [
-                (p, self.frame, end - begin, _bytes_of(rows.slice(begin, end - begin)))
+                (p, self.frame, end - begin, bytes_of_rows(rows.slice(begin, end - begin)))
                 for p, begin, end in cuts
                 if end > begin
             ],
@@ -93,7 +93,8 @@ def _blocks(blocks: Sequence[tuple[int, int, int, bytes]], partitions: int) -> p
     return pa.RecordBatch.from_arrays(columns, [KEY, "frame", "rows", "checksum", "block"])
 
 
-def _bytes_of(rows: pa.RecordBatch) -> bytes:
+def bytes_of_rows(rows: pa.RecordBatch) -> bytes:
+    """Return rows as a block, for :func:`rows_of`."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_batch(rows)

@@ -40,6 +40,13 @@ class Stage:
         """Return the rows after another step, which runs on executors."""
         return Stage(self.frame, kind, (*self.steps, step))
 
+    def without(self, names: Sequence[str]) -> Stage:
+        """Return the rows without some columns."""
+        if not names:
+            return self
+        left = StructType([field for field in self.kind if field.name not in names])
+        return self.then(_Select(tuple(left.names)), left)
+
     def blocks(self, frame: int, partitions: int, place: Place = PLACE) -> DataFrame:
         """Return the rows as blocks, marked with the number of their ``frame``.
 
@@ -142,6 +149,16 @@ class _InOne:
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return reduce(lambda items, step: step(items), self.steps, batches)
+
+
+@dataclass(frozen=True, slots=True)
+class _Select:
+    """Keeps some columns."""
+
+    names: tuple[str, ...]
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        return (item if isinstance(item, Counts) else item.select(self.names) for item in items)
 
 
 def _without_counts(items: Iterable[Item]) -> Iterator[Item]:

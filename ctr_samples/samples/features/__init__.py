@@ -1,4 +1,4 @@
-"""Turn impressions and their views into samples with column expressions only. No Python code runs per row.
+"""Turn impressions and their views into samples. Spark computes each feature, over as few rows as possible.
 
 values.py      raw value of a feature: a column, an expression, or part of a map, list or time
 number_steps.py clip, log1p, scaling and bucketing of numbers
@@ -6,7 +6,8 @@ ids.py         ids from hashes, vocabularies, buckets and crosses; multi-hot vec
 one_feature.py one feature, built with these steps: its type, length, default and nulls
 contracts.py   contract with readers, derived from the configuration
 layouts.py     layouts that join features: dense, sparse, sequence, legacy_121
-row.py         complete row of a sample
+row.py         all features of a sample, and the rows over which each is computed
+complete.py    complete samples, from rows with all features
 """
 
 from ctr_samples.samples.features.contracts import contract_of

@@ -107,6 +107,11 @@ def with_joined_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
     return frame
 
 
+def with_no_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
+    """Add the id columns of :func:`with_joined_ids` without any id, for their types."""
+    return frame.select("*", *[F.lit(None).cast("bigint").alias(id_column(one.feature)) for one in ids])
+
+
 def id_column(name: str) -> str:
     """Return the name of the column that :func:`with_joined_ids` adds for a feature."""
     return f"_id_{name}"

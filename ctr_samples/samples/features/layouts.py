@@ -5,16 +5,25 @@ A layout changes both the contract and the columns. Features do not depend on it
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
+from typing import Self
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+from pyspark.sql.types import ArrayType, DoubleType, LongType, StructField, StructType
 
 from ctr_samples.config import JobConfig
 from ctr_samples.config.base import LEGACY_LABEL
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
+from ctr_samples.errors import EncodeError
+from ctr_samples.samples.columnar.columns import Integers, integers
+
+Doubles = npt.NDArray[np.float64]
 
 DENSE, INDICES, VALUES, LEGACY = "features", "indices", "values", "feature"
 """Names of the features that layouts create."""
@@ -59,27 +68,39 @@ def parts_of(contract: ExampleContract, layout: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def layout_columns(rows: DataFrame, contract: ExampleContract, layout: str) -> list[Column]:
-    """Return the columns of the layout, built from one column of ``rows`` per feature of the original ``contract``.
+def lay_out(columns: Mapping[str, pa.Array], contract: ExampleContract, layout: str) -> dict[str, pa.Array]:
+    """Return the columns of the layout, from the columns of the original ``contract``. Runs on executors.
 
-    A missing value, or a list that does not fit its shape, fails the run, because it would shift all later values.
+    Raises EncodeError for a missing value, or a list that does not fit its shape, since it would shift all later values.
     """
-    names = contract.names()
     if layout in ("columns", "sequence"):
-        return [F.col(name) for name in names]
-    features = [f for f in contract.features if f.role == "feature"]
-    others = [F.col(f.name) for f in contract.features if f.role != "feature"]
+        return {name: columns[name] for name in contract.names()}
+    features = [_Values.of(columns[f.name], f) for f in contract.features if f.role == "feature"]
+    others = {f.name: columns[f.name] for f in contract.features if f.role != "feature"}
     if layout == "sparse":
-        entries = F.concat(
-            *[_entries(rows, spec, part) for spec, part in zip(features, parts_of(contract, layout), strict=True)]
-        )
-        indices = F.transform(entries, lambda e: e["place"]).alias(INDICES)
-        return [indices, F.transform(entries, lambda e: e["value"]).alias(VALUES), *others]
-    vector = F.concat(*[_numbers(rows, spec) for spec in features])
+        return _sparse(features, parts_of(contract, layout)) | others
+    vector = _dense(features)
     if layout == "dense":
-        return [vector.alias(DENSE), *others]
+        return {DENSE: vector} | others
     (label,) = contract.names("label")
-    return [vector.alias(LEGACY), F.col(label).alias(LEGACY_LABEL), F.col("impression_id")]
+    return {LEGACY: vector, LEGACY_LABEL: others[label], "impression_id": others["impression_id"]}
+
+
+def laid_out_kind(kinds: StructType, contract: ExampleContract, layout: str) -> StructType:
+    """Return the types of the columns of :func:`lay_out`, given those of all columns of ``contract``."""
+    if layout in ("columns", "sequence"):
+        return StructType([kinds[name] for name in contract.names()])
+    others = [kinds[f.name] for f in contract.features if f.role != "feature"]
+    vector = ArrayType(DoubleType())
+    if layout == "sparse":
+        joined = [StructField(INDICES, ArrayType(LongType())), StructField(VALUES, vector)]
+        return StructType([*joined, *others])
+    if layout == "dense":
+        return StructType([StructField(DENSE, vector), *others])
+    (label,) = contract.names("label")
+    return StructType(
+        [StructField(LEGACY, vector), StructField(LEGACY_LABEL, kinds[label].dataType), kinds["impression_id"]]
+    )
 
 
 def _size(spec: FeatureSpec, layout: str) -> int:
@@ -88,39 +109,70 @@ def _size(spec: FeatureSpec, layout: str) -> int:
     return prod(spec.shape or ())
 
 
-def _whole(rows: DataFrame, spec: FeatureSpec) -> Column:
-    """Flatten the values of a feature into one list. Fails the run if they do not match its shape or contain a null."""
-    column, kind = F.col(spec.name), rows.schema[spec.name].dataType
-    values = column if isinstance(kind, ArrayType) else F.array(column)
-    while isinstance(kind, ArrayType) and isinstance(kind.elementType, ArrayType):
-        values, kind = F.flatten(values), kind.elementType
-    lost = "found a null inside the list; set `fill`." if spec.shape != () else _FORBIDDEN
-    checked = F.when(column.isNull(), _refused(spec, F.lit(_FORBIDDEN)))
-    if spec.shape is not None:
-        size = prod(spec.shape)
-        counted = F.concat(F.lit("found "), F.size(values), F.lit(f" values, expected {size}; set `pad: true`."))
-        checked = checked.when(F.size(values) != size, _refused(spec, counted))
-    return checked.when(F.exists(values, lambda x: x.isNull()), _refused(spec, F.lit(lost))).otherwise(values)
+@dataclass(frozen=True, slots=True)
+class _Values:
+    """The values of a feature in one list, and the number of values of each row."""
+
+    spec: FeatureSpec
+    values: pa.Array
+    lengths: Integers
+
+    @classmethod
+    def of(cls, column: pa.Array, spec: FeatureSpec) -> Self:
+        if column.null_count:
+            raise EncodeError(f"features.{spec.name}: {_FORBIDDEN}")
+        lost = EncodeError(f"features.{spec.name}: found a null inside the list; set `fill`.")
+        values, lengths = column, np.ones(len(column), np.int64)
+        while pt.is_list(values.type) or pt.is_large_list(values.type) or pt.is_fixed_size_list(values.type):
+            if values.null_count:
+                raise lost
+            ends = np.concatenate([[0], np.cumsum(integers(pc.list_value_length(values)))])
+            lengths = np.diff(ends[np.concatenate([[0], np.cumsum(lengths)])])
+            values = values.flatten()
+        if spec.shape is not None and (wrong := lengths[lengths != prod(spec.shape)]).size:
+            raise EncodeError(
+                f"features.{spec.name}: found {wrong[0]} values, expected {prod(spec.shape)}; set `pad: true`."
+            )
+        if values.null_count:
+            raise lost
+        return cls(spec, values, lengths)
+
+    def entries(self, start: int) -> tuple[Integers, Integers, Doubles]:
+        """Return the row, the place and the value of each non-zero value. ``start`` is the place of the first one. Ids
+        of a list are ascending and distinct, and its padding is left out.
+        """
+        rows = np.repeat(np.arange(len(self.lengths)), self.lengths)
+        if self.spec.buckets is not None:
+            ids = integers(self.values)
+            if self.spec.shape != ():
+                rows, ids = np.unique(np.stack([rows, ids])[:, ids != 0], axis=1)
+            return rows, ids + start, np.ones(len(ids))
+        numbers = _doubles(self.values)
+        inside = np.arange(len(rows)) - np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
+        kept = numbers != 0
+        return rows[kept], inside[kept] + start, numbers[kept]
 
 
-def _refused(spec: FeatureSpec, problem: Column) -> Column:
-    return F.raise_error(F.concat(F.lit(f"features.{spec.name}: "), problem))
+def _doubles(values: pa.Array) -> Doubles:
+    numbers: Doubles = values.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return numbers
 
 
-def _numbers(rows: DataFrame, spec: FeatureSpec) -> Column:
-    return _whole(rows, spec).cast("array<double>")
+def _dense(features: Sequence[_Values]) -> pa.Array:
+    matrix = np.hstack([_doubles(one.values).reshape(len(one.lengths), -1) for one in features])
+    return _lists(np.full(len(matrix), matrix.shape[1]), pa.array(matrix.ravel()))
 
 
-def _entries(rows: DataFrame, spec: FeatureSpec, part: Part) -> Column:
-    """Return the non-zero values as ``(place, value)``, ascending and without duplicates. Omits padding of id lists."""
-    if spec.buckets is not None:
-        ids = _whole(rows, spec)
-        if spec.shape != ():
-            ids = F.array_sort(F.array_distinct(F.filter(ids, lambda i: i != 0)))
-        return F.transform(ids, lambda i: _entry(i + part.start, F.lit(1.0)))
-    numbered = F.transform(_numbers(rows, spec), lambda x, i: _entry(i.cast("bigint") + part.start, x))
-    return F.filter(numbered, lambda e: e["value"] != 0)
+def _sparse(features: Sequence[_Values], parts: Sequence[Part]) -> dict[str, pa.Array]:
+    entries = [one.entries(part.start) for one, part in zip(features, parts, strict=True)]
+    rows, places, values = (np.concatenate(column) for column in zip(*entries, strict=True))
+    order = np.argsort(rows, kind="stable")
+    lengths = np.bincount(rows, minlength=len(features[0].lengths))
+    return {
+        INDICES: _lists(lengths, pa.array(places[order], pa.int64())),
+        VALUES: _lists(lengths, pa.array(values[order], pa.float64())),
+    }
 
 
-def _entry(place: Column, value: Column) -> Column:
-    return F.struct(place.cast("bigint").alias("place"), value.cast("double").alias("value"))
+def _lists(lengths: Integers, values: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32()), values)

@@ -1,21 +1,24 @@
-"""Build the complete row of a sample: features, labels, weight, id, split, and position in the order of the day."""
+"""The columns of a sample, and the rows over which each feature is computed.
+
+A feature of one view is computed over the rows of the view, before the join, and one of the impression where its log is
+read. Only a feature of several of these, of a history, or of the age of a row needs the joined rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ctr_samples.config import JobConfig
-from ctr_samples.config.base import SAMPLE_WEIGHT, VIEW_METADATA
+from ctr_samples.config.base import VIEW_METADATA
 from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.features.contracts import columns_contract
-from ctr_samples.samples.features.ids import JoinedIds, id_column, joined_ids, with_joined_ids
-from ctr_samples.samples.features.layouts import layout_columns
+from ctr_samples.samples.features.ids import JoinedIds, joined_ids, with_joined_ids, with_no_ids
 from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.sparksql.columns import stable_hash
 from ctr_samples.sparksql.expressions import referenced_paths
@@ -30,6 +33,9 @@ SPLIT = "_split"
 REQUEST = "_request"
 SHUFFLE = "_shuffle"
 """Columns of a sample outside the record: its split, and the hashes of its request and of its id, which order the day."""
+
+AGE = "age_s"
+"""Field of a view's struct that depends on the impression, unlike all others."""
 
 HOUR = "_hour"
 USER = "_user"
@@ -70,17 +76,26 @@ def order_of(config: JobConfig) -> tuple[str, ...]:
     return (REQUEST, SHUFFLE) if config.output.by_request else (SHUFFLE,)
 
 
+ROWS = ""
+"""Home of a feature that is computed over joined rows. Other homes are :data:`IMPRESSION` and the names of views."""
+
+
 @dataclass(frozen=True, slots=True)
 class SampleColumns:
-    """Columns of a sample, checked against the source types before any join.
+    """Features of a sample, checked against the source types before any join.
 
-    ``ids`` are joined first, ``features`` has one column per feature, and ``record`` is the complete row in its layout.
+    ``features`` has one column per feature, over a frame with structs for the impression, each view and each history,
+    and with the ids of ``ids``; ``kinds`` has their types, ``homes`` the rows over which each is computed, and ``paths``
+    the references of each to the structs.
     """
 
     contract: ExampleContract
     ids: Sequence[JoinedIds]
     features: Mapping[str, Column]
-    record: Sequence[Column]
+    kinds: StructType
+    homes: Mapping[str, str]
+    paths: Mapping[str, Sequence[Sequence[str]]]
+    crosses: Mapping[str, Sequence[str]]
 
     @classmethod
     def of(cls, blank: DataFrame, config: JobConfig, state: FittedState | None) -> Self:
@@ -91,62 +106,66 @@ class SampleColumns:
         """
         contract = columns_contract(config, state)
         ids = joined_ids(blank, config, state or NOTHING_FITTED)
-        typed = blank.select("*", *[F.lit(None).cast("bigint").alias(id_column(joined.feature)) for joined in ids])
+        typed = with_no_ids(blank, ids)
         features = {
             name: feature_column(typed, name, feature, config, state, config.histories)
             for name, feature in config.features.items()
         }
-        row = typed.select(*[column.alias(name) for name, column in features.items()])
-        return cls(contract, ids, features, layout_columns(row, contract, config.output.layout))
+        kinds = typed.select(*[column.alias(name) for name, column in features.items()]).schema
+        crosses = {name: feature.cross or () for name, feature in config.features.items()}
+        spark = blank.sparkSession
+        paths = {
+            name: [path for part in (name, *crosses[name]) for path in _references(spark, config, part)]
+            for name in config.features
+        }
+        homes = {name: _home(some, config) for name, some in paths.items()}
+        return cls(contract, ids, features, kinds, homes, paths, crosses)
 
-    @property
-    def moves(self) -> bool:
-        """Whether making features may shuffle rows, because a vocabulary may be too large to broadcast."""
-        return any(not joined.is_broadcast for joined in self.ids)
+    def at(self, home: str) -> tuple[str, ...]:
+        """Return the features that are computed over the rows of a home."""
+        return tuple(name for name, of in self.homes.items() if of == home)
 
-    def make_early(self, joined: DataFrame) -> DataFrame:
-        """Add a column for each feature to the rows, for use by :meth:`make`."""
-        return with_joined_ids(joined, self.ids).withColumns({_made(name): of for name, of in self.features.items()})
+    def fields_of(self, struct: str) -> set[str] | None:
+        """Return the fields of a struct that features over joined rows need, or None if they need all."""
+        paths = [path for name in self.at(ROWS) for path in self.paths[name] if path[0] == struct]
+        return None if any(len(path) == 1 for path in paths) else {path[1] for path in paths}
 
-    def make(
-        self,
-        joined: DataFrame,
-        weight: Column | None = None,
-        heavy: str | None = None,
-        also: Mapping[str, Column] = MappingProxyType({}),
-    ) -> DataFrame:
-        """Return the contract's columns in order, then the columns outside the record. Uses only expressions and small
-        joins.
+    def moves(self, home: str) -> bool:
+        """Whether computing the features of a home may shuffle its rows, because a vocabulary is too large to broadcast."""
+        return any(not one.is_broadcast for one in self._ids(self.at(home)))
 
-        ``joined`` has the rows of :func:`with_place` with all views and histories, or with the features of
-        :meth:`make_early` instead. ``heavy`` is the impression key whose shares are measured. ``also`` has further
-        columns over ``joined``, which are appended.
+    def add(self, rows: DataFrame, home: str) -> DataFrame:
+        """Add a column for each feature of a home, with the name :func:`made`. Uses only expressions and joins with
+        vocabularies. ``rows`` has the structs that the features refer to.
         """
-        found = set(joined.columns)
-        left = {name: column for name, column in self.features.items() if _made(name) not in found}
-        features = [(left[name] if name in left else F.col(_made(name))).alias(name) for name in self.features]
-        weights = [] if weight is None else [weight.alias(SAMPLE_WEIGHT)]
-        more = [column.alias(name) for name, column in also.items()]
-        rows = with_joined_ids(joined, [ids for ids in self.ids if ids.feature in left])
-        rows = rows.select(*features, *weights, *self._beside_features(heavy), *more)
-        return rows.select(*self.record, SPLIT, REQUEST, SHUFFLE, HOUR, USER, *also)
+        with_ids = with_joined_ids(rows, self._ids(self.at(home)))
+        return with_ids.select(*rows.columns, *[self.features[name].alias(made(name)) for name in self.at(home)])
 
-    def make_without_features(self, placed: DataFrame, heavy: str | None = None) -> DataFrame:
-        """Return the columns of :meth:`make` that need only labelled rows of :func:`with_place`."""
-        return placed.select(*self._beside_features(heavy))
+    def without_vocabularies(self, rows: DataFrame, homes: Iterable[str]) -> DataFrame:
+        """Like :meth:`add`, for rows of nulls, which have no token of any vocabulary."""
+        names = [name for home in homes for name in self.at(home)]
+        typed = with_no_ids(rows, self.ids)
+        return typed.select(*rows.columns, *[self.features[name].alias(made(name)) for name in names])
 
-    def _beside_features(self, heavy: str | None) -> list[Column]:
-        return [
-            *[F.col(name) for name in self.contract.names("label", "mask")],
-            F.col(_ID).alias("impression_id"),
-            F.col(SPLIT),
-            F.col(REQUEST),
-            F.col(SHUFFLE),
-            F.hour(f"{IMPRESSION}.impression_time").cast("tinyint").alias(HOUR),
-            (F.lit(None) if heavy is None else F.col(f"{IMPRESSION}.{heavy}")).cast("string").alias(USER),
-        ]
+    def _ids(self, names: Iterable[str]) -> list[JoinedIds]:
+        parts = {part for name in names for part in (name, *self.crosses[name])}
+        return [one for one in self.ids if one.feature in parts]
 
 
-def _made(name: str) -> str:
-    """Return the column name of a feature that is computed before the rest."""
+NO_FEATURES = SampleColumns(ExampleContract(()), (), {}, StructType(), {}, {}, {})
+
+
+def _home(paths: Sequence[Sequence[str]], config: JobConfig) -> str:
+    """Return the rows over which a feature with some references is computed."""
+    roots = {path[0] for path in paths} or {IMPRESSION}
+    if len(roots) > 1 or any(len(path) == 1 for path in paths):
+        return ROWS
+    (root,) = roots
+    if root == IMPRESSION:
+        return root
+    return root if root in config.views and all(path[1].lower() != AGE for path in paths) else ROWS
+
+
+def made(name: str) -> str:
+    """Return the column name of a feature before the samples are complete."""
     return f"_feature_{name}"

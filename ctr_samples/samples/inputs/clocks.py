@@ -90,6 +90,42 @@ def of_interest(clocks: Sequence[Clock]) -> Column:
     return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
 
 
+JOINED = "&"
+"""Joins the names of clocks that are counted together."""
+_MOST_TOGETHER = 5
+
+
+def together(clocks: Sequence[Clock]) -> list[list[Clock]]:
+    """Return the clocks in groups of one time, so that a row is counted once for all clocks of a group.
+
+    A count for each clock would cost as much as parsing a line.
+    """
+    groups: dict[str, list[list[Clock]]] = {}
+    for clock in clocks:
+        some = groups.setdefault(clock.name if clock.needed else clock.text, [])
+        if not some or len(some[-1]) == _MOST_TOGETHER:
+            some.append([])
+        some[-1].append(clock)
+    return [group for some in groups.values() for group in some]
+
+
+def names_in(key: str) -> list[str]:
+    """Return the names of the clocks of a group."""
+    return key.split(JOINED)
+
+
+def which_apply(conditions: Sequence[Column]) -> Column:
+    """Return the conditions that hold for a row, as the bits of a number. Null if none does."""
+    bits = [F.when(condition, 1 << number).otherwise(0) for number, condition in enumerate(conditions)]
+    which = reduce(Column.__add__, bits)
+    return F.when(which > 0, which)
+
+
+def combinations_with(number: int, size: int) -> Iterator[int]:
+    """Yield the numbers below ``size`` of :func:`which_apply` for which a condition holds."""
+    return (which for which in range(size) if which >> number & 1)
+
+
 def is_early(time: Column) -> Column:
     """Whether a time is in 1970 or 1971. Earlier times are not unit errors: some tables use 1900 for `always`."""
     return (time >= F.lit(EARLY[0])) & (time < F.lit(EARLY[1]))

@@ -51,12 +51,12 @@ def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) ->
     return {f"{name}|{first}": tally(day * kinds + kind, ((last - first).days + 1) * kinds)}
 
 
-def by_day(tallies: Mapping[str, Mapping[int, int]], kinds: int) -> dict[str, ByDay]:
-    """Decode the counts of :func:`kinds_by_day`, by name."""
+def by_day(tallies: Mapping[str, Mapping[int, int]], widths: Mapping[str, int]) -> dict[str, ByDay]:
+    """Decode the counts of :func:`kinds_by_day`, by name. ``widths`` has the number of kinds of each."""
     counts: dict[str, ByDay] = {}
     for key, numbers in tallies.items():
         name, _, first = key.rpartition("|")
-        of_name = counts.setdefault(name, {})
+        of_name, kinds = counts.setdefault(name, {}), widths[name]
         for number, count in numbers.items():
             day = date.fromisoformat(first) + timedelta(days=number // kinds) if first else None
             of_name.setdefault(day, [0] * kinds)[number % kinds] = count

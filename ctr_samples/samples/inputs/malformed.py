@@ -61,7 +61,7 @@ class LinesWatch:
 
     def result(self) -> dict[date | None, LineCounts]:
         """Return the counts for each day of the log. Call it after the action."""
-        counts = by_day(self._observations.tallies(), 2).get("lines", {})
+        counts = by_day(self._observations.tallies(), {"lines": 2}).get("lines", {})
         return {day: LineCounts(sound + malformed, malformed) for day, (sound, malformed) in counts.items()}
 
 

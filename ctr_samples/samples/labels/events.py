@@ -173,23 +173,42 @@ class _Lines:
 
     def events(self, names: Sequence[str], plans: Sequence[LabelPlan]) -> DataFrame:
         """Return the events of all lines. ``names`` are needed keys, ``plans`` the labels with actions in this log."""
-        keyed = [(alike, action_keys(self._log, alike[0])) for alike in of_one_log(plans)]
+        keyed = [(plan, action_keys(self._log, alike[0])) for alike in of_one_log(plans) for plan in alike]
         key_types = self._key_types(names, [keys for _, keys in keyed])
-        no_line, no_action = F.lit(None).cast(self._type), F.lit(None).cast(ACTION_TYPE)
-
-        def entry(line: Column, keys: Mapping[str, Column], action: Column) -> Column:
-            own = [
-                keys.get(name, F.lit(None)).cast(kind).alias(key_of_action(name)) for name, kind in key_types.items()
-            ]
-            return F.struct(line.alias(_LINE), *own, action.alias(ACTION))
-
+        # A line becomes a number for each entry: copying numbers costs less than copying entries.
         is_shown = does_match(self._log, self._shown.where, "impressions.where")
-        entries = [F.when(is_shown, entry(self._line, {}, no_action))]
-        for plan, keys in [(plan, keys) for alike, keys in keyed for plan in alike]:
-            matches = does_match(self._log, plan.label.where, where_of(plan))
-            entries.append(F.when(matches, entry(no_line, keys, action_of(self._log, plan))))
-        each = self._log.select(F.explode(F.array(*entries)).alias(_ENTRY)).where(F.col(_ENTRY).isNotNull())
-        return self._with_impressions(each.select(f"{_ENTRY}.*"), key_types)
+        matches = [is_shown, *[does_match(self._log, plan.label.where, where_of(plan)) for plan, _ in keyed]]
+        numbers = F.explode(F.array(*[F.when(holds, number) for number, holds in enumerate(matches)]))
+        each = self._log.withColumn(_ENTRY, numbers).where(F.col(_ENTRY).isNotNull())
+        entries = each.select(
+            F.when(F.col(_ENTRY) == 0, self._line).alias(_LINE),
+            *[self._key(name, kind, keyed).alias(key_of_action(name)) for name, kind in key_types.items()],
+            F.when(F.col(_ENTRY) > 0, self._action([plan for plan, _ in keyed])).alias(ACTION),
+        )
+        return self._with_impressions(entries, key_types)
+
+    def _key(self, name: str, kind: DataType, keyed: Sequence[tuple[LabelPlan, Mapping[str, Column]]]) -> Column:
+        """Return a key of an entry's action."""
+        texts = [plan.keys.get(name) for plan, _ in keyed]
+        columns = {plan.keys[name]: keys[name] for plan, keys in keyed if name in keys}
+        return _of_entry(texts, columns, kind)
+
+    def _action(self, plans: Sequence[LabelPlan]) -> Column:
+        """Return the action of an entry, given that it is one."""
+        actions = [(plan, action_of(self._log, plan)) for plan in plans]
+        kind = _struct_type(self._log, F.lit(None).cast(ACTION_TYPE))
+        fields = {
+            "label": _of_entry(
+                [plan.name for plan in plans], {p.name: F.lit(p.name) for p in plans}, kind["label"].dataType
+            ),
+            "time": _of_entry([p.time for p in plans], {p.time: a["time"] for p, a in actions}, kind["time"].dataType),
+            "value": _of_entry(
+                [p.label.value or "" for p in plans],
+                {p.label.value or "": a["value"] for p, a in actions},
+                kind["value"].dataType,
+            ),
+        }
+        return F.struct(*[column.alias(name) for name, column in fields.items()])
 
     def _with_impressions(self, entries: DataFrame, key_types: Mapping[str, DataType]) -> DataFrame:
         """Turn entries into events, with one event for each item shown in a line."""
@@ -230,6 +249,16 @@ class _Lines:
             kinds = {kind, *[keys[name].dataType for keys in of_actions if name in keys.fieldNames()]} - {NullType()}
             types[name] = kinds.pop() if len(kinds) == 1 else StringType()
         return types
+
+
+def _of_entry(texts: Sequence[str | None], columns: Mapping[str, Column], kind: DataType) -> Column:
+    """Return the column of an entry: the one whose text is that of its action. Entries with equal texts share it."""
+    chosen = F.lit(None).cast(kind)
+    for text, column in columns.items():
+        numbers = [number for number, other in enumerate(texts, 1) if other == text]
+        mine = F.col(_ENTRY) > 0 if len(numbers) == len(texts) else F.col(_ENTRY).isin(numbers)
+        chosen = F.when(mine, column.cast(kind)).otherwise(chosen)
+    return chosen
 
 
 def _struct_type(frame: DataFrame, struct: Column) -> StructType:

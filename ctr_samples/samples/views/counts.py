@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import EventView, JobConfig, StaticView, View
+from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
-from ctr_samples.samples.views.as_of.matching import OVERLAPS, SEVERAL_ROWS
-from ctr_samples.samples.views.keys import lacks_key
+from ctr_samples.samples.features.complete import JOINED
+from ctr_samples.samples.views.as_of.matching import (
+    AGES,
+    MATCHED,
+    OVERLAPS,
+    SEVERAL_ROWS,
+    STEPS_OF_AGES,
+    WITHOUT_KEY,
+)
 from ctr_samples.samples.views.rows import has_one_row, is_empty
-from ctr_samples.sparksql.observations import Observations, tally
+from ctr_samples.sparksql.observations import Observations
 
-_SAMPLES, _MATCHED, _WITHOUT_KEY, _EMPTY, _AGES = "samples", "matched", "without_key", "empty", "ages"
+_EMPTY = "empty"
 _PERCENTILES = {"age_s_p10": 0.1, "age_s_median": 0.5, "age_s_p90": 0.9}
-_STEPS_OF_AGES = 50
-"""Ages are counted in steps of 2 %, so percentiles are correct within 1 % for any distribution."""
-_MOST_STEPS = 2048
-"""Maximum number of steps, far more than the age of the universe needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,47 +51,26 @@ class JoinCounts:
 
 
 class JoinsWatch:
-    """Counts the samples after the joins. Lives on the driver."""
+    """Reads back what :meth:`ViewRows.join` counts, and the number of samples. Lives on the driver."""
 
-    def __init__(self, config: JobConfig, *, active: bool = True) -> None:
-        self._views = config.views
-        self._observations = Observations(active=active)
-
-    def on(self, joined: DataFrame, views: Iterable[str]) -> DataFrame:
-        """Count impressions with a struct for each of these views, or samples without views."""
-        counts = {_SAMPLES: F.count(F.lit(1))}
-        for name in views:
-            counts |= {f"{name}.{key}": count for key, count in _counts_of(name, self._views[name]).items()}
-        return self._observations.on(joined, counts)
+    def __init__(self, config: JobConfig, tasks: TaskCounts) -> None:
+        self._views, self._tasks = config.views, tasks
 
     def result(self) -> JoinCounts:
         """Return the counts. Call it after the action."""
-        counts, steps = self._observations.counts(), self._observations.tallies()
-        views = {name: _read_back(name, view, counts, steps) for name, view in self._views.items()}
-        return JoinCounts(counts.get(_SAMPLES, 0), views)
+        counts = self._tasks.result()
+        views = {name: _read_back(name, view, counts) for name, view in self._views.items()}
+        return JoinCounts(counts.sums.get(JOINED, 0), views)
 
 
-def _counts_of(name: str, view: View) -> dict[str, Column]:
-    return {
-        _MATCHED: F.count_if(F.col(f"{name}.matched")),
-        _WITHOUT_KEY: F.count_if(lacks_key(view)),
-        **_ages(F.col(f"{name}.age_s"), view),
-    }
-
-
-def _ages(age: Column, view: View) -> dict[str, Column]:
-    if isinstance(view, StaticView):
-        return {}
-    step = F.when(age.isNotNull(), F.round(F.log1p(F.greatest(age, F.lit(0))) * _STEPS_OF_AGES))
-    return {"age_s_min": F.min(age), _AGES: tally(step, _MOST_STEPS), "age_s_max": F.max(age)}
-
-
-def _read_back(name: str, view: View, counts: Mapping[str, int], steps: Mapping[str, Mapping[int, int]]) -> ViewCounts:
-    matched, without_key = (counts.get(f"{name}.{key}", 0) for key in (_MATCHED, _WITHOUT_KEY))
+def _read_back(name: str, view: View, counts: Counts) -> ViewCounts:
+    matched, without_key = (counts.sums.get(f"{name}.{key}", 0) for key in (MATCHED, WITHOUT_KEY))
     if not matched or isinstance(view, StaticView):
         return ViewCounts(matched, without_key)
-    low, high = (counts[f"{name}.{key}"] for key in ("age_s_min", "age_s_max"))
-    between = {key: min(max(low, age), high) for key, age in _percentiles(steps[f"{name}.{_AGES}"])}
+    low, high = map(int, counts.extremes[f"{name}.{AGES}"])
+    prefix = f"{name}.{AGES}."
+    steps = {int(key.removeprefix(prefix)): of for key, of in counts.sums.items() if key.startswith(prefix)}
+    between = {key: min(max(low, age), high) for key, age in _percentiles(steps)}
     if view.max_age is None:
         del between["age_s_p10"]  # without a ttl, a row from yesterday is no warning sign
     return ViewCounts(matched, without_key, {"age_s_min": low, **between, "age_s_max": high})
@@ -99,7 +82,7 @@ def _percentiles(steps: Mapping[int, int]) -> Iterator[tuple[str, int]]:
     ranks = np.cumsum([steps[step] for step in in_order])
     for name, share in _PERCENTILES.items():
         step = in_order[int(np.searchsorted(ranks, share * ranks[-1]))]
-        yield name, round(math.expm1(step / _STEPS_OF_AGES))
+        yield name, round(math.expm1(step / STEPS_OF_AGES))
 
 
 class RowsWatch:

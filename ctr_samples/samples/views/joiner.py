@@ -12,10 +12,11 @@ from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.config import DailyCountView, JobConfig, SnapshotView, View, WindowView
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.features import IMPRESSION, view_columns
+from ctr_samples.samples.features import IMPRESSION, SampleColumns, view_columns
+from ctr_samples.samples.features.row import NO_FEATURES
 from ctr_samples.samples.impressions import keys_shown
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.views.aggregates import Seen, counted_rows, filled, in_reach, reach
+from ctr_samples.samples.views.aggregates import Seen, counted_rows, in_reach, reach
 from ctr_samples.samples.views.as_of import (
     KEY,
     PAYLOAD,
@@ -24,13 +25,13 @@ from ctr_samples.samples.views.as_of import (
     JoinLimits,
     JoinStep,
     ViewFacts,
-    join_by_broadcast,
     join_by_shuffle,
     plan_joins,
-    views_of,
 )
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
+from ctr_samples.samples.views.as_of.joining import SmallViews
 from ctr_samples.samples.views.as_of.planning import Method
+from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
 from ctr_samples.samples.views.keys import level_of
 from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, view_steps, within_reach
 from ctr_samples.sparksql.columns import bytes_of, joint_key, key_column
@@ -65,11 +66,39 @@ class ViewJoiner:
         self._needed = view_columns(spark, inputs.config)
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
         self._joins = {name: self._cut(self._join(name, self._needed[name])) for name in self._views}
+        self._small: dict[str, SmallViews] = {}
         self._check_given_keys(spark)
 
     def types(self) -> dict[str, StructType]:
-        """Return the type of the struct that :meth:`join` adds for each view, without planning the join."""
+        """Return the type of the struct of each view from which features are computed, without planning the join."""
         return {name: join.kind for name, join in self._joins.items()}
+
+    def compute(self, columns: SampleColumns | None) -> None:
+        """Let the rows of each view have the features that are computed over them, and the columns that other features
+        or keys need. Without ``columns``, there are no features, and all columns stay. Call it once, before :meth:`add`.
+
+        Runs a short Spark job for the features of impressions without a row.
+        """
+        kept = self._needed if columns is None else {name: self._kept(name, columns) for name in self._views}
+        columns = columns or NO_FEATURES
+        ready = {
+            name: ViewFeatures(name, self._views[name], columns, join.kind, tuple(kept[name]))
+            for name, join in self._joins.items()
+        }
+        absent = absent_payloads(self._inputs.spark, columns, list(ready.values()))
+        for name, join in self._joins.items():
+            how = replace(join.how, absent=absent[name])
+            self._joins[name] = replace(join, how=how, made=ready[name].over, payload=ready[name].payload)
+
+    def _kept(self, name: str, columns: SampleColumns) -> list[str]:
+        """Return the columns of a view that its struct keeps: for features over joined rows, and as keys of other views."""
+        fields = columns.fields_of(name)
+        return [one for one in self._needed[name] if fields is None or one in fields or one in self._given(name)]
+
+    def _given(self, name: str) -> set[str]:
+        """Return the columns of a view that are keys of other views."""
+        parts = [part.split(".") for view in self._views.values() for part in view.joined_on]
+        return {part[1] for part in parts if len(part) > 1 and part[0] == name}
 
     def _check_given_keys(self, spark: SparkSession) -> None:
         """Raise InputError if a key that another view gives is neither text nor an integer."""
@@ -83,31 +112,38 @@ class ViewJoiner:
         """Plan the joins of the views. Measures the keys of small views, with one short Spark job for all of them."""
         if self._few is not None:
             return plan_joins(declared_facts(self._inputs.config))
-        small = {name: self._join(name, self._needed[name], watched=False).features for name in self._small()}
+        small = {name: self._join(name, self._needed[name], watched=False).features for name in self._small_ones()}
         measured = [size_of(name, features) for name, features in small.items()]
         sizes = dict(map(tuple, reduce(DataFrame.unionAll, measured).collect())) if measured else {}
         return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
 
     def add(self, stage: Stage, steps: Sequence[JoinStep]) -> Stage:
         """Add a struct for each view of the steps. Runs a job for small views, and a count of keys if the log is large."""
-        partitions = self._inputs.partitions()
         for step in steps:
             joins = [self._joins[name] for name in step.views]
             if step.method == "broadcast":
-                stage = join_by_broadcast(stage, joins, self._inputs.watches.tasks)
+                stage = self._read(step).join(stage)
             else:
-                stage = join_by_shuffle(stage, joins, partitions, self._hot_keys(step))
+                stage = join_by_shuffle(stage, joins, self._inputs.partitions(), self._hot_keys(step))
         return stage
 
-    def filled(self, rows: DataFrame, steps: Sequence[JoinStep]) -> DataFrame:
-        """Complete the structs of :meth:`add`: empty windows have zeros. Returns the views in configuration order."""
-        joined = views_of(steps)
-        others = [name for name in rows.columns if name not in joined]
-        for name in joined:
-            view = self._views[name]
-            if isinstance(view, WindowView):
-                rows = rows.withColumn(name, filled(rows, name, view.aggregates))
-        return rows.select(*others, *[name for name in self._views if name in joined])
+    def add_some(self, stage: Stage, steps: Sequence[JoinStep], columns: SampleColumns) -> Stage:
+        """Like :meth:`add`, but only with the columns of broadcast views that are needed before these are added."""
+        for step in steps:
+            if step.method == "broadcast":
+                only = {name: self._kept(name, columns) for name in step.views}
+                stage = self._read(step).join(stage, only)
+            else:
+                stage = self.add(stage, [step])
+        return stage
+
+    def _read(self, step: JoinStep) -> SmallViews:
+        """Read the rows of broadcast views, once."""
+        name = " ".join(step.views)
+        if name not in self._small:
+            self._small[name] = SmallViews.of([self._joins[view] for view in step.views])
+            self._inputs.watches.tasks.include(self._small[name].irregular())
+        return self._small[name]
 
     def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
         """Prepare a view with some of its columns. Unless ``watched``, does not count the rows of its source."""
@@ -148,7 +184,7 @@ class ViewJoiner:
         """Rows of a view without its columns, from an uncounted source."""
         return self._join(name, [], watched=False).features
 
-    def _small(self) -> list[str]:
+    def _small_ones(self) -> list[str]:
         """Candidates for broadcast: views that may turn out to have few rows."""
         views = {n: v for n, v in self._views.items() if not (v.method or v.counted)}
         sizes = {name: self._inputs.sources[view.source].bytes for name, view in views.items()}

@@ -49,7 +49,7 @@ class Watches:
             SamplingWatch(config, span, tasks),
             RowsWatch(config, tasks, active=active),
             LeakCanary(_joined_on(config), tasks),
-            JoinsWatch(config, active=active),
+            JoinsWatch(config, tasks),
         )
 
 

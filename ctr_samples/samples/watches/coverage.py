@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig
 from ctr_samples.config.label import actions_among
 from ctr_samples.periods import in_zone
-from ctr_samples.samples.inputs.clocks import Clock
+from ctr_samples.samples.inputs.clocks import Clock, together, which_apply
 from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import micros_at, micros_of
 from ctr_samples.sparksql.observations import Observations, tally
@@ -46,9 +46,12 @@ class CoverageWatch:
         if self._span.start is None or source not in self._ends:
             return rows
         start, steps = self._span.start, _steps(self._span.start, self._ends[source])
-        return self._observations.on(
-            rows, {f"{source}|{clock.name}": tally(_step(clock, start, steps), steps) for clock in clocks}
-        )
+        tallies = {}
+        for some in together(clocks):
+            which = which_apply([clock.applies for clock in some])
+            number = which * steps + _step(some[0], start, steps)
+            tallies[f"{source}|{steps}|{some[0].name}"] = tally(number, steps << len(some))
+        return self._observations.on(rows, tallies)
 
     def cut(self) -> Iterator[str]:
         """Yield a sentence for each source whose log ends before the windows do. Call it after the action.
@@ -74,16 +77,18 @@ class CoverageWatch:
     def _by_source(self) -> Mapping[str, Mapping[int, int]]:
         """Return the number of rows of each source by step, for all its uses together."""
         sources: dict[str, dict[int, int]] = {}
-        for key, steps in self._observations.tallies().items():
-            counts = sources.setdefault(key.partition("|")[0], {})
-            for step, count in steps.items():
-                counts[step] = counts.get(step, 0) + count
+        for key, numbers in self._observations.tallies().items():
+            source, steps, _ = key.split("|")
+            counts = sources.setdefault(source, {})
+            for number, count in numbers.items():
+                which, step = divmod(number, int(steps))
+                counts[step] = counts.get(step, 0) + count * which.bit_count()
         return sources
 
 
 def _step(clock: Clock, start: datetime, steps: int) -> Column:
     step = F.floor((F.unix_micros(clock.time) - micros_at(start)) / micros_of(STEP))
-    return F.when(clock.applies & step.between(0, steps - 1), step)
+    return F.when(step.between(0, steps - 1), step)
 
 
 def _steps(start: datetime, end: datetime) -> int:

@@ -18,7 +18,18 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig, SnapshotView, View
 from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import time_not_read
-from ctr_samples.samples.inputs.clocks import EARLY, LATE, MORE_CLOCKS, Clock, clocks_by_name
+from ctr_samples.samples.inputs.clocks import (
+    EARLY,
+    JOINED,
+    LATE,
+    MORE_CLOCKS,
+    Clock,
+    clocks_by_name,
+    combinations_with,
+    names_in,
+    together,
+    which_apply,
+)
 from ctr_samples.samples.inputs.log_days import LOG_DAY, by_day, in_log_of, kinds_by_day
 from ctr_samples.sparksql.columns import micros_at
 from ctr_samples.sparksql.observations import Observations
@@ -76,33 +87,49 @@ _KINDS = 6
 def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> dict[str, Column]:
     """Return aggregates over the rows of a source: :class:`ClockCounts` of each clock and each of the ``days``."""
     counts: dict[str, Column] = {}
-    for clock in clocks:
-        micros = F.unix_micros(clock.time)  # numbers need fewer calls to the JVM than instants
+    for some in together(clocks):
+        micros = F.unix_micros(some[0].time)  # numbers need fewer calls to the JVM than instants
         early, late = micros.between(micros_at(EARLY[0]), micros_at(EARLY[1]) - 1), micros >= micros_at(LATE)
-        kind = clock.is_missing.cast("int") + F.when(early, _EARLY_TIME).when(late, _LATE_TIME).otherwise(0)
-        mine = clock.applies if clock.days is None else clock.applies & F.col(LOG_DAY).isin(*clock.days)
-        counts |= kinds_by_day(clock.name, F.when(mine, kind), _KINDS, days)
-        counts[f"{clock.name}|latest_early"] = F.max(F.when(mine & early, micros))
-        counts[f"{clock.name}|latest_late"] = F.max(F.when(mine & late, micros))
+        kind = some[0].is_missing.cast("int") + F.when(early, _EARLY_TIME).when(late, _LATE_TIME).otherwise(0)
+        which = which_apply([_counted(clock) for clock in some])
+        counts |= kinds_by_day(
+            JOINED.join(clock.name for clock in some), which * _KINDS + kind, _KINDS << len(some), days
+        )
+        for clock in some:
+            mine = _counted(clock)
+            counts[f"{clock.name}|latest_early"] = F.max(F.when(mine & early, micros))
+            counts[f"{clock.name}|latest_late"] = F.max(F.when(mine & late, micros))
     return counts
+
+
+def _counted(clock: Clock) -> Column:
+    return clock.applies if clock.days is None else clock.applies & F.col(LOG_DAY).isin(*clock.days)
 
 
 def by_clock(latest: Mapping[str, int], tallies: Mapping[str, Mapping[int, int]]) -> ClocksByDay:
     """Decode the numbers and tallies of :func:`clock_counts`. The latest times cover all days."""
+    widths = {key.rpartition("|")[0]: _KINDS << len(names_in(key.rpartition("|")[0])) for key in tallies}
     return {
-        name: {
-            day: ClockCounts(
-                rows=sum(kinds),
-                unusable=sum(kinds[_UNUSABLE::2]),
-                early=sum(kinds[_EARLY_TIME:_LATE_TIME]),
-                late=sum(kinds[_LATE_TIME:]),
-                latest_early=latest.get(f"{name}|latest_early", 0),
-                latest_late=latest.get(f"{name}|latest_late", 0),
-            )
-            for day, kinds in of_clock.items()
-        }
-        for name, of_clock in by_day(tallies, _KINDS).items()
+        name: {day: _counts_of(number, kinds, name, latest) for day, kinds in of_clocks.items()}
+        for key, of_clocks in by_day(tallies, widths).items()
+        for number, name in enumerate(names_in(key))
     }
+
+
+def _counts_of(number: int, kinds: Sequence[int], name: str, latest: Mapping[str, int]) -> ClockCounts:
+    """Return the counts of a clock from those of several clocks, of which it is the one with a ``number``."""
+    own = [
+        sum(kinds[which * _KINDS + kind] for which in combinations_with(number, len(kinds) // _KINDS))
+        for kind in range(_KINDS)
+    ]
+    return ClockCounts(
+        rows=sum(own),
+        unusable=sum(own[_UNUSABLE::2]),
+        early=sum(own[_EARLY_TIME:_LATE_TIME]),
+        late=sum(own[_LATE_TIME:]),
+        latest_early=latest.get(f"{name}|latest_early", 0),
+        latest_late=latest.get(f"{name}|latest_late", 0),
+    )
 
 
 def check_clocks(config: JobConfig, counts: ClocksByDay, source_of: Callable[[str], DataFrame] | None = None) -> None:

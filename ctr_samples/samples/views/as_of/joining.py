@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 from pyspark import Broadcast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.samples.columnar.blocks import PLACE, Item, Place, rows_of
 from ctr_samples.samples.columnar.columns import Integers, integers, place_of_texts, whole
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Stage, TaskCounts, together
+from ctr_samples.samples.columnar.stages import Stage, together
 from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
 from ctr_samples.samples.views.as_of.matching import EVENT, KNOWN, AsOf, Snapshots, ViewRows
 from ctr_samples.samples.views.as_of.rows import Join
@@ -45,27 +45,19 @@ def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: Ho
     task = _JoinHere(tuple(join.how for join in joins))
     stages = [left, *[Stage.of(frame) for frame in (*placed, *snapshots)]]
     places: list[Place] = [PlaceOfKey(on, hot, partitions), *[PLACE] * (len(stages) - 1)]
-    return together(stages, partitions, task, _with_views(left.kind, joins), places)
+    return together(
+        stages, partitions, task, _with_views(left.kind, {join.how.name: join.kind for join in joins}), places
+    )
 
 
-def join_by_broadcast(left: Stage, joins: Sequence[Join], tasks: TaskCounts | None = None) -> Stage:
-    """Add a struct for each view, whose rows every task gets. Moves no impressions. Runs a Spark job for the rows.
-
-    ``tasks`` receives the irregular rows of the views, unless None.
-    """
-    small = SmallViews.of(joins)
-    if tasks is not None:
-        counts = Counts()
-        small.prepared(counts)
-        tasks.include(counts)
-    return left.then(_JoinSmall(small), _with_views(left.kind, joins))
+def join_by_broadcast(left: Stage, joins: Sequence[Join]) -> Stage:
+    """Add a struct for each view, whose rows every task gets. Moves no impressions. Runs a Spark job for the rows."""
+    return SmallViews.of(joins).join(left)
 
 
-def _with_views(kind: StructType, joins: Sequence[Join]) -> StructType:
-    every = StructType([*kind.fields])
-    for join in joins:
-        every = every.add(join.how.name, join.kind)
-    return every
+def _with_views(kind: StructType, views: Mapping[str, StructType]) -> StructType:
+    every = [StructField(name, of) for name, of in views.items()]
+    return StructType([*[field for field in kind if field.name not in views], *every])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +74,25 @@ class _JoinHere:
         snapshots = iter(of_views[len(self.views) :])
         for how, table in zip(self.views, of_views, strict=False):
             known = Snapshots.of(how, next(snapshots)) if how.snapshot else None
-            rows = with_view(rows, ViewRows.of(how, table, known, counts))
+            rows = with_view(rows, ViewRows.of(how, table, known, counts), counts)
         yield from rows.to_batches(BATCH)
 
 
-def with_view(rows: pa.Table, view: ViewRows) -> pa.Table:
-    """Add the struct of a view to impressions. Runs on executors."""
+def with_view(
+    rows: pa.Table, view: ViewRows, counts: Counts | None = None, only: Collection[str] | None = None
+) -> pa.Table:
+    """Add the struct of a view to impressions, with ``only`` some of its columns. Runs on executors.
+
+    ``counts`` receives the matches, unless None.
+    """
     times = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_time"))
     keys = key_among(rows, view.how.on)
     if keys.type != view.keys.type:
         keys, view = keys.cast(pa.string()), view.by_text()
-    return rows.append_column(view.how.name, view.structs(view.match(keys, times), times))
+    structs = view.structs(view.match(keys, times), times, only)
+    if counts is not None:
+        view.count(keys, structs, counts)
+    return rows.append_column(view.how.name, structs)
 
 
 def key_among(rows: pa.Table, on: Sequence[str]) -> pa.Array:
@@ -152,6 +152,7 @@ class SmallViews:
 
     views: tuple[AsOf, ...]
     kinds: tuple[pa.Schema, ...]
+    structs: Mapping[str, StructType]
     blocks: Broadcast[_Blocks]
 
     @classmethod
@@ -163,9 +164,28 @@ class SmallViews:
         blocks = [(row["frame"], bytes(row["block"])) for row in every.select("frame", "block").collect()]
         kinds = tuple(arrow_schema(frame.schema) for frame in frames)
         broadcast = every.sparkSession.sparkContext.broadcast(_Blocks(blocks))
-        return cls(tuple(join.how for join in joins), kinds, broadcast)
+        structs = {join.how.name: join.kind for join in joins}
+        return cls(tuple(join.how for join in joins), kinds, structs, broadcast)
 
-    def prepared(self, counts: Counts | None = None) -> list[ViewRows]:
+    def join(self, left: Stage, only: Mapping[str, Collection[str]] | None = None) -> Stage:
+        """Add a struct for each view. ``only`` has some columns of some of the views for a later step; matches are not
+        counted then.
+        """
+        kinds = self.structs
+        if only is not None:
+            kinds = {
+                name: StructType([field for field in kinds[name] if field.name in {*some, "age_s", "matched"}])
+                for name, some in only.items()
+            }
+        return left.then(_JoinSmall(self, only), _with_views(left.kind, kinds))
+
+    def irregular(self) -> Counts:
+        """Return the counts of the irregular rows of the views. Runs on the driver."""
+        counts = Counts()
+        self._prepared(counts)
+        return counts
+
+    def _prepared(self, counts: Counts | None = None) -> list[ViewRows]:
         """Return the rows of each view, sorted. ``counts`` receives irregular rows, unless None."""
         return [
             ViewRows.of(
@@ -178,7 +198,7 @@ class SmallViews:
         """Return the rows of each view, sorted once in each Python worker. Runs on executors."""
         blocks = self.blocks.value
         if blocks.ready is None:
-            blocks.ready = self.prepared()
+            blocks.ready = self._prepared()
         return blocks.ready
 
 
@@ -191,11 +211,22 @@ class _JoinSmall:
     """Joins small views to impressions, batch by batch. Runs on executors."""
 
     small: SmallViews
+    only: Mapping[str, Collection[str]] | None = None
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        counts = Counts()
         for item in items:
             if isinstance(item, Counts):
                 yield item
             else:
-                rows = reduce(with_view, self.small.rows(), pa.Table.from_batches([item]))
-                yield from rows.combine_chunks().to_batches()
+                yield from self._joined(pa.Table.from_batches([item]), counts).combine_chunks().to_batches()
+        yield counts
+
+    def _joined(self, rows: pa.Table, counts: Counts) -> pa.Table:
+        for view in self.small.rows():
+            name = view.how.name
+            if self.only is None:
+                rows = with_view(rows.drop_columns(name) if name in rows.column_names else rows, view, counts)
+            elif name in self.only:
+                rows = with_view(rows, view, only=self.only[name])
+        return rows

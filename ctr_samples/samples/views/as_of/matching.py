@@ -6,7 +6,8 @@ sequence, content) so far is the best. So a late correction of an old fact never
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import numpy as np
@@ -40,6 +41,10 @@ COPY = "_copy"
 """Column of rows that are copied to several partitions: the number of the copy."""
 
 OVERLAPS, SEVERAL_ROWS = "overlaps", "keys_with_several_rows"
+MATCHED, WITHOUT_KEY, AGES = "matched", "without_key", "ages"
+STEPS_OF_AGES = 50
+"""Ages are counted in steps of 2 %, so percentiles are correct within 1 % for any distribution."""
+
 FOREVER = 2**63 - 1
 _LEAST = -(2**63)
 
@@ -60,6 +65,8 @@ class AsOf:
     snapshot: bool = False
     static: bool = False
     one_row: bool = False
+    absent: pa.StructArray | None = field(default=None, compare=False)
+    """The payload of an impression that matches no row; one row. None stands for nulls."""
 
     def seen_from(self, rows: pa.Table) -> Integers:
         """Return the first instant at which an impression sees each row: when both its clocks have passed."""
@@ -109,6 +116,8 @@ class ViewRows:
     until: Integers
     best: Integers
     """The row of the table that is the best from each instant on."""
+    payload: pa.StructArray
+    """The payloads of the table, and that of an impression without a row."""
     snapshots: Snapshots | None = None
 
     @classmethod
@@ -146,7 +155,8 @@ class ViewRows:
         starts = np.searchsorted(code[order], np.arange(len(encoded.dictionary) + 1))
         if how.snapshot and snapshots is None:
             snapshots = Snapshots.of(how, table)
-        return cls(how, table, encoded.dictionary, starts, seen_from, until, best, snapshots)
+        payload = _with_absent(how, table[PAYLOAD])
+        return cls(how, table, encoded.dictionary, starts, seen_from, until, best, payload, snapshots)
 
     def by_text(self) -> ViewRows:
         """Return the same rows with their keys as text."""
@@ -181,16 +191,39 @@ class ViewRows:
             holds &= event == self.snapshots.visible(times)
         return holds
 
-    def structs(self, rows: Integers, times: Integers) -> pa.StructArray:
-        """Return the struct from which features are computed: the payload of the rows, ``age_s`` and ``matched``."""
+    def structs(self, rows: Integers, times: Integers, only: Collection[str] | None = None) -> pa.StructArray:
+        """Return the struct from which features are computed: the payload of the rows, ``age_s`` and ``matched``.
+
+        ``only`` has the fields of the payload to return; None stands for all.
+        """
         matched = rows >= 0
-        payload = whole(self.table[PAYLOAD]) if self.table.num_rows else pa.nulls(1, self.table[PAYLOAD].type)
-        taken = payload.take(pa.array(rows, mask=~matched))
+        names = [name for name in self.payload.type.names if only is None or name in only]
+        fields = [pc.struct_field(self.payload, name) for name in names]
+        taken = pa.RecordBatch.from_arrays(fields, names) if names else None
+        places = pa.array(np.where(matched, rows, len(self.payload) - 1))
+        columns = [] if taken is None else taken.take(places).columns
         age = pa.nulls(len(rows), pa.float64())
         if not self.how.static and self.table.num_rows:
             age = pa.array((times - integers(self.table[EVENT])[rows]) / 1e6, mask=~matched)
-        names = [taken.type.field(i).name for i in range(taken.type.num_fields)]
-        return pa.StructArray.from_arrays([*taken.flatten(), age, pa.array(matched)], [*names, "age_s", "matched"])
+        return pa.StructArray.from_arrays([*columns, age, pa.array(matched)], [*names, "age_s", "matched"])
+
+    def count(self, keys: pa.Array, structs: pa.StructArray, counts: Counts) -> None:
+        """Count the impressions that matched a row, those without a key, and the ages of the rows."""
+        view = self.how.name
+        counts.add(f"{view}.{MATCHED}", flags(pc.struct_field(structs, "matched")).sum())
+        counts.add(f"{view}.{WITHOUT_KEY}", keys.null_count)
+        ages = pc.struct_field(structs, "age_s").drop_null().to_numpy()
+        if not len(ages):
+            return
+        counts.extend(f"{view}.{AGES}", float(ages.min()), float(ages.max()))
+        steps = np.floor(np.log1p(np.maximum(ages, 0)) * STEPS_OF_AGES + 0.5).astype(np.int64)
+        for step, number in zip(*np.unique(steps, return_counts=True), strict=True):
+            counts.add(f"{view}.{AGES}.{step}", number)
+
+
+def _with_absent(how: AsOf, payload: pa.ChunkedArray) -> pa.StructArray:
+    absent = pa.nulls(1, payload.type) if how.absent is None else how.absent.cast(payload.type)
+    return pa.chunked_array([*payload.chunks, absent], payload.type).combine_chunks()
 
 
 def _first_copy(table: pa.Table) -> Flags:

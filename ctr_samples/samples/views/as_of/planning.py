@@ -70,17 +70,18 @@ def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) ->
     return tuple(steps)
 
 
-def order_steps(steps: Sequence[JoinStep]) -> tuple[Sequence[JoinStep], Sequence[JoinStep]]:
+def order_steps(steps: Sequence[JoinStep], needed: Iterable[str] = ()) -> tuple[Sequence[JoinStep], Sequence[JoinStep]]:
     """Return the steps before the impressions move to their final place, and those after.
 
-    A broadcast view waits, since its columns need not travel then, unless a view that is shuffled has a key from it.
+    A broadcast view comes after, since its columns need not travel then. It comes before too if it is ``needed`` there,
+    or if a view that comes before has a key from it.
     """
-    needed: set[str] = set()
+    before = set(needed)
     for step in reversed(steps):
-        if not step.keeps_order or needed & {*step.views}:
-            needed |= {part.partition(".")[0] for part in step.on if "." in part}
-    early = [step for step in steps if not step.keeps_order or needed & {*step.views}]
-    return early, [step for step in steps if step not in early]
+        if not step.keeps_order or before & {*step.views}:
+            before |= {part.partition(".")[0] for part in step.on if "." in part}
+    early = [step for step in steps if not step.keeps_order or before & {*step.views}]
+    return early, [step for step in steps if step.keeps_order]
 
 
 def views_of(steps: Iterable[JoinStep]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -29,15 +30,21 @@ known. The first is null if the row has not ended, the second if the end was kno
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """View that is ready to join. ``features`` must not have rows without a key or times."""
+    """View that is ready to join. ``features`` must not have rows without a key or times.
+
+    ``made`` replaces the payload by what is computed from it, of the type ``payload``. The content of a row, which
+    decides between equal times, is that of the features.
+    """
 
     how: AsOf
     features: DataFrame
+    made: Callable[[DataFrame], DataFrame] | None = None
+    payload: StructType | None = None
 
     @property
     def kind(self) -> StructType:
         """Type of the struct that the join adds."""
-        payload = self.features.schema[PAYLOAD].dataType
+        payload = self.payload or self.features.schema[PAYLOAD].dataType
         assert isinstance(payload, StructType)
         fields = [StructField(field.name, field.dataType) for field in payload.fields]
         return StructType([*fields, StructField("age_s", DoubleType()), StructField("matched", BooleanType(), False)])
@@ -47,12 +54,15 @@ class Join:
         features = self.features
         columns = [F.col(KEY), content_of(features.schema[PAYLOAD].dataType).alias(CONTENT), F.col(PAYLOAD)]
         if self.how.static:
-            return features.select(*columns)
+            return self._made(features.select(*columns))
         clocks = {EVENT_TIME: EVENT, AVAILABLE_TIME: KNOWN, VALID_TO: END, CLOSED: matching.CLOSED}
         columns += [F.unix_micros(clock).alias(name) for clock, name in clocks.items() if clock in features.columns]
         gone = F.coalesce(F.col(GONE), F.lit(False)) if GONE in features.columns else F.lit(False)
         sequence = [F.col(SEQUENCE).alias(matching.SEQUENCE)] if SEQUENCE in features.columns else []
-        return features.select(*columns, gone.alias(matching.GONE), *sequence)
+        return self._made(features.select(*columns, gone.alias(matching.GONE), *sequence))
+
+    def _made(self, rows: DataFrame) -> DataFrame:
+        return rows if self.made is None else self.made(rows)
 
 
 def effective_from(how: AsOf) -> Column:

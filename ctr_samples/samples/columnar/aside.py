@@ -1,0 +1,104 @@
+"""Columns that Spark computes from some columns of a stage, while the other columns wait aside as one block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+from pyspark.sql.types import BinaryType, StructField, StructType
+
+from ctr_samples.samples.columnar.blocks import DamagedBlock, Item, bytes_of_rows, rows_of
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.stages import Stage, TaskCounts
+
+_REST = "_rest"
+_ROWS = 1 << 14
+"""Rows that wait together."""
+
+Fields = Mapping[str, Collection[str] | None]
+"""Struct columns that Spark needs, and their fields. None stands for all fields."""
+
+
+def with_columns(
+    stage: Stage, needed: Fields, add: Callable[[DataFrame], DataFrame], names: Sequence[str], counted: TaskCounts
+) -> Stage:
+    """Return the rows with further columns, which ``add`` appends to a frame of the ``needed`` columns.
+
+    ``add`` must keep the rows, and their order in each partition.
+    """
+    shown = [StructField(name, _part(stage.kind, name, fields)) for name, fields in needed.items()]
+    carried = StructType([*shown, StructField(_REST, BinaryType())])
+    frame = add(stage.then(_SetAside(needed), carried).rows(counted)).select(_REST, *names)
+    kind = StructType([*stage.kind, *[frame.schema[name] for name in names]])
+    return Stage(frame, kind, (_TakeUp(tuple(names)),))
+
+
+def _part(kind: StructType, name: str, fields: Collection[str] | None) -> StructType:
+    struct = kind[name].dataType
+    assert isinstance(struct, StructType)
+    return StructType([field for field in struct if _is_among(field.name, fields)])
+
+
+def _is_among(name: str, fields: Collection[str] | None) -> bool:
+    return fields is None or name.lower() in {field.lower() for field in fields}
+
+
+@dataclass(frozen=True, slots=True)
+class _SetAside:
+    """Yields the needed columns, and all rows of a batch as a block beside its first row. Runs on executors."""
+
+    needed: Fields
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        for item in items:
+            if isinstance(item, Counts):
+                yield item
+                continue
+            for start in range(0, item.num_rows, _ROWS):
+                yield self._carrier(item.slice(start, _ROWS))
+
+    def _carrier(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = {name: _some(rows.column(name), fields) for name, fields in self.needed.items()}
+        rest = [bytes_of_rows(rows), *[None] * (rows.num_rows - 1)]
+        return pa.RecordBatch.from_pydict({**columns, _REST: pa.array(rest, pa.binary())})
+
+
+def _some(column: pa.StructArray, fields: Collection[str] | None) -> pa.StructArray:
+    names = [name for name in column.type.names if _is_among(name, fields)]
+    return pa.StructArray.from_arrays([pc.struct_field(column, name) for name in names], names)
+
+
+@dataclass(frozen=True, slots=True)
+class _TakeUp:
+    """Puts rows that waited and their new columns together. Runs on executors.
+
+    Raises DamagedBlock unless as many rows come back as were set aside.
+    """
+
+    names: tuple[str, ...]
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        waiting: pa.RecordBatch | None = None
+        new: list[pa.RecordBatch] = []
+        for item in items:
+            assert isinstance(item, pa.RecordBatch), "counts were collected before Spark computed the columns"
+            carriers = set(pc.indices_nonzero(item.column(_REST).is_valid()).to_pylist())
+            for start, end in pairwise(sorted({0, *carriers, item.num_rows})):
+                if start in carriers:
+                    if waiting is not None:
+                        yield self._together(waiting, new)
+                    waiting, new = rows_of(item.column(_REST)[start].as_buffer()), []
+                new.append(item.select(self.names).slice(start, end - start))
+        if waiting is not None:
+            yield self._together(waiting, new)
+
+    def _together(self, rows: pa.RecordBatch, new: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+        columns = pa.Table.from_batches(new).combine_chunks()
+        if columns.num_rows != rows.num_rows:
+            raise DamagedBlock(f"Spark returned {columns.num_rows:,} rows, expected {rows.num_rows:,}.")
+        added = [columns[name].chunk(0) for name in self.names]
+        return pa.RecordBatch.from_arrays([*rows.columns, *added], [*rows.schema.names, *self.names])

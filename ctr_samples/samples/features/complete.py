@@ -1,0 +1,130 @@
+"""Complete samples from impressions, their views and the features that are already computed. Runs on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql.types import (
+    ByteType,
+    DataType,
+    FloatType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from ctr_samples.config import JobConfig
+from ctr_samples.config.base import SAMPLE_WEIGHT
+from ctr_samples.contract import ExampleContract
+from ctr_samples.samples.columnar.blocks import Item
+from ctr_samples.samples.columnar.columns import Flags, flags
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.features.layouts import laid_out_kind, lay_out
+from ctr_samples.samples.features.row import (
+    HOUR,
+    IMPRESSION,
+    REQUEST,
+    ROWS,
+    SHUFFLE,
+    SPLIT,
+    USER,
+    SampleColumns,
+    made,
+)
+
+JOINED = "joined"
+"""Count of the samples that are complete."""
+
+_BESIDE = {SPLIT: StringType(), REQUEST: LongType(), SHUFFLE: LongType(), HOUR: ByteType(), USER: StringType()}
+_ID = "impression_id"
+
+
+@dataclass(frozen=True, slots=True)
+class MakeSamples:
+    """Collects the columns of a sample, lays them out, and counts the samples. Pickled for executors.
+
+    ``paths`` has the column of each feature, or a struct and the field; it is empty if features come from elsewhere.
+    ``negatives`` is the rate at which negatives of train are kept, or None.
+    """
+
+    contract: ExampleContract
+    layout: str
+    labels: tuple[str, ...]
+    paths: Mapping[str, tuple[str, ...]]
+    negatives: float | None = None
+    also: Sequence[str] = ()
+    """Further columns, unchanged."""
+
+    @classmethod
+    def of(cls, columns: SampleColumns, config: JobConfig, also: Sequence[str] = ()) -> Self:
+        """Return the step for samples whose features are computed by ``columns``."""
+        paths = {
+            name: (made(name),) if home in (ROWS, IMPRESSION) else (home, made(name))
+            for name, home in columns.homes.items()
+        }
+        rate = None if config.sampling is None else config.sampling.negatives
+        return cls(columns.contract, config.output.layout, tuple(config.labels), paths, rate, also)
+
+    def kind(self, features: StructType, also: Sequence[StructField] = ()) -> StructType:
+        """Return the type of the samples, given the types of the features, and of further columns."""
+        kinds = StructType([*features, *[StructField(name, kind) for name, kind in self._others().items()]])
+        beside = [StructField(name, kind) for name, kind in _BESIDE.items()]
+        return StructType([*laid_out_kind(kinds, self.contract, self.layout), *beside, *also])
+
+    def kind_without_features(self) -> StructType:
+        """Return the type of the samples without their features."""
+        return StructType([StructField(name, kind) for name, kind in (self._others() | _BESIDE).items()])
+
+    def _others(self) -> dict[str, DataType]:
+        """Types of the columns of the record that are no features."""
+        floats = {f.name for f in self.contract.features if f.dtype == "float32"}
+        names = [f.name for f in self.contract.features if f.role != "feature"]
+        return {name: FloatType() if name in floats else LongType() for name in names}
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the samples, and their number."""
+        counts = Counts()
+        for item in items:
+            if isinstance(item, Counts):
+                yield item
+                continue
+            counts.add(JOINED, item.num_rows)
+            yield self._samples(item)
+        yield counts
+
+    def _samples(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        columns = {name: _column(rows, (name,)) for name in self.contract.names("label", "mask")}
+        columns[_ID] = _column(rows, (IMPRESSION, _ID))
+        if self.negatives is not None:
+            columns[SAMPLE_WEIGHT] = weights_of(rows, self.labels, self.negatives)
+        beside = {name: rows.column(name) for name in (*_BESIDE, *self.also)}
+        if not self.paths:
+            return pa.RecordBatch.from_pydict({name: columns[name] for name in self._others()} | beside)
+        columns |= {name: _column(rows, path) for name, path in self.paths.items()}
+        return pa.RecordBatch.from_pydict(lay_out(columns, self.contract, self.layout) | beside)
+
+
+def _column(rows: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
+    first, *fields = path
+    return reduce(pc.struct_field, fields, rows.column(first))
+
+
+def weights_of(rows: pa.RecordBatch, labels: Iterable[str], rate: float) -> pa.Array:
+    """Return the weight of each sample, of which negatives of train are kept at a ``rate``."""
+    weights = np.where(negatives_of_train(rows, labels), 1.0 / rate, 1.0)
+    return pa.array(weights.astype(np.float32))
+
+
+def negatives_of_train(rows: pa.RecordBatch, labels: Iterable[str]) -> Flags:
+    """Return whether each sample is in train and all its labels are zero. Other splits keep the positive rate of logs."""
+    negative = flags(pc.equal(rows.column(SPLIT), "train"))
+    for name in labels:
+        negative &= flags(pc.equal(rows.column(name), pa.scalar(0, rows.column(name).type)))
+    return negative
