@@ -33,6 +33,7 @@ from ctr_samples.shards import DayOutput, DayRun, FeaturesFrom, Manifest, Receip
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import drop_damaged
 from ctr_samples.sparksql.observations import Progress
+from ctr_samples.sparksql.workers import warm_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ class _Run:
         self.loaded.refuse_secrets()
 
         self.reporter.stage("checking the inputs")
+        warm_workers(self.spark)
         prepared = Prepared.of(self.spark, self.loaded, self.period, self.reporter, self.back)
         output = open_output(self.loaded.config, self.period, self.reporter)
         if not force and (manifest := output.published(prepared.fingerprint)):

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
+import importlib
 import sys
+import threading
+from collections.abc import Iterable
 from typing import Any
 
 import pyarrow as pa
-from pyspark import TaskContext
+from pyspark import SparkContext, TaskContext
+from pyspark.sql import SparkSession
+
+from ctr_samples.codec.machine_code import kernels
+
+_WARMED: set[str] = set()
 
 
 def current_task() -> TaskContext:
@@ -28,6 +37,28 @@ def freeze_imports() -> None:
     if started is not None and started.name == "pyspark.daemon":
         gc.collect()
         gc.freeze()
+
+
+def warm_workers(spark: SparkSession) -> None:
+    """Start a Python worker beside the planning of a local run, with the modules that tasks need and compiled kernels.
+
+    Only the first call of a Spark application does so. Returns at once. Errors are left to the tasks that need the worker.
+    """
+    context = spark.sparkContext
+    if str(context.master).startswith("local") and context.applicationId not in _WARMED:
+        _WARMED.add(str(context.applicationId))
+        tasks = max(1, context.defaultParallelism // 2)  # planning runs short jobs, too
+        threading.Thread(target=_warm, args=(context, tasks), daemon=True).start()
+
+
+def _warm(context: SparkContext, tasks: int) -> None:
+    with contextlib.suppress(Exception):
+        context.parallelize(range(tasks), tasks).foreachPartition(_load)
+
+
+def _load(_: Iterable[int]) -> None:
+    importlib.import_module("ctr_samples.samples.builder")
+    kernels()
 
 
 def python_values(column: pa.Array) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import reduce
@@ -27,6 +28,9 @@ from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import ClockCounts
 from ctr_samples.sparksql.columns import quoted, with_parsed_times
 from ctr_samples.sparksql.expressions import typed_expression
+
+_READ_AT_ONCE = 4
+"""Number of sources whose files are listed at the same time."""
 
 _BYTES_OF_A_TASK = 32 << 20
 """Bytes of logs for each task that brings impressions and actions together."""
@@ -78,10 +82,14 @@ class Inputs:
         version.
         """
         span, pins = Span.of(run_date, config.timezone, known_by), pinned or {}
-        sources = {
-            name: read_source(spark, name, source, run_date, forward_reach(config, name), pins.get(name))
-            for name, source in config.sources.items()
-        }
+        with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
+            reading = {
+                name: threads.submit(
+                    read_source, spark, name, source, run_date, forward_reach(config, name), pins.get(name)
+                )
+                for name, source in config.sources.items()
+            }
+        sources = {name: found.result() for name, found in reading.items()}
         return cls(config, span, sources, Watches.of(config, span, active=watched))
 
     def uncounted(self) -> Self:

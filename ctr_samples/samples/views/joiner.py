@@ -27,6 +27,7 @@ from ctr_samples.samples.views.as_of import (
     ViewFacts,
     join_by_shuffle,
     plan_joins,
+    views_of,
 )
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.samples.views.as_of.joining import SmallViews
@@ -39,6 +40,9 @@ from ctr_samples.sparksql.session import smallest_memory
 
 _BYTES_OF_A_ROW = 100
 """Size in bytes of a row of a small view without its payload."""
+
+_SURELY = 32
+"""A view is small without being measured if so many times the size of its files can be broadcast."""
 
 _SHARE_OF_MEMORY = 16
 """Divisor of the memory available for broadcast views. On the driver, which collects them, they need up to four times
@@ -66,7 +70,8 @@ class ViewJoiner:
         self._needed = view_columns(spark, inputs.config)
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
         self._joins = {name: self._cut(self._join(name, self._needed[name])) for name in self._views}
-        self._small: dict[str, SmallViews] = {}
+        self._steps: Sequence[JoinStep] = ()
+        self._small: SmallViews | None = None
         self._check_given_keys(spark)
 
     def types(self) -> dict[str, StructType]:
@@ -108,13 +113,23 @@ class ViewJoiner:
             for name, part in given:
                 key_column(blank, part, f"views.{name}.on")
 
-    def plan(self) -> tuple[JoinStep, ...]:
-        """Plan the joins of the views. Measures the keys of small views, with one short Spark job for all of them."""
+    def plan(self) -> Sequence[JoinStep]:
+        """Plan the joins of the views, before :meth:`add`. Measures views that may be small, with one short Spark job for
+        all of them.
+        """
+        self._steps = self._planned()
+        return self._steps
+
+    def _planned(self) -> tuple[JoinStep, ...]:
         if self._few is not None:
             return plan_joins(declared_facts(self._inputs.config))
-        small = {name: self._join(name, self._needed[name], watched=False).features for name in self._small_ones()}
-        measured = [size_of(name, features) for name, features in small.items()]
-        sizes = dict(map(tuple, reduce(DataFrame.unionAll, measured).collect())) if measured else {}
+        on_disk = self._maybe_small()
+        tiny = {name: size for name, size in on_disk.items() if size * _SURELY <= self._limits.broadcast_bytes}
+        others = {
+            name: self._join(name, self._needed[name], watched=False).features for name in on_disk if name not in tiny
+        }
+        measured = [size_of(name, features) for name, features in others.items()]
+        sizes = tiny | (dict(map(tuple, reduce(DataFrame.unionAll, measured).collect())) if measured else {})
         return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
 
     def add(self, stage: Stage, steps: Sequence[JoinStep]) -> Stage:
@@ -122,7 +137,7 @@ class ViewJoiner:
         for step in steps:
             joins = [self._joins[name] for name in step.views]
             if step.method == "broadcast":
-                stage = self._read(step).join(stage)
+                stage = self._read().join(stage, step.views)
             else:
                 stage = join_by_shuffle(stage, joins, self._inputs.partitions(), self._hot_keys(step))
         return stage
@@ -132,18 +147,18 @@ class ViewJoiner:
         for step in steps:
             if step.method == "broadcast":
                 only = {name: self._kept(name, columns) for name in step.views}
-                stage = self._read(step).join(stage, only)
+                stage = self._read().join(stage, step.views, only)
             else:
                 stage = self.add(stage, [step])
         return stage
 
-    def _read(self, step: JoinStep) -> SmallViews:
-        """Read the rows of broadcast views, once."""
-        name = " ".join(step.views)
-        if name not in self._small:
-            self._small[name] = SmallViews.of([self._joins[view] for view in step.views])
-            self._inputs.watches.tasks.include(self._small[name].irregular())
-        return self._small[name]
+    def _read(self) -> SmallViews:
+        """Read the rows of all broadcast views, once."""
+        if self._small is None:
+            names = views_of(step for step in self._steps if step.method == "broadcast")
+            self._small = SmallViews.of([self._joins[name] for name in names])
+            self._inputs.watches.tasks.include(self._small.irregular())
+        return self._small
 
     def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
         """Prepare a view with some of its columns. Unless ``watched``, does not count the rows of its source."""
@@ -184,11 +199,11 @@ class ViewJoiner:
         """Rows of a view without its columns, from an uncounted source."""
         return self._join(name, [], watched=False).features
 
-    def _small_ones(self) -> list[str]:
-        """Candidates for broadcast: views that may turn out to have few rows."""
+    def _maybe_small(self) -> dict[str, int]:
+        """Return the sizes of the files of views that may turn out to have few rows, the candidates for broadcast."""
         views = {n: v for n, v in self._views.items() if not (v.method or v.counted)}
         sizes = {name: self._inputs.sources[view.source].bytes for name, view in views.items()}
-        return [name for name, size in sizes.items() if size is not None and size <= self._limits.broadcast_bytes]
+        return {n: size for n, size in sizes.items() if size is not None and size <= self._limits.broadcast_bytes}
 
     def _facts(self, name: str, size: int | None) -> ViewFacts:
         view, declared = self._views[name], _declared(self._inputs.config, name)

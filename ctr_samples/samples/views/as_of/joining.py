@@ -52,7 +52,7 @@ def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: Ho
 
 def join_by_broadcast(left: Stage, joins: Sequence[Join]) -> Stage:
     """Add a struct for each view, whose rows every task gets. Moves no impressions. Runs a Spark job for the rows."""
-    return SmallViews.of(joins).join(left)
+    return SmallViews.of(joins).join(left, [join.how.name for join in joins])
 
 
 def _with_views(kind: StructType, views: Mapping[str, StructType]) -> StructType:
@@ -167,17 +167,17 @@ class SmallViews:
         structs = {join.how.name: join.kind for join in joins}
         return cls(tuple(join.how for join in joins), kinds, structs, broadcast)
 
-    def join(self, left: Stage, only: Mapping[str, Collection[str]] | None = None) -> Stage:
-        """Add a struct for each view. ``only`` has some columns of some of the views for a later step; matches are not
+    def join(self, left: Stage, views: Sequence[str], only: Mapping[str, Collection[str]] | None = None) -> Stage:
+        """Add a struct for each of some views. ``only`` has the columns of each that a later step needs; matches are not
         counted then.
         """
-        kinds = self.structs
+        kinds = {name: self.structs[name] for name in views}
         if only is not None:
             kinds = {
-                name: StructType([field for field in kinds[name] if field.name in {*some, "age_s", "matched"}])
-                for name, some in only.items()
+                name: StructType([field for field in kind if field.name in {*only[name], "age_s", "matched"}])
+                for name, kind in kinds.items()
             }
-        return left.then(_JoinSmall(self, only), _with_views(left.kind, kinds))
+        return left.then(_JoinSmall(self, tuple(views), only), _with_views(left.kind, kinds))
 
     def irregular(self) -> Counts:
         """Return the counts of the irregular rows of the views. Runs on the driver."""
@@ -211,6 +211,7 @@ class _JoinSmall:
     """Joins small views to impressions, batch by batch. Runs on executors."""
 
     small: SmallViews
+    views: tuple[str, ...]
     only: Mapping[str, Collection[str]] | None = None
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
@@ -223,10 +224,10 @@ class _JoinSmall:
         yield counts
 
     def _joined(self, rows: pa.Table, counts: Counts) -> pa.Table:
-        for view in self.small.rows():
-            name = view.how.name
+        ready = {view.how.name: view for view in self.small.rows()}
+        for name in self.views:
             if self.only is None:
-                rows = with_view(rows.drop_columns(name) if name in rows.column_names else rows, view, counts)
-            elif name in self.only:
-                rows = with_view(rows, view, only=self.only[name])
+                rows = with_view(rows.drop_columns(name) if name in rows.column_names else rows, ready[name], counts)
+            else:
+                rows = with_view(rows, ready[name], only=self.only[name])
         return rows
