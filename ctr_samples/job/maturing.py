@@ -29,7 +29,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.times import ClocksByDay, by_clock, check_clocks, clock_counts, counts_of_view
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards
 from ctr_samples.sparksql.columns import with_parsed_times
-from ctr_samples.sparksql.observations import counted
+from ctr_samples.sparksql.observations import Aggregates, aggregated, counted
 
 _USES: tuple[Use, ...] = ("impressions", "views", "histories")
 
@@ -160,8 +160,8 @@ def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> ClocksByDay
     rows = with_parsed_times(inputs.plain(name, days), texts_of_times(config, name))
     clocks = [clock for use in _USES for clock in clocks_of(config, span, name, use, rows)]
     seen = {key: F.count_if(those) for key, those in seen_on(span, config, clocks).items()}
-    counts = {**seen, **clock_counts(clocks)}
-    found = rows.agg(*[column.alias(key) for key, column in counts.items()]).collect()[0].asDict()
+    counts: Aggregates = {**seen, **clock_counts(clocks)}
+    found = rows.agg(*[aggregated(column).alias(key) for key, column in counts.items()]).collect()[0].asDict()
     for key in seen:
         if found[key]:
             raise UnusableFeatures(f"{found[key]:,} row(s) that came to the source {name} since then matter to `{key}`")

@@ -33,7 +33,7 @@ from ctr_samples.sparksql.columns import (
     stable_hash,
     time_column,
     unreadable_time,
-    without_parsed_times,
+    without_prepared,
 )
 from ctr_samples.sparksql.expressions import as_type, compile_expression, typed_expression
 from ctr_samples.sparksql.observations import Observations
@@ -202,7 +202,7 @@ def line_columns(
     columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in config.columns.items()]
     columns += [_value_of(log, name, label).alias(row_label(name)) for name, label in labels.items()]
     if config.identity == "row":
-        columns.append(content_hash(without_parsed_times(log).drop(MALFORMED)).alias(_CONTENT))
+        columns.append(content_hash(without_prepared(log).drop(MALFORMED)).alias(_CONTENT))
     return columns
 
 

@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.errors import InputError
-from ctr_samples.sparksql.expressions import PARSED_TIME, as_type, referenced_columns, typed_expression
+from ctr_samples.sparksql.expressions import MATCH, PARSED_TIME, PREPARED, as_type, referenced_columns, typed_expression
 from ctr_samples.sparksql.moments import example_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -121,17 +121,30 @@ def with_parsed_times(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
     return frame.withColumns(parsed) if parsed else frame
 
 
-def without_parsed_times(frame: DataFrame) -> DataFrame:
-    """Drop the columns added by :func:`with_parsed_times`."""
-    return frame.drop(*[name for name in frame.columns if name.startswith(PARSED_TIME)])
+def with_matches(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
+    """Add a column for each condition, so that :func:`boolean_column` does not evaluate it repeatedly. ``texts`` maps
+    conditions to their keys in the configuration.
+    """
+    return frame.withColumns({_match(text): boolean_column(frame, text, where) for text, where in texts.items()})
+
+
+def without_prepared(frame: DataFrame) -> DataFrame:
+    """Drop the columns added by :func:`with_parsed_times` and :func:`with_matches`."""
+    return frame.drop(*[name for name in frame.columns if name.startswith(PREPARED)])
 
 
 def _parsed_time(text: str) -> str:
     return f"{PARSED_TIME}{text}"
 
 
+def _match(text: str) -> str:
+    return f"{MATCH}{text}"
+
+
 def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
     """Return a boolean column. Callers treat null as false. Raise InputError for other types."""
+    if (match := _match(text)) in frame.columns:
+        return F.col(quoted(match))
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, BooleanType):
         return column

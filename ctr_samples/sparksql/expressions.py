@@ -31,7 +31,9 @@ CONFIGURATION = "the configuration"
 """Text that replaces the call site of an operation in Spark errors."""
 _ORIGIN = "org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin"
 PARSED_TIME = "_time of "
-"""Prefix of the names of parsed time columns, followed by the expression."""
+MATCH = "_match of "
+"""Prefixes of the names of columns with parsed times and with conditions, followed by the expression."""
+PREPARED = (PARSED_TIME, MATCH)
 
 _NODES = frozenset(
     "Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide EqualNullSafe "
@@ -68,7 +70,7 @@ def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
 
 def _columns_of_data(frame: DataFrame) -> list[str]:
     """Return the columns that come from the data rather than from this package."""
-    return [name for name in frame.columns if name != MALFORMED and not name.startswith(PARSED_TIME)]
+    return [name for name in frame.columns if name != MALFORMED and not name.startswith(PREPARED)]
 
 
 def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:

@@ -7,8 +7,8 @@ observation has no values and counts as zero.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Self
 
@@ -17,6 +17,7 @@ from pyspark import Accumulator
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.releases import observed
 
 _NUMBERS = count()
@@ -31,16 +32,11 @@ class Observations:
 
     def __init__(self, *, active: bool = True) -> None:
         self._active = active
-        self._read: dict[Observation, Mapping[str, Any]] = {}
+        self._read: dict[tuple[Observation, str], Mapping[str, Any]] = {}
 
-    def on(self, frame: DataFrame, aggregates: Mapping[str, Column]) -> DataFrame:
+    def on(self, frame: DataFrame, aggregates: Aggregates) -> DataFrame:
         """Return the frame with an observation of its rows."""
-        if not self._active:
-            return frame
-        # Spark identifies an observation by its name and frame, and drops the second of two equal observations.
-        observation = Observation(f"observation {next(_NUMBERS)}")
-        self._read[observation] = {}
-        return frame.observe(observation, *[column.alias(key) for key, column in aggregates.items()])
+        return observe(frame, [(self, aggregates)])
 
     def counts(self) -> dict[str, int]:
         """Return the counts after the action. For a count observed at several places, return the maximum."""
@@ -52,7 +48,7 @@ class Observations:
         return counts
 
     def tallies(self) -> dict[str, dict[int, int]]:
-        """Return the counts of each :func:`tally` after the action, or the maximum if observed at several places."""
+        """Return the counts of each :class:`Tally` after the action, or the maximum if observed at several places."""
         tallies: dict[str, dict[int, int]] = {}
         for values in self.values():
             for key, value in values.items():
@@ -68,9 +64,38 @@ class Observations:
 
     def values(self) -> Iterator[Mapping[str, Any]]:
         """Yield the values of each observation. Available values are final, so they are read from the JVM only once."""
-        for observation, values in self._read.items():
-            self._read[observation] = values or observed(observation)
-            yield self._read[observation]
+        for (observation, prefix), values in self._read.items():
+            if not values:
+                every = observed(observation).items()
+                own = {key.removeprefix(prefix): value for key, value in every if key.startswith(prefix)}
+                self._read[observation, prefix] = own
+            yield self._read[observation, prefix]
+
+    def _observed_by(self, observation: Observation, prefix: str) -> None:
+        self._read[observation, prefix] = {}
+
+
+def observe(frame: DataFrame, parts: Sequence[tuple[Observations, Aggregates]]) -> DataFrame:
+    """Return the frame with one observation of its rows for several watches. Each observation copies all rows."""
+    active = [(observations, aggregates) for observations, aggregates in parts if observations._active and aggregates]
+    if not active:
+        return frame
+    # Spark identifies an observation by its name and frame, and drops the second of two equal observations.
+    observation = Observation(f"observation {next(_NUMBERS)}")
+    numbers: dict[str, Column] = {}
+    columns = []
+    for part, (observations, aggregates) in enumerate(active):
+        observations._observed_by(observation, f"{part}|")
+        for key, aggregate in aggregates.items():
+            if isinstance(aggregate, Tally):
+                # Spark would interpret the expression in the aggregate, and compiles that of a column.
+                name = f"_number {len(numbers)} of {observation._name}"
+                numbers[name] = aggregate.number
+                column = replace(aggregate, number=F.col(quoted(name))).column()
+            else:
+                column = aggregate
+            columns.append(column.alias(f"{part}|{key}"))
+    return frame.withColumns(numbers).observe(observation, *columns).drop(*numbers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +117,30 @@ _HEADER = struct.Struct(">iqiiq")
 """Header of Spark's count-min sketch: version, total, rows, width and the multiplier of the row."""
 
 
-def tally(number: Column, most: int) -> Column:
-    """Return an aggregate that counts each integer from 0 to ``most - 1``, for :func:`counted`. Ignores nulls.
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Counts each integer from 0 to ``most - 1``, for :func:`counted`. Ignores nulls."""
 
-    It is a count-min sketch with a single row and a separate counter for each number.
-    """
-    width = max(2, most)
-    return F.count_min_sketch(number.cast("int"), F.lit(2 / (width - 0.5)), F.lit(0.4), F.lit(_SEED))
+    number: Column
+    most: int
+
+    def column(self) -> Column:
+        """Return the aggregate: a count-min sketch with a single row and a separate counter for each number."""
+        width = max(2, self.most)
+        return F.count_min_sketch(self.number.cast("int"), F.lit(2 / (width - 0.5)), F.lit(0.4), F.lit(_SEED))
+
+
+Aggregates = Mapping[str, Column | Tally]
+
+
+def aggregated(aggregate: Column | Tally) -> Column:
+    """Return an aggregate as a column."""
+    return aggregate.column() if isinstance(aggregate, Tally) else aggregate
 
 
 def counted(sketch: bytes) -> dict[int, int]:
-    """Decode the sketch of :func:`tally` into the counts of all numbers that occur."""
+    """Decode the sketch of :class:`Tally` into the counts of all numbers that occur."""
     _, _, rows, width, multiplier = _HEADER.unpack_from(sketch)
-    assert (rows, multiplier) == (1, 1), "a sketch of tally() has a counter for each number"
+    assert (rows, multiplier) == (1, 1), "a sketch of a Tally has a counter for each number"
     counters = np.frombuffer(sketch, ">i8", width, _HEADER.size)
     return {int(number): int(counters[number]) for number in np.flatnonzero(counters)}

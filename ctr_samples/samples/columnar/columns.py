@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -130,6 +131,38 @@ def apart(codes: Sequence[Integers]) -> Integers:
 def in_order(keys: Sequence[npt.NDArray[Any]]) -> Integers:
     """Return the rows sorted by several columns, the first one first. Equal rows keep their order."""
     return np.lexsort(keys[::-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """A column whose rows are picked many times. Lists of one length are picked as rows of a matrix, which is faster."""
+
+    column: pa.Array
+    matrix: npt.NDArray[Any] | None
+
+    @classmethod
+    def of(cls, column: pa.Array) -> Self:
+        """Prepare a column."""
+        kind = column.type
+        if not pa.types.is_list(kind) or not _is_number(kind.value_type) or column.null_count or not len(column):
+            return cls(column, None)
+        values, sizes = column.flatten(), pc.list_value_length(column)
+        size = sizes[0].as_py()
+        if values.null_count or size == 0 or pc.any(pc.not_equal(sizes, size)).as_py():
+            return cls(column, None)
+        return cls(column, values.to_numpy().reshape(len(column), size))
+
+    def take(self, places: Integers) -> pa.Array:
+        """Return the rows at some places."""
+        if self.matrix is None or self.matrix.shape[1] * len(places) >= 2**31:
+            return self.column.take(pa.array(places))  # Arrow refuses lists that are too large
+        rows, size = self.matrix[places], self.matrix.shape[1]
+        ends = np.arange(0, len(places) * size + 1, size, dtype=np.int32)
+        return pa.ListArray.from_arrays(pa.array(ends), pa.array(rows.reshape(-1)), type=self.column.type)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
 def begins(sorted_codes: Integers) -> Flags:

@@ -83,6 +83,20 @@ def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
     return texts
 
 
+def conditions_of(config: JobConfig, source: str, uses: Collection[Use]) -> dict[str, str]:
+    """Return the conditions of rows of a source for some uses, each with its configuration key."""
+    found: list[tuple[str, str, str | None]] = []
+    if "impressions" in uses:
+        found.append(("impressions", config.impressions.source, config.impressions.where))
+    if "labels" in uses:
+        found += [(f"labels.{plan.name}", plan.label.source, plan.label.where) for plan in plan_labels(config)]
+    if "views" in uses:
+        found += [(f"views.{name}", view.source, view.where) for name, view in config.views.items()]
+    if "histories" in uses:
+        found += [(f"histories.{name}", one.source, one.where) for name, one in config.histories.items()]
+    return {text: f"{key}.where" for key, of, text in found if of == source and text is not None}
+
+
 def of_interest(clocks: Sequence[Clock]) -> Column:
     """Return a condition for the rows that a run needs or must count. Spark pushes it down, so file pruning still
     works.

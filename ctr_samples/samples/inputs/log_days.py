@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.listing import Listing
-from ctr_samples.sparksql.observations import tally
+from ctr_samples.sparksql.observations import Tally
 
 LOG_DAY = "_log_day"
 """Column with the day in the path of a row's file. Exists only for sources whose path names the day."""
@@ -39,16 +39,16 @@ def day_in_path(where: str, path: DayPath, listings: Mapping[str, Listing]) -> C
     return F.concat_ws("-", year, month, day).cast("date")
 
 
-def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) -> dict[str, Column]:
+def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) -> dict[str, Tally]:
     """Return aggregates that count the rows of each kind on each of the ``days`` of a log, for :func:`by_day`.
 
     A kind is a number below ``kinds``.
     """
     if not days:
-        return {f"{name}|": tally(kind, kinds)}
+        return {f"{name}|": Tally(kind, kinds)}
     first, last = min(days), max(days)
     day = F.unix_date(LOG_DAY) - (first - date(1970, 1, 1)).days
-    return {f"{name}|{first}": tally(day * kinds + kind, ((last - first).days + 1) * kinds)}
+    return {f"{name}|{first}": Tally(day * kinds + kind, ((last - first).days + 1) * kinds)}
 
 
 def by_day(tallies: Mapping[str, Mapping[int, int]], widths: Mapping[str, int]) -> dict[str, ByDay]:

@@ -32,7 +32,7 @@ from ctr_samples.samples.inputs.csv_lines import csv_options, delimiter_hint
 from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame
 from ctr_samples.sparksql.columns import quoted
-from ctr_samples.sparksql.observations import Observations
+from ctr_samples.sparksql.observations import Aggregates, Observations
 
 _MOST_COLUMNS = 3
 _LONGEST = 60
@@ -54,10 +54,12 @@ class LinesWatch:
     def __init__(self, *, active: bool = True) -> None:
         self._observations = Observations(active=active)
 
-    def on(self, lines: DataFrame, days: Collection[date] = ()) -> DataFrame:
-        """Count the lines of the source. ``days`` are the days of its log, if its path names them."""
+    def on(self, days: Collection[date] = ()) -> tuple[Observations, Aggregates]:
+        """Return what counts the lines of the source, for :func:`observe`. ``days`` are the days of its log, if its path
+        names them.
+        """
         kind = F.when(F.col(MALFORMED).isNull(), 0).otherwise(1)
-        return self._observations.on(lines, kinds_by_day("lines", kind, 2, days))
+        return self._observations, kinds_by_day("lines", kind, 2, days)
 
     def result(self) -> dict[date | None, LineCounts]:
         """Return the counts for each day of the log. Call it after the action."""

@@ -17,7 +17,7 @@ from pyspark.sql.types import ArrayType
 from ctr_samples.config import JobConfig
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period, local_days
-from ctr_samples.samples.inputs.clocks import Clock, Use, clocks_of, of_interest, texts_of_times
+from ctr_samples.samples.inputs.clocks import Clock, Use, clocks_of, conditions_of, of_interest, texts_of_times
 from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.malformed import LineCounts
@@ -26,8 +26,9 @@ from ctr_samples.samples.labels import impression_reach, plan_labels
 from ctr_samples.samples.period import EVER, Span
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import ClockCounts
-from ctr_samples.sparksql.columns import quoted, with_parsed_times
+from ctr_samples.sparksql.columns import quoted, with_matches, with_parsed_times
 from ctr_samples.sparksql.expressions import typed_expression
+from ctr_samples.sparksql.observations import observe
 
 _READ_AT_ONCE = 4
 """Number of sources whose files are listed at the same time."""
@@ -140,17 +141,22 @@ class Inputs:
             days = self.near.get(name)
         frame, logged = self._rows(name, days), self.days_of_log(name)
         is_text = MALFORMED in frame.columns
-        rows = self._exploded(name, self.watches.lines[name].on(frame, logged) if is_text else frame)
+        lines = [self.watches.lines[name].on(logged)] if is_text else []
+        if lines and self.config.sources[name].explode:
+            frame, lines = observe(frame, lines), []
+        rows = self._exploded(name, frame)
         rows = with_parsed_times(rows, texts_of_times(self.config, name))
+        if is_text or logged:
+            rows = with_matches(rows, conditions_of(self.config, name, uses))
         clocks = [clock for use in uses for clock in clocks_of(self.config, self.span, name, use, rows)]
         if not is_text and not logged:
             rows = rows.where(
                 of_interest(clocks)
             )  # before anything is counted, so that Spark pushes it down to the files
-        if by_time:
-            rows = self.watches.coverage.on(rows, name, clocks)
-            clocks = [clock.within(self.days_around(name)) for clock in clocks] if logged else clocks
-        rows = self.watches.clocks.on(rows, clocks, logged)
+        counts = [*lines, self.watches.coverage.on(name, clocks)] if by_time else lines
+        if by_time and logged:
+            clocks = [clock.within(self.days_around(name)) for clock in clocks]
+        rows = observe(rows, [*counts, self.watches.clocks.on(clocks, logged)])
         return (rows.where(self._is_own(clocks)) if by_time and logged else rows).drop(LOG_DAY)
 
     def days_of_log(self, name: str) -> Collection[date]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from math import ceil
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
@@ -15,7 +15,7 @@ from ctr_samples.periods import in_zone
 from ctr_samples.samples.inputs.clocks import Clock, together, which_apply
 from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import micros_at, micros_of
-from ctr_samples.sparksql.observations import Observations, tally
+from ctr_samples.sparksql.observations import Aggregates, Observations, Tally
 
 STEP = timedelta(minutes=15)
 ENOUGH = 10
@@ -41,17 +41,17 @@ class CoverageWatch:
         self._span, self._zone, self._observations = span, config.timezone, Observations(active=active)
         self._ends = {} if span.end is None else ends_of_windows(config, span.end)
 
-    def on(self, rows: DataFrame, source: str, clocks: Sequence[Clock]) -> DataFrame:
-        """Count the rows of a source for impressions and labels."""
+    def on(self, source: str, clocks: Sequence[Clock]) -> tuple[Observations, Aggregates]:
+        """Return what counts the rows of a source for impressions and labels, for :func:`observe`."""
         if self._span.start is None or source not in self._ends:
-            return rows
+            return self._observations, {}
         start, steps = self._span.start, _steps(self._span.start, self._ends[source])
         tallies = {}
         for some in together(clocks):
             which = which_apply([clock.applies for clock in some])
             number = which * steps + _step(some[0], start, steps)
-            tallies[f"{source}|{steps}|{some[0].name}"] = tally(number, steps << len(some))
-        return self._observations.on(rows, tallies)
+            tallies[f"{source}|{steps}|{some[0].name}"] = Tally(number, steps << len(some))
+        return self._observations, tallies
 
     def cut(self) -> Iterator[str]:
         """Yield a sentence for each source whose log ends before the windows do. Call it after the action.

@@ -32,7 +32,7 @@ from ctr_samples.samples.inputs.clocks import (
 )
 from ctr_samples.samples.inputs.log_days import LOG_DAY, by_day, in_log_of, kinds_by_day
 from ctr_samples.sparksql.columns import micros_at
-from ctr_samples.sparksql.observations import Observations
+from ctr_samples.sparksql.observations import Aggregates, Observations, Tally
 
 _MICROS_OF_A_YEAR = 365.2425 * 86_400e6
 _UNITS = {"seconds": 1_000_000, "millis": 1_000, "micros": 1}
@@ -70,9 +70,11 @@ class ClocksWatch:
     def __init__(self, *, active: bool = True) -> None:
         self._observations = Observations(active=active)
 
-    def on(self, rows: DataFrame, clocks: Sequence[Clock], days: Collection[date] = ()) -> DataFrame:
-        """Count the times of a source for these clocks. ``days`` are the days of its log, if its path names them."""
-        return self._observations.on(rows, clock_counts(clocks, days))
+    def on(self, clocks: Sequence[Clock], days: Collection[date] = ()) -> tuple[Observations, Aggregates]:
+        """Return what counts the times of a source for these clocks, for :func:`observe`. ``days`` are the days of its
+        log, if its path names them.
+        """
+        return self._observations, clock_counts(clocks, days)
 
     def result(self) -> ClocksByDay:
         """Return the counts. Call it after the action."""
@@ -84,9 +86,9 @@ _KINDS = 6
 """Number of row kinds, each a sum of flags: a row may be unusable, and either early or late."""
 
 
-def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> dict[str, Column]:
+def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> Aggregates:
     """Return aggregates over the rows of a source: :class:`ClockCounts` of each clock and each of the ``days``."""
-    counts: dict[str, Column] = {}
+    counts: dict[str, Column | Tally] = {}
     for some in together(clocks):
         micros = F.unix_micros(some[0].time)  # numbers need fewer calls to the JVM than instants
         early, late = micros.between(micros_at(EARLY[0]), micros_at(EARLY[1]) - 1), micros >= micros_at(LATE)

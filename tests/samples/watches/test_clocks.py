@@ -22,6 +22,7 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.times import ClockCounts, ClocksByDay, ClocksWatch, check_clocks, counts_of_view
 from ctr_samples.sparksql.columns import time_column
+from ctr_samples.sparksql.observations import observe
 from ctr_samples.sparksql.session import run_session
 
 Frame = Callable[..., DataFrame]
@@ -117,7 +118,7 @@ def counted(root: Path, frame: DataFrame, use: Any, source: str, **texts: str) -
     """The counts of the clocks of one source, as a run would take them."""
     config = loaded(root, **texts)
     watch = ClocksWatch()
-    watch.on(frame, clocks_of(config.config, DAY, source, use, frame)).collect()
+    observe(frame, [watch.on(clocks_of(config.config, DAY, source, use, frame))]).collect()
     return config, watch.result()
 
 
@@ -181,7 +182,7 @@ def test_the_actions_of_a_history_are_looked_at_whatever_it_inherits(
         dumped = loaded(tmp_path, **texts).config.model_dump(by_alias=True)
         config = JobConfig.model_validate({**dumped, "histories": {"recent": history}})
         watch = ClocksWatch()
-        watch.on(log, clocks_of(config, DAY, history["source"], "histories", log)).collect()
+        observe(log, [watch.on(clocks_of(config, DAY, history["source"], "histories", log))]).collect()
         with pytest.raises(InputError) as caught:
             check_clocks(config, watch.result())
         assert str(caught.value).startswith(f"histories.recent.time: 1 of 1 times lie in {said}")
@@ -223,7 +224,7 @@ def test_malformed_lines_and_keys_of_two_are_looked_at_as_they_are_used(frame: F
     rows = [("a", 1, None, None), (None, None, None, "{torn"), ("a", None, "2019-06-05 10:00:00", None)]
     table = frame(f"who string, what int, at timestamp, {MALFORMED} string", rows)
     watch = ClocksWatch()
-    watch.on(table, clocks_of(config, DAY, "table", "views", table)).collect()
+    observe(table, [watch.on(clocks_of(config, DAY, "table", "views", table))]).collect()
     counts = watch.result()["views.profile.event_time"][None]
     assert (counts.rows, counts.unusable) == (2, 2), (
         "the malformed line is no row, and one without an article has no key"
@@ -251,7 +252,7 @@ def test_a_view_whose_times_cannot_be_read_is_refused_with_one_of_them(frame: Fr
     config = JobConfig.model_validate({**text, "views": {"profile": profile}})
     table = frame("who string, at string", [("a", "14/03/2024 10:00"), ("b", "15/03/2024 10:00")])
     watch = ClocksWatch()
-    watch.on(table, clocks_of(config, DAY, "table", "views", table)).collect()
+    observe(table, [watch.on(clocks_of(config, DAY, "table", "views", table))]).collect()
     with pytest.raises(InputError) as caught:
         check_clocks(config, watch.result(), lambda _: table)
     assert str(caught.value).endswith(

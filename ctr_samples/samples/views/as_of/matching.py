@@ -6,7 +6,7 @@ sequence, content) so far is the best. So a late correction of an old fact never
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ctr_samples.samples.columnar.columns import (
     Flags,
     Integers,
+    Picked,
     begins,
     comparable,
     flags,
@@ -116,8 +117,8 @@ class ViewRows:
     until: Integers
     best: Integers
     """The row of the table that is the best from each instant on."""
-    payload: pa.StructArray
-    """The payloads of the table, and that of an impression without a row."""
+    payload: Mapping[str, Picked]
+    """The columns of the payloads of the table, and last, that of an impression without a row."""
     snapshots: Snapshots | None = None
 
     @classmethod
@@ -197,11 +198,9 @@ class ViewRows:
         ``only`` has the fields of the payload to return; None stands for all.
         """
         matched = rows >= 0
-        names = [name for name in self.payload.type.names if only is None or name in only]
-        fields = [pc.struct_field(self.payload, name) for name in names]
-        taken = pa.RecordBatch.from_arrays(fields, names) if names else None
-        places = pa.array(np.where(matched, rows, len(self.payload) - 1))
-        columns = [] if taken is None else taken.take(places).columns
+        names = [name for name in self.payload if only is None or name in only]
+        places = np.where(matched, rows, self.table.num_rows)
+        columns = [self.payload[name].take(places) for name in names]
         age = pa.nulls(len(rows), pa.float64())
         if not self.how.static and self.table.num_rows:
             age = pa.array((times - integers(self.table[EVENT])[rows]) / 1e6, mask=~matched)
@@ -221,9 +220,10 @@ class ViewRows:
             counts.add(f"{view}.{AGES}.{step}", number)
 
 
-def _with_absent(how: AsOf, payload: pa.ChunkedArray) -> pa.StructArray:
+def _with_absent(how: AsOf, payload: pa.ChunkedArray) -> dict[str, Picked]:
     absent = pa.nulls(1, payload.type) if how.absent is None else how.absent.cast(payload.type)
-    return pa.chunked_array([*payload.chunks, absent], payload.type).combine_chunks()
+    whole = pa.chunked_array([*payload.chunks, absent], payload.type).combine_chunks()
+    return {name: Picked.of(pc.struct_field(whole, name)) for name in payload.type.names}
 
 
 def _first_copy(table: pa.Table) -> Flags:
