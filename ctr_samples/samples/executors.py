@@ -1,5 +1,5 @@
-"""Check that executors can write to the run's directories. They may run as another user or without access
-to the disk.
+"""Prepare executors: load what tasks need, and check that they can write to the run's directories. They may run as another
+user or without access to the disk.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
+from ctr_samples.codec.machine_code import kernels
 from ctr_samples.errors import AccessDenied, ConfigError, StorageError
 from ctr_samples.shards import Storage
 
@@ -32,6 +33,13 @@ class Trial:
     path: str
     who: str
     error: StorageError | None = None
+
+
+def load_modules() -> None:
+    """Import what the tasks of a run need, and load the kernels, compiling them if necessary. Runs on executors."""
+    import ctr_samples.samples.builder  # noqa: F401
+
+    kernels()
 
 
 def check_executors(spark: SparkSession, places: Places) -> None:

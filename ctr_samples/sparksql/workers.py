@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import importlib
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
-
-from ctr_samples.codec.machine_code import kernels
 
 _WARMED: set[str] = set()
 
@@ -39,8 +36,8 @@ def freeze_imports() -> None:
         gc.freeze()
 
 
-def warm_workers(spark: SparkSession) -> None:
-    """Start a Python worker beside the planning of a local run, with the modules that tasks need and compiled kernels.
+def warm_workers(spark: SparkSession, load: Callable[[], None]) -> None:
+    """Start a Python worker beside the planning of a local run, and have it ``load`` what tasks need. Pickled.
 
     Only the first call of a Spark application does so. Returns at once. Errors are left to the tasks that need the worker.
     """
@@ -48,17 +45,12 @@ def warm_workers(spark: SparkSession) -> None:
     if str(context.master).startswith("local") and context.applicationId not in _WARMED:
         _WARMED.add(str(context.applicationId))
         tasks = max(1, context.defaultParallelism // 2)  # planning runs short jobs, too
-        threading.Thread(target=_warm, args=(context, tasks), daemon=True).start()
+        threading.Thread(target=_warm, args=(context, tasks, load), daemon=True).start()
 
 
-def _warm(context: SparkContext, tasks: int) -> None:
+def _warm(context: SparkContext, tasks: int, load: Callable[[], None]) -> None:
     with contextlib.suppress(Exception):
-        context.parallelize(range(tasks), tasks).foreachPartition(_load)
-
-
-def _load(_: Iterable[int]) -> None:
-    importlib.import_module("ctr_samples.samples.builder")
-    kernels()
+        context.parallelize(range(tasks), tasks).foreachPartition(lambda _: load())
 
 
 def python_values(column: pa.Array) -> list[Any]:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, DamagedBlock, Gather, Scatter, keys_of, murmur3, murmur3_of_longs
-from ctr_samples.samples.columnar.columns import codes_of, in_order, joint, place_of_texts, shuffle_hashes
+from ctr_samples.samples.columnar.columns import Picked, codes_of, in_order, joint, place_of_texts, shuffle_hashes
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts, place_of, together
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
@@ -182,3 +182,25 @@ def test_a_composite_key_is_null_if_a_part_is() -> None:
 
 def test_rows_are_sorted_by_the_first_column_first_and_equal_rows_stay_as_they_are() -> None:
     assert in_order([np.array([2, 1, 1, 1]), np.array([0, 5, 3, 5])]).tolist() == [2, 1, 3, 0]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        pa.array([[1.0, 2.0], [3.0], [5.0, 6.0]]),
+        pa.array([[1.0, 2.0], None, [5.0, 6.0]]),
+        pa.array([[1.0, None], [3.0, 4.0], [5.0, 6.0]]),
+        pa.array([[0.0, 0.0], [1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]).slice(1),
+        pa.array([[], [], []], pa.list_(pa.int64())),
+        pa.array([[7], [8], [-(2**63)]], pa.list_(pa.int64())),
+        pa.array([["a"], ["b"], ["c"]]),
+        pa.array(["a", None, "c"]),
+    ],
+)
+def test_picked_rows_are_those_that_arrow_takes(column: pa.Array) -> None:
+    places = np.array([2, 0, 0, 1, 2])
+    for some in (places, places[:0]):
+        picked = Picked.of(column).take(some)
+        assert picked.type == column.type
+        assert picked.equals(column.take(pa.array(some, pa.int64())))

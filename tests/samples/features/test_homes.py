@@ -1,0 +1,134 @@
+"""Where features are computed: over the rows of their view, over impressions, or over joined rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from ctr_samples.config import JobConfig
+from ctr_samples.samples.features import IMPRESSION, SampleColumns
+from ctr_samples.samples.features.row import ROWS
+from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
+from ctr_samples.vocabulary import FittedState, FittedVocabulary
+
+Frame = Callable[..., DataFrame]
+
+ITEM = "price: double, city: string, seen: int"
+SCHEMA = (
+    f"impression struct<impression_id: bigint, impression_time: timestamp, user: string, item: string>, "
+    f"item struct<{ITEM}, age_s: double, matched: boolean>, profile struct<age: int, age_s: double, matched: boolean>, "
+    "recent struct<items: array<string>, ages_s: array<double>, length: int, matched: boolean>"
+)
+STATE = FittedState(
+    name="s",
+    lineage="l",
+    version=1,
+    run_id="r",
+    created_at="",
+    days=("2019-06-04",),
+    declared={},
+    vocabularies={"cities": FittedVocabulary(("Oslo", "Lund"), 1, 10)},
+    moments={},
+    boundaries={},
+)
+
+
+def job(**features: dict[str, Any]) -> JobConfig:
+    view = {"source": "b", "entity": "item", "key": "k", "event_time": "t", "ttl": "1d"}
+    return JobConfig.model_validate(
+        {
+            "name": "s",
+            "timezone": "UTC",
+            "sources": {
+                name: {"format": "json", "path": name, "schema": "t timestamp, item string, k string"} for name in "ab"
+            },
+            "impressions": {"source": "a", "time": "t", "article": "item", "user": "item"},
+            "labels": {"clicked": {"source": "a", "where": "true", "window": "1h"}},
+            "views": {"item": {**view, "entity": "article"}, "profile": {**view, "entity": "user"}},
+            "histories": {"recent": {"source": "a", "where": "true", "last": 3, "within": "1d"}},
+            "features": features,
+            "vocabularies": {"cities": {"capacity": 10}},
+            "fitted": {"path": "state"},
+            "output": {"path": "out"},
+        }
+    )
+
+
+def columns(frame: Frame, **features: dict[str, Any]) -> SampleColumns:
+    return SampleColumns.of(frame(SCHEMA, []), job(**features), STATE)
+
+
+@pytest.mark.parametrize(
+    ("feature", "home"),
+    [
+        ({"from": "item.price", "dtype": "float32"}, "item"),
+        ({"from": "item.matched", "dtype": "int64"}, "item"),
+        ({"expr": "case item.city when 'Lund' then item.seen else 0 end", "dtype": "int64"}, "item"),
+        ({"expr": "size(filter(array(item.seen), profile -> profile > 1))", "dtype": "int64"}, "item"),
+        ({"from": "item.age_s", "dtype": "float32"}, ROWS),
+        ({"expr": "item.price / profile.age", "dtype": "float32"}, ROWS),
+        ({"expr": "hour(impression.impression_time) + item.seen", "dtype": "int64"}, ROWS),
+        ({"from": "recent.length", "dtype": "int64"}, ROWS),
+        ({"expr": "length(to_json(item))", "dtype": "int64"}, ROWS),
+        ({"from": "impression.impression_time", "date_part": "hour", "dtype": "int64"}, IMPRESSION),
+        ({"expr": "1 + 1", "dtype": "int64"}, IMPRESSION),
+    ],
+)
+def test_a_feature_is_computed_over_as_few_rows_as_possible(frame: Frame, feature: dict[str, Any], home: str) -> None:
+    assert columns(frame, f=feature).homes == {"f": home}
+
+
+def test_a_cross_is_at_home_where_all_its_parts_are(frame: Frame) -> None:
+    parts = {
+        "city": {"from": "item.city", "dtype": "int64", "vocabulary": "cities"},
+        "seen": {"from": "item.seen", "dtype": "int64"},
+        "age": {"from": "profile.age", "dtype": "int64"},
+        "one": {"cross": ["city", "seen"], "hash_buckets": 100, "dtype": "int64"},
+        "two": {"cross": ["city", "age"], "hash_buckets": 100, "dtype": "int64"},
+    }
+    found = columns(frame, **parts)
+    assert (found.homes["one"], found.homes["two"]) == ("item", ROWS)
+    rows = frame(SCHEMA, []).select("item", "profile")
+    assert "_feature_one" in found.add(rows, "item").columns
+
+
+def test_rows_of_a_view_and_impressions_without_a_row_get_the_values_of_joined_rows(frame: Frame) -> None:
+    features = {
+        "price": {"from": "item.price", "dtype": "float32", "default": -1.0},
+        "known": {"from": "item.matched", "dtype": "int64"},
+        "city": {"from": "item.city", "dtype": "int64", "vocabulary": "cities"},
+        "text": {"expr": "coalesce(item.city, 'nowhere')", "dtype": "string"},
+        "share": {"expr": "item.seen * 2", "dtype": "int64", "nulls": "omit"},
+        "several": {"expr": "item.seen + profile.age", "dtype": "int64"},
+    }
+    found, config = columns(frame, **features), job(**features)
+    kind = frame(SCHEMA, []).schema["item"].dataType
+    assert isinstance(kind, StructType)
+    view = ViewFeatures("item", config.views["item"], found, kind, ("seen",))
+    rows = frame(f"key string, payload struct<{ITEM}>", [("a", (2.5, "Lund", 7)), ("b", (None, None, None))])
+    made = view.over(rows).select("key", "payload.*").orderBy("key")
+    assert [field.name for field in view.payload] == made.columns[1:]
+    assert [tuple(row) for row in made.collect()] == [
+        ("a", 2.5, 1, 4, "Lund", 14, 7),
+        ("b", -1.0, 1, 1, "nowhere", None, None),
+    ]
+    absent = absent_payloads(rows.sparkSession, found, [view])["item"].to_pylist()
+    assert [tuple(row.values()) for row in absent] == [(-1.0, 0, 1, "nowhere", None, None)]
+
+
+def test_features_of_one_view_are_not_computed_over_joined_rows(frame: Frame) -> None:
+    found = columns(
+        frame, f={"from": "item.price", "dtype": "float32"}, g={"expr": "item.seen + profile.age", "dtype": "int64"}
+    )
+    joined = found.add(frame(SCHEMA, []).withColumn("other", F.lit(1)), ROWS)
+    assert joined.columns[-2:] == ["other", "_feature_g"]
+    assert (found.fields_of("item"), found.fields_of("profile"), found.fields_of(IMPRESSION)) == (
+        {"seen"},
+        {"age"},
+        set(),
+    )
