@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
@@ -63,8 +64,12 @@ class _SetAside:
 
     def _carrier(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = {name: _some(rows.column(name), fields) for name, fields in self.needed.items()}
-        rest = [bytes_of_rows(rows), *[None] * (rows.num_rows - 1)]
-        return pa.RecordBatch.from_pydict({**columns, _REST: pa.array(rest, pa.binary())})
+        block = bytes_of_rows(rows)
+        ends = np.full(rows.num_rows + 1, block.size, np.int32)
+        ends[0] = 0
+        is_first = pa.array(np.arange(rows.num_rows) == 0).buffers()[1]  # the other rows are null
+        rest = pa.BinaryArray.from_buffers(pa.binary(), rows.num_rows, [is_first, pa.py_buffer(ends), block])
+        return pa.RecordBatch.from_pydict({**columns, _REST: rest})
 
 
 def _some(column: pa.StructArray, fields: Collection[str] | None) -> pa.StructArray:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -27,6 +28,8 @@ BLOCK = f"{KEY} int, frame int, rows bigint, checksum bigint, block binary"
 COUNTS = -1
 _MOST_ROWS, _MOST_BYTES = 1 << 18, 32 << 20
 """Rows that a task collects before it cuts them into blocks."""
+_MOST_OF_A_CUT = 1 << 30
+"""Bytes that are cut together, half of what an Arrow column of bytes can hold."""
 
 Place: TypeAlias = str | Callable[[pa.RecordBatch], Integers]
 """A column with the places of rows, or what returns those of a batch."""
@@ -52,54 +55,69 @@ class Scatter:
         held: list[pa.RecordBatch] = []
         for item in items:
             if isinstance(item, Counts):
-                yield _blocks([(0, COUNTS, 0, item.to_json().encode())], self.partitions)
+                content = pa.py_buffer(item.to_json().encode())
+                yield _blocks([(0, COUNTS, 0)], [0, content.size], content, self.partitions)
             elif item.num_rows:
                 held.append(item)
                 if sum(b.num_rows for b in held) >= _MOST_ROWS or sum(b.nbytes for b in held) >= _MOST_BYTES:
-                    yield self._cut(held)
+                    yield from self._cut(held)
                     held = []
         if held:
-            yield self._cut(held)
+            yield from self._cut(held)
 
-    def _cut(self, batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    def _cut(self, batches: Sequence[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         (rows,) = pa.Table.from_batches(batches).combine_chunks().to_batches()
+        if rows.nbytes > _MOST_OF_A_CUT and rows.num_rows > 1:
+            half = rows.num_rows // 2
+            yield from self._cut([rows.slice(0, half)])
+            yield from self._cut([rows.slice(half)])
+            return
         places = integers(rows.column(self.place)) if isinstance(self.place, str) else self.place(rows)
         partition = places % self.partitions
         if self.partitions <= 1 << 16:
             partition = partition.astype(np.uint16)  # NumPy sorts small numbers by their digits
         rows = rows.take(pa.array(np.argsort(partition, kind="stable")))
-        ends = np.cumsum(np.bincount(partition, minlength=self.partitions))
-        cuts = [(p, int(begin), int(end)) for p, (begin, end) in enumerate(zip([0, *ends[:-1]], ends, strict=True))]
-        return _blocks(
-            [
-                (p, self.frame, end - begin, bytes_of_rows(rows.slice(begin, end - begin)))
-                for p, begin, end in cuts
-                if end > begin
-            ],
-            self.partitions,
-        )
+        counts = np.bincount(partition)
+        there = np.flatnonzero(counts)
+        sink, ends, begin = pa.BufferOutputStream(), [0], 0
+        for count in counts[there].tolist():
+            _write(rows.slice(begin, count), sink)
+            ends.append(sink.tell())
+            begin += count
+        blocks = [
+            (place, self.frame, count) for place, count in zip(there.tolist(), counts[there].tolist(), strict=True)
+        ]
+        yield _blocks(blocks, ends, sink.getvalue(), self.partitions)
 
 
-def _blocks(blocks: Sequence[tuple[int, int, int, bytes]], partitions: int) -> pa.RecordBatch:
+def _blocks(
+    blocks: Sequence[tuple[int, int, int]], ends: Sequence[int], content: pa.Buffer, partitions: int
+) -> pa.RecordBatch:
+    """Return blocks, given the partition, the frame and the number of rows of each, and the ends of their bytes."""
     keys = keys_of(partitions)
-    places, frames, rows, contents = zip(*blocks, strict=True)
+    places, frames, rows = zip(*blocks, strict=True)
+    every = memoryview(content)
+    checksums = [zlib.crc32(every[begin:end]) for begin, end in pairwise(ends)]
     columns = [
         pa.array([keys[place] for place in places], pa.int32()),
         pa.array(frames, pa.int32()),
         pa.array(rows, pa.int64()),
-        pa.array(map(zlib.crc32, contents), pa.int64()),
-        pa.array(contents, pa.binary()),
+        pa.array(checksums, pa.int64()),
+        pa.BinaryArray.from_buffers(pa.binary(), len(blocks), [None, pa.py_buffer(np.array(ends, np.int32)), content]),
     ]
     return pa.RecordBatch.from_arrays(columns, [KEY, "frame", "rows", "checksum", "block"])
 
 
-def bytes_of_rows(rows: pa.RecordBatch) -> bytes:
-    """Return rows as a block, for :func:`rows_of`."""
-    sink = pa.BufferOutputStream()
+def _write(rows: pa.RecordBatch, sink: pa.NativeFile) -> None:
     with pa.ipc.new_stream(sink, rows.schema) as stream:
         stream.write_batch(rows)
-    content: bytes = sink.getvalue().to_pybytes()
-    return content
+
+
+def bytes_of_rows(rows: pa.RecordBatch) -> pa.Buffer:
+    """Return rows as a block, for :func:`rows_of`."""
+    sink = pa.BufferOutputStream()
+    _write(rows, sink)
+    return sink.getvalue()
 
 
 Task = Callable[[Sequence[pa.Table], Counts], Iterator[pa.RecordBatch]]
