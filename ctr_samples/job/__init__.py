@@ -12,6 +12,7 @@ looking_back.py     runs as of an earlier time, and from the inputs of an earlie
 forget.py           the next generation of a day without the samples of some users; forget_values.py reads their ids
 flips.py            labels that changed since the previous generation
 fit.py              the next version of vocabularies, moments and quantiles
+daemon.py           the process that forks the Python workers of a local run
 many_days.py        many days in one session, judged and published in order
 day_status.py       status of each day
 trends.py           the page about many days

@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from ctr_samples.errors import CtrSamplesError, UsageError
 from ctr_samples.sparksql.class_archive import java_options
 from ctr_samples.sparksql.jvm_stderr import jvm_stderr
+from ctr_samples.sparksql.workers import DAEMON
 
 _SETTINGS = {
     # A value that cannot be cast is an error or an explicit try_cast, never a silent null.
@@ -117,6 +118,7 @@ def _local_settings(options: str) -> dict[str, str]:
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
         "spark.master": "local[*,4]",  # a task whose Python worker dies is retried, as on a cluster
+        "spark.python.daemon.module": DAEMON,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.bindAddress": "127.0.0.1",

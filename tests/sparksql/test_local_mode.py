@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ctr_samples.sparksql.workers import DAEMON
 from tests.support.project import PROJECT
 
 DIES_ONCE = """
@@ -39,3 +40,27 @@ def test_a_python_worker_that_is_killed_costs_a_local_run_one_try(tmp_path: Path
     done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
     assert "rows: 10" in done.stdout, done.stderr
     assert died.exists()
+
+
+IMPORTED = """
+import sys
+from ctr_samples.sparksql.session import session_of_command
+
+def imported(_):
+    yield sys.modules["__main__"].__spec__.name, "ctr_samples.samples.builder" in sys.modules
+
+with session_of_command("imported") as spark:
+    print(spark.sparkContext.parallelize([0], 1).mapPartitions(imported).collect())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", ["spark-submit", "ctr-samples"])
+def test_a_python_worker_of_a_local_run_begins_with_the_modules_of_tasks(tmp_path: Path, start: str) -> None:
+    program = tmp_path / "imported.py"
+    program.write_text(IMPORTED)
+    submit = [str(Path(sys.executable).with_name("spark-submit")), "--properties-file", "conf/spark-local.conf"]
+    command = [*(submit if start == "spark-submit" else [sys.executable]), str(program)]
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
+    assert f"[('{DAEMON}', True)]" in done.stdout, done.stderr

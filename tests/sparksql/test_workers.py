@@ -9,10 +9,10 @@ from types import ModuleType
 
 import pytest
 
-from ctr_samples.sparksql.workers import freeze_imports
+from ctr_samples.sparksql.workers import DAEMON, freeze_imports
 
 
-@pytest.mark.parametrize(("started", "frozen"), [("pyspark.daemon", 1), ("pytest", 0)])
+@pytest.mark.parametrize(("started", "frozen"), [("pyspark.daemon", 1), (DAEMON, 1), ("pytest", 0)])
 def test_only_a_worker_of_sparks_daemon_freezes_what_is_imported(
     started: str, frozen: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

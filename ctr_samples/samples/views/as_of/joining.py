@@ -18,7 +18,7 @@ from ctr_samples.samples.columnar.columns import Integers, integers, place_of_te
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
 from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
-from ctr_samples.samples.views.as_of.matching import EVENT, KNOWN, AsOf, Snapshots, ViewRows
+from ctr_samples.samples.views.as_of.matching import END, EVENT, KNOWN, AsOf, Snapshots, ViewRows
 from ctr_samples.samples.views.as_of.rows import Join
 from ctr_samples.sparksql.releases import arrow_schema
 
@@ -182,28 +182,21 @@ class SmallViews:
     def irregular(self) -> Counts:
         """Return the counts of the irregular rows of the views. Runs on the driver."""
         counts = Counts()
-        self._prepared(counts)
+        for number, (how, kind) in enumerate(zip(self.views, self.kinds, strict=True)):
+            if how.one_row or END in kind.names:
+                ViewRows.of(how, self._table(number), counts=counts)
         return counts
 
-    def _prepared(self, counts: Counts | None = None) -> list[ViewRows]:
-        """Return the rows of each view, sorted. ``counts`` receives irregular rows, unless None."""
-        return [
-            ViewRows.of(
-                how, _table([block for of, block in self.blocks.value.blocks if of == number], kind), counts=counts
-            )
-            for number, (how, kind) in enumerate(zip(self.views, self.kinds, strict=True))
-        ]
+    def _table(self, number: int) -> pa.Table:
+        blocks = [rows_of(pa.py_buffer(block)) for of, block in self.blocks.value.blocks if of == number]
+        return pa.Table.from_batches(blocks) if blocks else self.kinds[number].empty_table()
 
     def rows(self) -> list[ViewRows]:
         """Return the rows of each view, sorted once in each Python worker. Runs on executors."""
         blocks = self.blocks.value
         if blocks.ready is None:
-            blocks.ready = self._prepared()
+            blocks.ready = [ViewRows.of(how, self._table(number)) for number, how in enumerate(self.views)]
         return blocks.ready
-
-
-def _table(blocks: Sequence[bytes], kind: pa.Schema) -> pa.Table:
-    return pa.Table.from_batches([rows_of(pa.py_buffer(block)) for block in blocks]) if blocks else kind.empty_table()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,20 @@
+"""The process that forks Spark's Python workers in a local run. It imports what tasks need, so no worker has to.
+
+Spark starts it as ``python -m ctr_samples.job.daemon``, because of the setting ``spark.python.daemon.module``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+from pyspark import daemon
+
+from ctr_samples.sparksql.workers import freeze_imports
+
+with contextlib.suppress(Exception):  # a task says it better
+    import ctr_samples.samples.builder
+    import ctr_samples.samples.sink  # noqa: F401
+
+if __name__ == "__main__":
+    freeze_imports()
+    daemon.manager()
