@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, FloatType, LongType, StructField, Struct
 
 from ctr_samples.config import Label, RowLabel
 from ctr_samples.config.base import mask_of
-from ctr_samples.config.references import inherited, measured_key
+from ctr_samples.config.references import inherited
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.aside import with_columns
 from ctr_samples.samples.columnar.blocks import Item
@@ -26,7 +26,6 @@ from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features import (
     HOUR,
     IMPRESSION,
-    USER,
     SampleColumns,
     order_of,
     with_place,
@@ -149,14 +148,12 @@ class SampleBuilder:
 
     def _placed(self, rows: DataFrame, columns: SampleColumns = NO_FEATURES) -> DataFrame:
         """Add what is computed from the struct of an impression: its places, and its features."""
-        config, heavy = self.inputs.config, measured_key(self.inputs.config)
+        config = self.inputs.config
         placed = with_place(rows, split_column(config, self.inputs.span), request_hash(config))
-        beside = {
-            UNLUCKY: is_unlucky(config),
-            HOUR: F.hour(f"{IMPRESSION}.impression_time").cast("tinyint"),
-            USER: (F.lit(None) if heavy is None else F.col(f"{IMPRESSION}.{quoted(heavy)}")).cast("string"),
-        }
-        return columns.add(placed.withColumns(beside), IMPRESSION)
+        hour = F.hour(f"{IMPRESSION}.impression_time").cast("tinyint")
+        dropped = {} if config.sampling is None else {UNLUCKY: is_unlucky(config)}
+        placed = placed.withColumns({HOUR: hour, **dropped})
+        return columns.add(placed, IMPRESSION)
 
     def _origin(self) -> Column:
         shown = self.inputs.config.impressions

@@ -317,6 +317,13 @@ class Repeats:
         dedup = micros_of(config.dedup or timedelta())
         return cls(tuple(config.entities), config.shown_key, dedup, config.identity == "row")
 
+    @property
+    def columns(self) -> list[str]:
+        """The columns of an impression that :meth:`reasons` needs."""
+        return list(
+            dict.fromkeys(["impression_time", "position", "request", *self.entities, *filter(None, [self.shown])])
+        )
+
     def reasons(self, columns: Mapping[str, pa.Array], content: Integers) -> dict[str, Flags]:
         """Return whether impressions are dropped for each reason; the first one that holds counts.
 

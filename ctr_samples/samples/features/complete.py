@@ -22,6 +22,7 @@ from pyspark.sql.types import (
 
 from ctr_samples.config import JobConfig
 from ctr_samples.config.base import SAMPLE_WEIGHT
+from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import Flags, flags
@@ -51,7 +52,8 @@ class MakeSamples:
     """Collects the columns of a sample, lays them out, and counts the samples. Pickled for executors.
 
     ``paths`` has the column of each feature, or a struct and the field; it is empty if features come from elsewhere.
-    ``negatives`` is the rate at which negatives of train are kept, or None.
+    ``negatives`` is the rate at which negatives of train are kept, and ``heavy`` the key whose shares are measured, or
+    None.
     """
 
     contract: ExampleContract
@@ -59,6 +61,7 @@ class MakeSamples:
     labels: tuple[str, ...]
     paths: Mapping[str, tuple[str, ...]]
     negatives: float | None = None
+    heavy: str | None = None
     also: Sequence[str] = ()
     """Further columns, unchanged."""
 
@@ -70,7 +73,8 @@ class MakeSamples:
             for name, home in columns.homes.items()
         }
         rate = None if config.sampling is None else config.sampling.negatives
-        return cls(columns.contract, config.output.layout, tuple(config.labels), paths, rate, also)
+        heavy = measured_key(config)
+        return cls(columns.contract, config.output.layout, tuple(config.labels), paths, rate, heavy, also)
 
     def kind(self, features: StructType, also: Sequence[StructField] = ()) -> StructType:
         """Return the type of the samples, given the types of the features, and of further columns."""
@@ -104,11 +108,16 @@ class MakeSamples:
         columns[_ID] = _column(rows, (IMPRESSION, _ID))
         if self.negatives is not None:
             columns[SAMPLE_WEIGHT] = weights_of(rows, self.labels, self.negatives)
-        beside = {name: rows.column(name) for name in (*_BESIDE, *self.also)}
+        beside = {name: rows.column(name) if name != USER else self._user(rows) for name in (*_BESIDE, *self.also)}
         if not self.paths:
             return pa.RecordBatch.from_pydict({name: columns[name] for name in self._others()} | beside)
         columns |= {name: _column(rows, path) for name, path in self.paths.items()}
         return pa.RecordBatch.from_pydict(lay_out(columns, self.contract, self.layout) | beside)
+
+    def _user(self, rows: pa.RecordBatch) -> pa.Array:
+        if self.heavy is None:
+            return pa.nulls(rows.num_rows, pa.string())
+        return _column(rows, (IMPRESSION, self.heavy)).cast(pa.string())
 
 
 def _column(rows: pa.RecordBatch, path: Sequence[str]) -> pa.Array:

@@ -65,7 +65,7 @@ class LabelsWatch:
                 )
 
 
-def count_row_labels(values: Mapping[str, pa.ChunkedArray], labels: Mapping[str, RowLabel], counts: Counts) -> None:
+def count_row_labels(values: Mapping[str, pa.Array], labels: Mapping[str, RowLabel], counts: Counts) -> None:
     """Count the values of row labels of the period's impressions. Runs on executors."""
     for name, label in labels.items():
         counts.add(f"{name}.{_WITHOUT_VALUE}", values[name].null_count)

@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, DoubleType, FloatType, LongType, Stru
 
 from ctr_samples.config import RowLabel
 from ctr_samples.config.base import mask_of
-from ctr_samples.samples.columnar.columns import codes_of, integers, there, whole
+from ctr_samples.samples.columnar.columns import Integers, codes_of, integers, there, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
 from ctr_samples.samples.impressions import IMPRESSIONS, Repeats, row_label
@@ -90,11 +90,14 @@ class _Stop:
     is_last: bool
 
     def __call__(self, tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
-        (rows,) = tables
-        is_shown = pc.is_valid(rows[SHOWN])
-        shown, actions = rows.filter(is_shown), rows.filter(pc.invert(is_shown))
+        rows = tables[0].combine_chunks()
+        is_shown = there(rows[SHOWN])
+        shown_at = np.flatnonzero(is_shown)
         if self.is_first:
-            shown = self._kept(shown, counts)
+            shown_at = self._kept(rows, shown_at, counts)
+        # Impressions are wide, so they are copied only once it is known which of them stay.
+        narrow = rows.drop_columns([SHOWN, *self.labelling.carried])
+        shown, actions = narrow.take(pa.array(shown_at)), narrow.filter(pa.array(~is_shown))
         plans = self.labelling.plans
         if self.is_first:
             states = {plan.name: LabelState.of(plan, shown.num_rows) for plan in plans}
@@ -105,25 +108,27 @@ class _Stop:
             events.attribute(tried, trying, states)
         self._count(events, actions, counts)
         if self.is_last:
-            yield from self._labelled(shown, states, counts)
+            yield from self._labelled(rows, shown_at, states, counts)
         else:
-            yield from self._onward(shown, actions, events, states)
+            waiting = rows.filter(pa.array(~is_shown)).filter(pa.array(~events.found[events.shown :]))
+            yield from self._onward(rows.take(pa.array(shown_at)), waiting, states)
 
-    def _kept(self, shown: pa.Table, counts: Counts) -> pa.Table:
-        """Count the impressions of the period, and drop those that are no samples."""
+    def _kept(self, rows: pa.Table, shown_at: Integers, counts: Counts) -> Integers:
+        """Count the impressions of the period, and return the places of those that are samples."""
         repeats, span = self.labelling.repeats, self.labelling.span
         if repeats is None:
-            return shown
-        columns = dict(zip(_names(shown), whole(shown[SHOWN]).flatten(), strict=True))
-        reasons = repeats.reasons(columns, integers(shown[CONTENT]))
+            return shown_at
+        every = whole(rows[SHOWN])
+        columns = {name: pc.struct_field(every, name).take(pa.array(shown_at)) for name in repeats.columns}
+        reasons = repeats.reasons(columns, integers(rows[CONTENT])[shown_at])
         timed = there(columns["impression_time"])
         mine = ~timed | span.has(integers(columns["impression_time"]), timed)
         counts.add(IMPRESSIONS, mine.sum())
-        dropped = np.zeros(shown.num_rows, np.bool_)
+        dropped = np.zeros(len(shown_at), np.bool_)
         for reason, of_reason in reasons.items():
             counts.add(reason, (mine & of_reason & ~dropped).sum())
             dropped |= of_reason
-        return shown.filter(pa.array(~dropped))
+        return shown_at[~dropped]
 
     def _count(self, events: Events, actions: pa.Table, counts: Counts) -> None:
         """Count the actions that are decided here: all that an impression claimed, and at the last stop the others."""
@@ -136,24 +141,25 @@ class _Stop:
         keys = {name: actions[key_of_action(name)] for name in keys_among(plans)}
         count_actions(events, mine, keys, counts)
 
-    def _labelled(self, shown: pa.Table, states: Mapping[str, LabelState], counts: Counts) -> Iterator[pa.RecordBatch]:
-        columns = dict(zip(_names(shown), whole(shown[SHOWN]).flatten(), strict=True))
-        columns |= {name: whole(shown[name]) for name in self.labelling.carried}
-        for state in states.values():
-            columns |= state.columns()
-        time = columns["impression_time"]
-        own = self.labelling.span.has(integers(time), there(time))
-        mine = pa.table(columns).filter(pa.array(own)) if self.labelling.repeats is not None else pa.table(columns)
-        count_row_labels(
-            {name: mine[row_label(name)] for name, _ in self.labelling.rows}, dict(self.labelling.rows), counts
-        )
-        yield from mine.combine_chunks().to_batches(_BATCH)
-
-    def _onward(
-        self, shown: pa.Table, actions: pa.Table, events: Events, states: Mapping[str, LabelState]
+    def _labelled(
+        self, rows: pa.Table, shown_at: Integers, states: Mapping[str, LabelState], counts: Counts
     ) -> Iterator[pa.RecordBatch]:
+        every = whole(rows[SHOWN])
+        time = pc.struct_field(every, "impression_time").take(pa.array(shown_at))
+        own = np.ones(len(shown_at), np.bool_)
+        if self.labelling.repeats is not None:
+            own = self.labelling.span.has(integers(time), there(time))
+        at = pa.array(shown_at[own])
+        columns = {name: pc.struct_field(every, name).take(at) for name in every.type.names}
+        columns |= {name: whole(rows[name]).take(at) for name in self.labelling.carried}
+        for state in states.values():
+            columns |= {name: column.filter(pa.array(own)) for name, column in state.columns().items()}
+        of_rows = dict(self.labelling.rows)
+        count_row_labels({name: columns[row_label(name)] for name in of_rows}, of_rows, counts)
+        yield from pa.table(columns).to_batches(_BATCH)
+
+    def _onward(self, shown: pa.Table, waiting: pa.Table, states: Mapping[str, LabelState]) -> Iterator[pa.RecordBatch]:
         """Yield impressions with their states, and the actions that still have no impression."""
-        waiting = actions.filter(pa.array(~events.found[events.shown :]))
         names = [name for plan in self.labelling.plans for name in state_columns(plan)]
         of_shown = {name: column for state in states.values() for name, column in state.to_columns().items()}
         for name in names:
@@ -166,11 +172,6 @@ class _Stop:
 def _with_column(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
     place = table.schema.get_field_index(name)
     return table.append_column(name, column) if place < 0 else table.set_column(place, name, column)
-
-
-def _names(shown: pa.Table) -> list[str]:
-    kind = shown.schema.field(SHOWN).type
-    return [kind.field(i).name for i in range(kind.num_fields)]
 
 
 def events_among(shown: pa.Table, actions: pa.Table, plans: Sequence[LabelPlan]) -> Events:
