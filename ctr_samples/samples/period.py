@@ -64,12 +64,6 @@ class Span:
         """
         return rows if self.known_by is None else rows & (when <= F.lit(self.known_by))
 
-    def if_known(self, when: Column, value: Column) -> Column:
-        """Return a value, or null if it became known after ``known_by``. ``when`` is the time at which it became
-        known.
-        """
-        return value if self.known_by is None else F.when(when <= F.lit(self.known_by), value)
-
     def goes_back(self, when: Column, before: timedelta) -> Column:
         """Whether an instant is after the start, or at most ``before`` ahead of it."""
         return when.isNotNull() if self.start is None else when >= F.lit(self.start - before)

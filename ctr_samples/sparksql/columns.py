@@ -186,14 +186,6 @@ def key_list_column(frame: DataFrame, text: str, where: str) -> Column:
     return F.array(_as_key(column, kind, text, where))
 
 
-def same_key_type(left: DataFrame, left_key: str, right: DataFrame, right_key: str) -> tuple[Column, Column]:
-    """Return two comparable keys: unchanged if their types are equal, or both as text."""
-    left_type, right_type = (f.select(k).schema[0].dataType for f, k in ((left, left_key), (right, right_key)))
-    if left_type == right_type:
-        return F.col(left_key), F.col(right_key)
-    return F.col(left_key).cast("string"), F.col(right_key).cast("string")
-
-
 def stable_hash(salt: str, parts: Sequence[Column]) -> Column:
     """Return a 64-bit hash of several values that is equal on every run and cluster.
 

@@ -16,18 +16,11 @@ import pyspark
 import pyspark.errors.utils
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import Column, Observation, Row
-from pyspark.sql import functions as F
+from pyspark.sql import Observation, Row
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from ctr_samples import __version__
-
-_MAX_BY_TAKES_K = "k" in inspect.signature(F.max_by).parameters  # since Spark 4.2
-
-MOST_SAMPLED = 1_000_000 if _MAX_BY_TAKES_K else 16
-"""Maximum number of rows in a sample. Before Spark 4.2, number of groups with one row each."""
-
 
 COUNTS_WITHOUT_COLUMNS = tuple(map(int, pyspark.__version__.split(".")[:2])) >= (4, 1)
 """False for Spark 4.0, which treats batches without columns as empty."""
@@ -36,18 +29,6 @@ _CALL_SITES = "_enable_debugging_cache"  # since Spark 4.1: whether call sites a
 _SWITCH = threading.Lock()
 _BEFORE: list[Any] = []
 """Previous values of all open blocks in any thread. The last block to end restores the original value."""
-
-
-def sample_by(row: Column, rank: Column, most: int) -> Column:
-    """Return an aggregate that collects up to ``most`` rows with the greatest ranks, which are hashes.
-
-    Ignores null rows and ranks. Before Spark 4.2, it collects up to ``MOST_SAMPLED`` rows: the row with the greatest
-    rank in each group of ranks.
-    """
-    if _MAX_BY_TAKES_K:
-        return F.max_by(row, rank, most)
-    groups = [F.pmod(rank, F.lit(MOST_SAMPLED)) == group for group in range(min(MOST_SAMPLED, most))]
-    return F.array_compact(F.array(*[F.max_by(F.when(mine, row), F.when(mine, rank)) for mine in groups]))
 
 
 @contextmanager

@@ -45,13 +45,6 @@ _SETTINGS = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
 
-_TINY = {
-    "spark.sql.shuffle.partitions": "1",
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
-
 _LEAST_TASKS = ("spark.sql.files.minPartitionNum", "spark.sql.adaptive.coalescePartitions.minPartitionNum")
 _SLICES_OF_A_CORE = 4
 """Minimum number of read or shuffle tasks per core, if each task has at least a megabyte."""
@@ -173,18 +166,6 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
     slices = str(_SLICES_OF_A_CORE * spark.sparkContext.defaultParallelism)
     own = {"spark.sql.session.timeZone": timezone, **dict.fromkeys(_LEAST_TASKS, slices)}
     return _with_settings(spark, {**_SETTINGS, **own})
-
-
-@contextmanager
-def tiny_session(spark: SparkSession, timezone: str) -> Iterator[SparkSession]:
-    """Like :func:`run_session`, but for a job on a few hundred rows: one task per stage, no adaptive planning.
-
-    Restores ``spark`` as the active session.
-    """
-    try:
-        yield _with_settings(spark, {**_SETTINGS, **_TINY, "spark.sql.session.timeZone": timezone})
-    finally:
-        make_active(spark)
 
 
 def _with_settings(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
