@@ -26,7 +26,7 @@ from ctr_samples.job.looking_back import NOW, LookBack
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
 from ctr_samples.quality.measure.collecting import Wanted
-from ctr_samples.samples.executors import check_executors
+from ctr_samples.samples.executors import check_executors, load_modules
 from ctr_samples.samples.features import HOUR, REQUEST, SHUFFLE, USER, contract_of
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
@@ -37,6 +37,7 @@ from ctr_samples.shards.generations import last_forgotten
 from ctr_samples.shards.naming import run_directory
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
+from ctr_samples.sparksql.workers import warm_workers
 from ctr_samples.vocabulary import FittedState
 
 
@@ -94,6 +95,7 @@ def read_inputs(
     """Read the inputs of a day, in a separate session. Warns about links and about each absent optional source."""
     check_period(run_date, config.grain, config.timezone)
     session = run_session(spark, config.timezone)
+    warm_workers(session, load_modules)
     inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
     for sentence in inputs.told():
         reporter.warn(sentence)

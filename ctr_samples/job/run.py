@@ -25,7 +25,6 @@ from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, period_of
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
-from ctr_samples.samples.executors import load_modules
 from ctr_samples.samples.partials import Partials
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of import described
@@ -34,7 +33,6 @@ from ctr_samples.shards import DayOutput, DayRun, FeaturesFrom, Manifest, Receip
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import drop_damaged
 from ctr_samples.sparksql.observations import Progress
-from ctr_samples.sparksql.workers import warm_workers
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +136,6 @@ class _Run:
         self.loaded.refuse_secrets()
 
         self.reporter.stage("checking the inputs")
-        warm_workers(self.spark, load_modules)
         prepared = Prepared.of(self.spark, self.loaded, self.period, self.reporter, self.back)
         output = open_output(self.loaded.config, self.period, self.reporter)
         if not force and (manifest := output.published(prepared.fingerprint)):
