@@ -9,11 +9,11 @@ import contextlib
 
 from pyspark import daemon
 
+from ctr_samples.samples.executors import import_modules
 from ctr_samples.sparksql.workers import freeze_imports
 
 with contextlib.suppress(Exception):  # a task says it better
-    import ctr_samples.samples.builder
-    import ctr_samples.samples.sink  # noqa: F401
+    import_modules()
 
 if __name__ == "__main__":
     freeze_imports()

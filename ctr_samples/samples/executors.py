@@ -35,10 +35,15 @@ class Trial:
     error: StorageError | None = None
 
 
+def import_modules() -> None:
+    """Import what the tasks of a run need. Runs on executors, and in the process that forks their workers."""
+    import ctr_samples.samples.builder
+    import ctr_samples.samples.sink  # noqa: F401
+
+
 def load_modules() -> None:
     """Import what the tasks of a run need, and load the kernels, compiling them if necessary. Runs on executors."""
-    import ctr_samples.samples.builder  # noqa: F401
-
+    import_modules()
     kernels()
 
 

@@ -51,7 +51,7 @@ class JoinCounts:
 
 
 class JoinsWatch:
-    """Reads back what :meth:`ViewRows.join` counts, and the number of samples. Lives on the driver."""
+    """Reads back what :meth:`ViewRows.count` counts, and the number of samples. Lives on the driver."""
 
     def __init__(self, config: JobConfig, tasks: TaskCounts) -> None:
         self._views, self._tasks = config.views, tasks

@@ -56,8 +56,7 @@ def join_by_broadcast(left: Stage, joins: Sequence[Join]) -> Stage:
 
 
 def _with_views(kind: StructType, views: Mapping[str, StructType]) -> StructType:
-    every = [StructField(name, of) for name, of in views.items()]
-    return StructType([*[field for field in kind if field.name not in views], *every])
+    return StructType([*kind, *[StructField(name, of) for name, of in views.items()]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +219,7 @@ class _JoinSmall:
         ready = {view.how.name: view for view in self.small.rows()}
         for name in self.views:
             if self.only is None:
-                rows = with_view(rows.drop_columns(name) if name in rows.column_names else rows, ready[name], counts)
+                rows = with_view(rows, ready[name], counts)
             else:
                 rows = with_view(rows, ready[name], only=self.only[name])
         return rows
