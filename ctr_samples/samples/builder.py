@@ -26,13 +26,14 @@ from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features import (
     HOUR,
     IMPRESSION,
+    REQUEST,
+    SPLIT,
     SampleColumns,
     order_of,
-    with_place,
 )
 from ctr_samples.samples.features.complete import MakeSamples
 from ctr_samples.samples.features.row import NO_FEATURES, ROWS, made
-from ctr_samples.samples.final_order import in_final_order
+from ctr_samples.samples.final_order import in_final_order, with_shuffle
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.histories.lists import KEY, HistoryPlan
 from ctr_samples.samples.impressions import DROPPED, Repeats, cut_impressions, is_below, row_label, time_not_read
@@ -51,7 +52,7 @@ from ctr_samples.samples.labels import (
     row_values,
     rows_among,
 )
-from ctr_samples.samples.labels.events import SHOWN
+from ctr_samples.samples.labels.events import LABEL, of_shown, shown_in
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import RequestSizes, request_hash, request_sizes, with_beginning
 from ctr_samples.samples.sampling import UNLUCKY, DropNegatives, is_unlucky, split_column
@@ -140,7 +141,7 @@ class SampleBuilder:
         columns = SampleColumns.of(joins.blank(), self.inputs.config, self.state)
         joins.views.compute(columns)
         steps = joins.views.plan()
-        stage = joins.add(Stage.of(self._placed(rows, columns)), columns, steps)
+        stage = joins.add(with_shuffle(Stage.of(self._placed(rows, columns))), columns, steps)
         stage = joins.completed(stage, columns, steps, also=[IMPRESSION, *self.inputs.config.views])
         samples = stage.rows(self.inputs.watches.tasks)
         record = [name for name in samples.columns if name not in (IMPRESSION, *self.inputs.config.views)]
@@ -149,11 +150,10 @@ class SampleBuilder:
     def _placed(self, rows: DataFrame, columns: SampleColumns = NO_FEATURES) -> DataFrame:
         """Add what is computed from the struct of an impression: its places, and its features."""
         config = self.inputs.config
-        placed = with_place(rows, split_column(config, self.inputs.span), request_hash(config))
         hour = F.hour(f"{IMPRESSION}.impression_time").cast("tinyint")
+        places = {SPLIT: split_column(config, self.inputs.span), REQUEST: request_hash(config), HOUR: hour}
         dropped = {} if config.sampling is None else {UNLUCKY: is_unlucky(config)}
-        placed = placed.withColumns({HOUR: hour, **dropped})
-        return columns.add(placed, IMPRESSION)
+        return columns.add(rows.withColumns(places | dropped), IMPRESSION)
 
     def _origin(self) -> Column:
         shown = self.inputs.config.impressions
@@ -227,8 +227,7 @@ class SampleBuilder:
 
     def _shown(self, events: DataFrame) -> StructType:
         """Return the type of an impression among events."""
-        shown = events.schema[SHOWN].dataType
-        assert isinstance(shown, StructType)
+        shown = shown_in(events)
         return StructType([shown[name] for name in self.inputs.config.impressions.column_names])
 
     def _labelled(self, events: DataFrame, columns: SampleColumns = NO_FEATURES) -> Stage:
@@ -239,8 +238,9 @@ class SampleBuilder:
         is_late = shown.skip_above is not None or config.split.needs_beginnings
         carried: tuple[str, ...] = ()
         if not is_late:
-            there = F.col(SHOWN).isNotNull()
-            placed = self._placed(events.withColumn(IMPRESSION, F.col(SHOWN)), columns)
+            there = F.col(LABEL).isNull()
+            whole = F.struct(*[of_shown(name).alias(name) for name in shown_in(events).names])
+            placed = self._placed(events.withColumn(IMPRESSION, whole), columns)
             carried = tuple(name for name in placed.columns if name not in (*events.columns, IMPRESSION))
             events = placed.select(*events.columns, *[F.when(there, F.col(quoted(n))).alias(n) for n in carried])
         labelling = Labelling(plans, inputs.span, Repeats.of(shown), tuple(rows.items()), carried)
@@ -248,8 +248,9 @@ class SampleBuilder:
         pack = _Pack(tuple(shown.column_names), carried, tuple(config.labels.items()), inputs.span)
         stage = flat.then(pack, pack.kind(flat.kind))
         if not is_late:
-            return stage
-        return Stage.of(self._placed(self._looked_back(stage.rows(inputs.watches.tasks)), columns))
+            return with_shuffle(stage)
+        looked_back = self._looked_back(stage.rows(inputs.watches.tasks))
+        return with_shuffle(Stage.of(self._placed(looked_back, columns)))
 
     def _looked_back(self, labelled: DataFrame) -> DataFrame:
         """Return what depends on other impressions of the day: which of them users have seen, and where requests begin."""

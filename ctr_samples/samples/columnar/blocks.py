@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
+from operator import itemgetter
 from typing import TypeAlias
 
 import numpy as np
@@ -128,7 +129,9 @@ Task = Callable[[Sequence[pa.Table], Counts], Iterator[pa.RecordBatch]]
 class Gather:
     """Reads the blocks of a partition, and runs a task on their rows. ``kinds`` has the Arrow schema of each frame.
 
-    Memory: the rows of the partition, plus what the task needs. Raises DamagedBlock for a block that is incomplete.
+    Blocks arrive in any order, and are put in order first: a task that Spark repeats must return the same bytes, or
+    Spark 4.2 repeats all that depends on it, and ends the job if it cannot. Memory: the rows of the partition, plus what
+    the task needs. Raises DamagedBlock for a block that is incomplete.
     """
 
     task: Task
@@ -136,28 +139,34 @@ class Gather:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
         """Yield what the task yields, and then its counts."""
-        rows: list[list[pa.RecordBatch]] = [[] for _ in self.kinds]
-        counts = Counts()
+        rows: list[list[tuple[int, int, pa.RecordBatch]]] = [[] for _ in self.kinds]
+        before: list[bytes] = []
         own: int | None = None
         for batch in batches:
             numbers = (batch.column(name).to_pylist() for name in (KEY, "frame", "rows", "checksum"))
-            for key, frame, count, checksum, block in zip(*numbers, batch.column("block"), strict=True):
-                content, own = block.as_buffer(), key if own is None else own
+            for key, frame, count, checksum, scalar in zip(*numbers, batch.column("block"), strict=True):
+                content, own = scalar.as_buffer(), key if own is None else own
                 if key != own:
                     raise DamagedBlock("Blocks of several partitions arrived in one; expected one.")
                 if zlib.crc32(content) != checksum:
                     raise DamagedBlock(f"A block of {count:,} rows arrived damaged.")
                 if frame == COUNTS:
-                    counts.include(Counts.from_json(content.to_pybytes()))
+                    before.append(content.to_pybytes())
                     continue
-                rows[frame].append(rows_of(content))
-                if rows[frame][-1].num_rows != count:
-                    raise DamagedBlock(f"A block arrived with {rows[frame][-1].num_rows:,} rows, expected {count:,}.")
+                block = rows_of(content)
+                if block.num_rows != count:
+                    raise DamagedBlock(f"A block arrived with {block.num_rows:,} rows, expected {count:,}.")
+                rows[frame].append((count, checksum, block))
         tables = [
-            pa.Table.from_batches(some) if some else kind.empty_table()
+            pa.Table.from_batches([block for *_, block in sorted(some, key=itemgetter(0, 1))])
+            if some
+            else kind.empty_table()
             for some, kind in zip(rows, self.kinds, strict=True)
         ]
         del rows
+        counts = Counts()
+        for text in sorted(before):
+            counts.include(Counts.from_json(text))
         yield from self.task(tables, counts)
         yield counts
 

@@ -47,7 +47,7 @@ class Counts:
 
     def to_json(self) -> str:
         """Return the counts as text."""
-        return json.dumps([self.sums, self.samples, self.most, self.extremes])
+        return json.dumps([self.sums, self.samples, self.most, self.extremes], sort_keys=True)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Self:

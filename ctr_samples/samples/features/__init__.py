@@ -22,7 +22,6 @@ from ctr_samples.samples.features.row import (
     SampleColumns,
     order_of,
     view_columns,
-    with_place,
 )
 
 __all__ = [
@@ -37,5 +36,4 @@ __all__ = [
     "feature_column",
     "order_of",
     "view_columns",
-    "with_place",
 ]

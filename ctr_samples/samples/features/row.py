@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ctr_samples.config import JobConfig
@@ -20,14 +19,11 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.features.contracts import columns_contract
 from ctr_samples.samples.features.ids import JoinedIds, joined_ids, with_joined_ids, with_no_ids
 from ctr_samples.samples.features.one_feature import feature_column
-from ctr_samples.sparksql.columns import stable_hash
 from ctr_samples.sparksql.expressions import referenced_paths
 from ctr_samples.vocabulary import NOTHING_FITTED, FittedState
 
 IMPRESSION = "impression"
 """Column that holds an impression as a struct while views are joined to it."""
-
-_ID = f"{IMPRESSION}.impression_id"
 
 SPLIT = "_split"
 REQUEST = "_request"
@@ -64,11 +60,6 @@ def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[S
     for key, text in ((source, feature.from_ or feature.expr), ("at", feature.at)):
         if text:
             yield from referenced_paths(spark, text, f"features.{name}.{key}")
-
-
-def with_place(impressions: DataFrame, split: Column, request: Column) -> DataFrame:
-    """Add the ``split`` (text) of each impression, the hash of its ``request``, and a hash of its id."""
-    return impressions.withColumns({SPLIT: split, REQUEST: request, SHUFFLE: stable_hash("shuffle", [F.col(_ID)])})
 
 
 def order_of(config: JobConfig) -> tuple[str, ...]:

@@ -34,9 +34,9 @@ def day_in_path(where: str, path: DayPath, listings: Mapping[str, Listing]) -> C
         )
     pattern, groups = path.day_pattern()
     # Spark writes file:///a where Hadoop has file:/a.
-    pattern = rf"^[^:/]+:(?://[^/]*)?/(?:[^/]*/){{{depths.pop() - 1}}}{pattern}"
-    year, month, day = (F.regexp_extract("_metadata.file_path", pattern, group) for group in groups)
-    return F.concat_ws("-", year, month, day).cast("date")
+    pattern = rf"^[^:/]+:(?://[^/]*)?/(?:[^/]*/){{{depths.pop() - 1}}}{pattern}.*$"
+    # One regular expression for each row is dear enough, so it finds year, month and day at once.
+    return F.regexp_replace("_metadata.file_path", pattern, "-".join(f"${group}" for group in groups)).try_cast("date")
 
 
 def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) -> dict[str, Tally]:

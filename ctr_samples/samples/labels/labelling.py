@@ -20,12 +20,13 @@ from ctr_samples.samples.impressions import IMPRESSIONS, Repeats, row_label
 from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.labels.attribution import Events
 from ctr_samples.samples.labels.counts import count_actions, count_row_labels
-from ctr_samples.samples.labels.events import AT, CONTENT, LABEL, SHOWN, TIE, VALUE, place_at
+from ctr_samples.samples.labels.events import AT, CONTENT, LABEL, TIE, VALUE, place_at, shown_as, shown_in
 from ctr_samples.samples.labels.plans import LabelPlan, Stop, keys_among, stops
 from ctr_samples.samples.labels.reduction import LabelState, state_columns
 from ctr_samples.samples.period import Span
 
 _BATCH = 1 << 16
+_TIME = pa.timestamp("us", "UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +50,27 @@ class Labelling:
         Has the columns of an impression, those carried along, then a column for each label, and its mask if values are
         reduced.
         """
-        shown = events.schema[SHOWN].dataType
-        assert isinstance(shown, StructType)
-        stage, some = Stage.of(events), stops(self.plans)
-        between = StructType([*events.schema, *_states(self.plans)])
+        own = _own_columns(events, keys_among(self.plans))
+        narrow = events.drop(*[shown_as(name) for name, column in own.items() if column != shown_as(name)])
+        stage, some = Stage.of(narrow), stops(self.plans)
+        between = StructType([*narrow.schema, *_states(self.plans)])
+        labelled = StructType([*shown_in(events), *[events.schema[n] for n in self.carried], *_labels(self.plans)])
         for number, stop in enumerate(some):
             last = number == len(some) - 1
-            own = [*shown, *[events.schema[name] for name in self.carried], *_labels(self.plans)]
-            kind = StructType(own) if last else between
-            task = _Stop(self, stop, is_first=number == 0, is_last=last)
+            kind = labelled if last else between
+            task = _Stop(self, own, stop, is_first=number == 0, is_last=last)
             stage = together([stage], partitions, task, kind, [place_at(number)])
         return stage
+
+
+def _own_columns(events: DataFrame, keys: Sequence[str]) -> dict[str, str]:
+    """Return the column of events with each column of their impressions. No value is handed over twice."""
+    own = {field.name: shown_as(field.name) for field in shown_in(events)}
+    alike = {"impression_id": TIE, "impression_time": AT}
+    for name in keys:
+        if name in own and events.schema[own[name]].dataType == events.schema[key_of_action(name)].dataType:
+            alike[name] = key_of_action(name)
+    return own | {name: column for name, column in alike.items() if name in own}
 
 
 def _states(plans: Sequence[LabelPlan]) -> Iterator[StructField]:
@@ -85,18 +96,20 @@ class _Stop:
     """Attributes the actions of one partition by the sets of keys that meet here. Runs on an executor."""
 
     labelling: Labelling
+    own: Mapping[str, str]
     stop: Stop
     is_first: bool
     is_last: bool
 
     def __call__(self, tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
         rows = tables[0].combine_chunks()
-        is_shown = there(rows[SHOWN])
+        is_shown = ~there(rows[LABEL])
         shown_at = np.flatnonzero(is_shown)
         if self.is_first:
             shown_at = self._kept(rows, shown_at, counts)
         # Impressions are wide, so they are copied only once it is known which of them stay.
-        narrow = rows.drop_columns([SHOWN, *self.labelling.carried])
+        wide = {shown_as(name) for name in self.own} & {*rows.column_names}
+        narrow = rows.drop_columns([*wide, *self.labelling.carried])
         shown, actions = narrow.take(pa.array(shown_at)), narrow.filter(pa.array(~is_shown))
         plans = self.labelling.plans
         if self.is_first:
@@ -113,13 +126,18 @@ class _Stop:
             waiting = rows.filter(pa.array(~is_shown)).filter(pa.array(~events.found[events.shown :]))
             yield from self._onward(rows.take(pa.array(shown_at)), waiting, states)
 
+    def _of_shown(self, rows: pa.Table, name: str) -> pa.Array:
+        """Return a column of the impressions among rows."""
+        column = self.own[name]
+        return whole(rows[column]).cast(_TIME) if column == AT else whole(rows[column])
+
     def _kept(self, rows: pa.Table, shown_at: Integers, counts: Counts) -> Integers:
         """Count the impressions of the period, and return the places of those that are samples."""
         repeats, span = self.labelling.repeats, self.labelling.span
         if repeats is None:
             return shown_at
-        every = whole(rows[SHOWN])
-        columns = {name: pc.struct_field(every, name).take(pa.array(shown_at)) for name in repeats.columns}
+        at = pa.array(shown_at)
+        columns = {name: self._of_shown(rows, name).take(at) for name in repeats.columns}
         reasons = repeats.reasons(columns, integers(rows[CONTENT])[shown_at])
         timed = there(columns["impression_time"])
         mine = ~timed | span.has(integers(columns["impression_time"]), timed)
@@ -144,13 +162,12 @@ class _Stop:
     def _labelled(
         self, rows: pa.Table, shown_at: Integers, states: Mapping[str, LabelState], counts: Counts
     ) -> Iterator[pa.RecordBatch]:
-        every = whole(rows[SHOWN])
-        time = pc.struct_field(every, "impression_time").take(pa.array(shown_at))
+        time = self._of_shown(rows, "impression_time").take(pa.array(shown_at))
         own = np.ones(len(shown_at), np.bool_)
         if self.labelling.repeats is not None:
             own = self.labelling.span.has(integers(time), there(time))
         at = pa.array(shown_at[own])
-        columns = {name: pc.struct_field(every, name).take(at) for name in every.type.names}
+        columns = {name: self._of_shown(rows, name).take(at) for name in self.own}
         columns |= {name: whole(rows[name]).take(at) for name in self.labelling.carried}
         for state in states.values():
             columns |= {name: column.filter(pa.array(own)) for name, column in state.columns().items()}

@@ -91,6 +91,17 @@ def gathered(blocks: pa.RecordBatch) -> list[pa.RecordBatch]:
     return [item for item in gather([blocks]) if isinstance(item, pa.RecordBatch)]
 
 
+def test_a_task_that_is_repeated_returns_the_same_in_whichever_order_its_blocks_arrive() -> None:
+    rows = pa.RecordBatch.from_pydict({"_place": [5 * n for n in range(300)]})
+    counts = [Counts(samples={"key": [(1, [name])]}, most={"key": 1}) for name in "ab"]
+    cut = [
+        batch for part in range(0, 300, 75) for batch in Scatter(0, 5)([rows.slice(part, 75), counts[part // 75 % 2]])
+    ]
+    kept = lambda tables, counts: iter(tables[0].to_batches())  # noqa: E731
+    once, again = (list(Scatter(0, 7)(Gather(kept, [rows.schema])(blocks))) for blocks in (cut, cut[::-1]))
+    assert once == again
+
+
 ROWS = pa.RecordBatch.from_pydict({"_place": pa.array([10, 10, 10], pa.int64())})
 
 

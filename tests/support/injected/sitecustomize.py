@@ -39,7 +39,7 @@ class Strikes:
         rows = 0
         for batch in batches:
             yield batch
-            rows += batch.num_rows
+            rows += getattr(batch, "num_rows", 0)  # counts of the tasks before travel among the batches
             self._strike(lambda at, rows=rows: isinstance(at, int) and at <= rows, in_mid_task=True)
         self._note("ended", rows)
         self._strike(lambda at: at == "ended")
