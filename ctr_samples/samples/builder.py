@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn
@@ -15,12 +15,10 @@ from pyspark.sql.types import DataType, FloatType, LongType, StructField, Struct
 
 from ctr_samples.config import Label, RowLabel
 from ctr_samples.config.base import mask_of
-from ctr_samples.config.references import inherited
+from ctr_samples.config.references import inherited, measured_key
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.aside import with_columns
-from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import Flags, Integers, integers
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features import (
@@ -93,7 +91,7 @@ class SampleBuilder:
         joins, columns, stage = self._started()
         joins.views.compute(columns)
         steps = joins.views.plan()
-        stage = joins.add(self._kept(stage), columns, steps)
+        stage = joins.add(self._kept(stage), columns, steps, joins.fields_after(steps))
         stage = in_final_order(stage, self.inputs.config.output.partitions, order_of(self.inputs.config))
         return self._plan(joins.completed(stage, columns, steps), steps)
 
@@ -141,7 +139,7 @@ class SampleBuilder:
         columns = SampleColumns.of(joins.blank(), self.inputs.config, self.state)
         joins.views.compute(columns)
         steps = joins.views.plan()
-        stage = joins.add(with_shuffle(Stage.of(self._placed(rows, columns))), columns, steps)
+        stage = joins.add(with_shuffle(Stage.of(self._placed(rows, columns))), columns, steps, joins.added_again(steps))
         stage = joins.completed(stage, columns, steps, also=[IMPRESSION, *self.inputs.config.views])
         samples = stage.rows(self.inputs.watches.tasks)
         record = [name for name in samples.columns if name not in (IMPRESSION, *self.inputs.config.views)]
@@ -246,7 +244,7 @@ class SampleBuilder:
         labelling = Labelling(plans, inputs.span, Repeats.of(shown), tuple(rows.items()), carried)
         flat = labelling.stage(events, inputs.partitions())
         pack = _Pack(tuple(shown.column_names), carried, tuple(config.labels.items()), inputs.span)
-        stage = flat.then(pack, pack.kind(flat.kind))
+        stage = flat.each(pack, pack.kind(flat.kind))
         if not is_late:
             return with_shuffle(stage)
         looked_back = self._looked_back(stage.rows(inputs.watches.tasks))
@@ -295,12 +293,8 @@ class _Pack:
     labels: tuple[tuple[str, Label], ...]
     span: Span
 
-    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the packed impressions."""
-        for item in items:
-            yield item if isinstance(item, Counts) else self._packed(item)
-
-    def _packed(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the packed impressions of a batch."""
         shown = pa.StructArray.from_arrays([rows.column(name) for name in self.own], list(self.own))
         columns = {IMPRESSION: shown} | {name: rows.column(name) for name in self.carried}
         for name, label in self.labels:
@@ -356,24 +350,41 @@ class _Joins:
             stage = join_history(stage, history.actions, history.plan, self.inputs.partitions())
         return stage
 
-    def add(self, stage: Stage, columns: SampleColumns, steps: Sequence[JoinStep]) -> Stage:
+    def add(
+        self, stage: Stage, columns: SampleColumns, steps: Sequence[JoinStep], kept: Mapping[str, Collection[str]]
+    ) -> Stage:
         """Add histories and views, and the features that need them all, as far as they must be there before the
-        impressions move to their final place.
+        impressions move to their final place. Only the ``kept`` fields of structs stay.
         """
         needed = {path[0] for name in columns.at(ROWS) for path in columns.paths[name]}
-        early, late = order_steps(steps, needed & {*self.inputs.config.views})
+        early, _ = order_steps(steps, needed & {*self.inputs.config.views})
         stage = self.views.add_some(self.with_histories(stage), early, columns)
         if columns.at(ROWS):
-            stage = self._with_features(stage, columns, needed)
-        done = {*views_of(late), *self.inputs.config.histories}
-        return stage.without([name for name in stage.kind.names if name in done])
+            stage = self._with_features(stage, columns, needed, kept)
+        return stage.with_fields(kept)
 
-    def _with_features(self, stage: Stage, columns: SampleColumns, needed: Collection[str]) -> Stage:
+    def _with_features(
+        self, stage: Stage, columns: SampleColumns, needed: Collection[str], kept: Mapping[str, Collection[str]]
+    ) -> Stage:
         add, tasks = partial(columns.add, home=ROWS), self.inputs.watches.tasks
         if columns.moves(ROWS):
             return Stage.of(add(stage.rows(tasks)))
         fields = {name: columns.fields_of(name) for name in stage.kind.names if name in needed}
-        return with_columns(stage, fields, add, [made(name) for name in columns.at(ROWS)], tasks)
+        return with_columns(stage, fields, kept, add, [made(name) for name in columns.at(ROWS)], tasks)
+
+    def fields_after(self, steps: Sequence[JoinStep]) -> dict[str, set[str]]:
+        """Return the fields of structs that late joins and the samples need once :meth:`add` is done."""
+        config, late = self.inputs.config, order_steps(steps)[1]
+        needed = {IMPRESSION: {"impression_id", "impression_time", measured_key(config) or ""}}
+        needed |= {name: {made(feature) for feature in config.features} for name in views_of(steps)}
+        for part in [part if "." in part else f"{IMPRESSION}.{part}" for step in late for part in step.on]:
+            struct, _, field = part.partition(".")
+            needed[struct].add(field)
+        return needed | self.added_again(steps)
+
+    def added_again(self, steps: Sequence[JoinStep]) -> dict[str, set[str]]:
+        """Return the structs that are needed no more, or that late joins add, without fields."""
+        return {name: set() for name in (*views_of(order_steps(steps)[1]), *self.inputs.config.histories)}
 
     def completed(
         self, stage: Stage, columns: SampleColumns, steps: Sequence[JoinStep], also: Sequence[str] = ()

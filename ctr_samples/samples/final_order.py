@@ -2,37 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import LongType, StructField, StructType
 
-from ctr_samples.samples.columnar.blocks import Item, murmur3_of_longs
-from ctr_samples.samples.columnar.columns import Integers, in_order, integers, shuffle_hashes, whole
+from ctr_samples.samples.columnar.blocks import murmur3_of_longs
+from ctr_samples.samples.columnar.columns import BATCH, Integers, in_order, integers, shuffle_hashes, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
 from ctr_samples.samples.features import IMPRESSION, SHUFFLE, SPLIT
 
 _SPLITS = pa.array(["eval", "test", "train"])
-_BATCH = 1 << 16
 
 
 def with_shuffle(impressions: Stage) -> Stage:
     """Add the hash of each impression's id that orders the samples."""
     kind = StructType([*impressions.kind, StructField(SHUFFLE, LongType())])
-    return impressions.then(_add_shuffle, kind)
+    return impressions.each(_hashed, kind)
 
 
-def _add_shuffle(items: Iterable[Item]) -> Iterator[Item]:
-    """Runs on executors."""
-    for item in items:
-        if isinstance(item, Counts):
-            yield item
-        else:
-            hashes = shuffle_hashes(integers(pc.struct_field(item.column(IMPRESSION), "impression_id")))
-            yield item.append_column(SHUFFLE, pa.array(hashes))
+def _hashed(rows: pa.RecordBatch) -> pa.RecordBatch:
+    hashes = shuffle_hashes(integers(pc.struct_field(rows.column(IMPRESSION), "impression_id")))
+    return rows.append_column(SHUFFLE, pa.array(hashes))
 
 
 def in_final_order(rows: Stage, partitions: int, order: Sequence[str]) -> Stage:
@@ -66,5 +60,5 @@ class _Sort:
         ids = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_id"))
         places = in_order([split, *[integers(rows[name]) for name in self.order], ids])
         rows = rows.combine_chunks()
-        for start in range(0, rows.num_rows, _BATCH):
-            yield from rows.take(pa.array(places[start : start + _BATCH])).combine_chunks().to_batches()
+        for start in range(0, rows.num_rows, BATCH):
+            yield from rows.take(pa.array(places[start : start + BATCH])).combine_chunks().to_batches()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,42 +10,34 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, StructField, StructType
+from pyspark.sql.types import BinaryType, StructType
 
 from ctr_samples.samples.columnar.blocks import DamagedBlock, Item, bytes_of_rows, rows_of
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Stage, TaskCounts
+from ctr_samples.samples.columnar.stages import Fields, Stage, TaskCounts, narrowed, with_fields
 
 _REST = "_rest"
 _ROWS = 1 << 14
 """Rows that wait together."""
 
-Fields = Mapping[str, Collection[str] | None]
-"""Struct columns that Spark needs, and their fields. None stands for all fields."""
-
 
 def with_columns(
-    stage: Stage, needed: Fields, add: Callable[[DataFrame], DataFrame], names: Sequence[str], counted: TaskCounts
+    stage: Stage,
+    needed: Fields,
+    kept: Fields,
+    add: Callable[[DataFrame], DataFrame],
+    names: Sequence[str],
+    counted: TaskCounts,
 ) -> Stage:
     """Return the rows with further columns, which ``add`` appends to a frame of the ``needed`` columns.
 
+    The rows lose the fields of struct columns that are not ``kept``.
     ``add`` must keep the rows, and their order in each partition.
     """
-    shown = [StructField(name, _part(stage.kind, name, fields)) for name, fields in needed.items()]
-    carried = StructType([*shown, StructField(_REST, BinaryType())])
-    frame = add(stage.then(_SetAside(needed), carried).rows(counted)).select(_REST, *names)
-    kind = StructType([*stage.kind, *[frame.schema[name] for name in names]])
+    carried = narrowed(StructType([stage.kind[name] for name in needed]), needed).add(_REST, BinaryType())
+    frame = add(stage.then(_SetAside(needed, kept), carried).rows(counted)).select(_REST, *names)
+    kind = StructType([*stage.with_fields(kept).kind, *[frame.schema[name] for name in names]])
     return Stage(frame, kind, (_TakeUp(tuple(names)),))
-
-
-def _part(kind: StructType, name: str, fields: Collection[str] | None) -> StructType:
-    struct = kind[name].dataType
-    assert isinstance(struct, StructType)
-    return StructType([field for field in struct if _is_among(field.name, fields)])
-
-
-def _is_among(name: str, fields: Collection[str] | None) -> bool:
-    return fields is None or name.lower() in {field.lower() for field in fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +45,7 @@ class _SetAside:
     """Yields the needed columns, and all rows of a batch as a block beside its first row. Runs on executors."""
 
     needed: Fields
+    kept: Fields
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
@@ -63,18 +56,13 @@ class _SetAside:
                 yield self._carrier(item.slice(start, _ROWS))
 
     def _carrier(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        columns = {name: _some(rows.column(name), fields) for name, fields in self.needed.items()}
-        block = bytes_of_rows(rows)
+        columns = with_fields(rows.select([*self.needed]), self.needed)
+        block = bytes_of_rows(with_fields(rows, self.kept))
         ends = np.full(rows.num_rows + 1, block.size, np.int32)
         ends[0] = 0
         is_first = pa.array(np.arange(rows.num_rows) == 0).buffers()[1]  # the other rows are null
         rest = pa.BinaryArray.from_buffers(pa.binary(), rows.num_rows, [is_first, pa.py_buffer(ends), block])
-        return pa.RecordBatch.from_pydict({**columns, _REST: rest})
-
-
-def _some(column: pa.StructArray, fields: Collection[str] | None) -> pa.StructArray:
-    names = [name for name in column.type.names if _is_among(name, fields)]
-    return pa.StructArray.from_arrays([pc.struct_field(column, name) for name in names], names)
+        return columns.append_column(_REST, rest)
 
 
 @dataclass(frozen=True, slots=True)

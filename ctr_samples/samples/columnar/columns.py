@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Self
@@ -21,6 +21,16 @@ Flags = npt.NDArray[np.bool_]
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+
+
+BATCH = 1 << 16
+"""Rows of a batch that a task hands on."""
+
+
+def batches(rows: pa.Table) -> Iterator[pa.RecordBatch]:
+    """Yield rows in batches of equal size, however many blocks they came in. Each step costs time for each batch."""
+    for start in range(0, rows.num_rows, BATCH):
+        yield from rows.slice(start, BATCH).combine_chunks().to_batches()
 
 
 def integers(column: pa.Array | pa.ChunkedArray) -> Integers:

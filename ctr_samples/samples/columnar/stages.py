@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -19,6 +20,9 @@ from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema
 
 Step = Callable[[Iterable[Item]], Iterator[Item]]
+
+Fields = Mapping[str, Collection[str] | None]
+"""Struct columns and some of their fields. None, or no entry, stands for all fields."""
 
 _COUNTED = "_counted"
 
@@ -40,12 +44,14 @@ class Stage:
         """Return the rows after another step, which runs on executors."""
         return Stage(self.frame, kind, (*self.steps, step))
 
-    def without(self, names: Sequence[str]) -> Stage:
-        """Return the rows without some columns."""
-        if not names:
-            return self
-        left = StructType([field for field in self.kind if field.name not in names])
-        return self.then(_Select(tuple(left.names)), left)
+    def each(self, change: Callable[[pa.RecordBatch], pa.RecordBatch], kind: StructType) -> Stage:
+        """Return the rows after a change to each batch, which runs on executors."""
+        return self.then(_Each(change), kind)
+
+    def with_fields(self, fields: Fields) -> Stage:
+        """Return the rows with only some fields of some struct columns."""
+        kind = narrowed(self.kind, fields)
+        return self if kind == self.kind else self.each(partial(with_fields, fields=fields), kind)
 
     def blocks(self, frame: int, partitions: int, place: Place = PLACE) -> DataFrame:
         """Return the rows as blocks, marked with the number of their ``frame``.
@@ -151,14 +157,44 @@ class _InOne:
         return reduce(lambda items, step: step(items), self.steps, batches)
 
 
-@dataclass(frozen=True, slots=True)
-class _Select:
-    """Keeps some columns."""
+def narrowed(kind: StructType, fields: Fields) -> StructType:
+    """Return the type of rows with only some fields of some struct columns. A struct without any is left out."""
+    return StructType([left for field in kind for left in _narrowed(field, fields.get(field.name))])
 
-    names: tuple[str, ...]
+
+def _narrowed(field: StructField, names: Collection[str] | None) -> list[StructField]:
+    if names is None:
+        return [field]
+    assert isinstance(field.dataType, StructType)
+    kept = [one for one in field.dataType if _is_among(one.name, names)]
+    return [StructField(field.name, StructType(kept), field.nullable)] if kept else []
+
+
+@dataclass(frozen=True, slots=True)
+class _Each:
+    """Changes each batch, and passes counts on."""
+
+    change: Callable[[pa.RecordBatch], pa.RecordBatch]
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        return (item if isinstance(item, Counts) else item.select(self.names) for item in items)
+        return (item if isinstance(item, Counts) else self.change(item) for item in items)
+
+
+def with_fields(rows: pa.RecordBatch, fields: Fields) -> pa.RecordBatch:
+    """Return the rows of :func:`narrowed`. Runs on executors."""
+    columns = {name: _with_fields(rows.column(name), fields.get(name)) for name in rows.schema.names}
+    return pa.RecordBatch.from_pydict({name: column for name, column in columns.items() if column is not None})
+
+
+def _with_fields(column: pa.Array, names: Collection[str] | None) -> pa.Array | None:
+    if names is None:
+        return column
+    kept = [name for name in column.type.names if _is_among(name, names)]
+    return pa.StructArray.from_arrays([pc.struct_field(column, name) for name in kept], kept) if kept else None
+
+
+def _is_among(name: str, names: Collection[str]) -> bool:
+    return name.lower() in {one.lower() for one in names}
 
 
 def _without_counts(items: Iterable[Item]) -> Iterator[Item]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY
 from ctr_samples.codec.machine_code import kernels
-from ctr_samples.samples.columnar.columns import Integers, begins, codes_of, in_order, integers, ranks, whole
+from ctr_samples.samples.columnar.columns import Integers, batches, begins, codes_of, in_order, integers, ranks, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.columns import micros_of
 
@@ -20,7 +20,6 @@ IMPRESSION = "impression"
 KEY, TIME, ITEM, REQUEST, TIE = "_key", "_time", "_item", "_request", "_tie"
 """Internal columns of actions. No configured column name begins with an underscore."""
 
-_BATCH = 1 << 16
 _MICROSECOND = timedelta(microseconds=1)
 
 
@@ -56,7 +55,7 @@ class AddLists:
         """Yield the impressions with ``items``, ``ages_s``, the plan's columns, ``length`` and ``matched``."""
         shown, actions = tables
         lists = lists_of(whole(shown[IMPRESSION]), actions, self.plan)
-        yield from shown.append_column(self.plan.name, lists).to_batches(_BATCH)
+        yield from batches(shown.append_column(self.plan.name, lists))
 
 
 def lists_of(shown: pa.StructArray, actions: pa.Table, plan: HistoryPlan) -> pa.StructArray:

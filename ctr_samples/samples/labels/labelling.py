@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, DoubleType, FloatType, LongType, Stru
 
 from ctr_samples.config import RowLabel
 from ctr_samples.config.base import mask_of
-from ctr_samples.samples.columnar.columns import Integers, codes_of, integers, there, whole
+from ctr_samples.samples.columnar.columns import Integers, batches, codes_of, integers, there, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
 from ctr_samples.samples.impressions import IMPRESSIONS, Repeats, row_label
@@ -25,7 +25,6 @@ from ctr_samples.samples.labels.plans import LabelPlan, Stop, keys_among, stops
 from ctr_samples.samples.labels.reduction import LabelState, state_columns
 from ctr_samples.samples.period import Span
 
-_BATCH = 1 << 16
 _TIME = pa.timestamp("us", "UTC")
 
 
@@ -173,7 +172,7 @@ class _Stop:
             columns |= {name: column.filter(pa.array(own)) for name, column in state.columns().items()}
         of_rows = dict(self.labelling.rows)
         count_row_labels({name: columns[row_label(name)] for name in of_rows}, of_rows, counts)
-        yield from pa.table(columns).to_batches(_BATCH)
+        yield from batches(pa.table(columns))
 
     def _onward(self, shown: pa.Table, waiting: pa.Table, states: Mapping[str, LabelState]) -> Iterator[pa.RecordBatch]:
         """Yield impressions with their states, and the actions that still have no impression."""
@@ -183,7 +182,7 @@ class _Stop:
             shown = _with_column(shown, name, of_shown[name])
             waiting = _with_column(waiting, name, pa.nulls(waiting.num_rows, of_shown[name].type))
         for table in (shown, waiting):
-            yield from table.combine_chunks().to_batches(_BATCH)
+            yield from batches(table)
 
 
 def _with_column(table: pa.Table, name: str, column: pa.Array) -> pa.Table:

@@ -28,7 +28,7 @@ def test_each_row_gets_the_new_column_and_keeps_what_waited(frame: Frame, count:
         assert "other" not in rows.columns
         return rows.withColumn("twice", F.col("view.number") * 2)
 
-    made = with_columns(stage(frame, count), {"view": ["number"]}, twice, ["twice"], TaskCounts()).rows()
+    made = with_columns(stage(frame, count), {"view": ["number"]}, {}, twice, ["twice"], TaskCounts()).rows()
     assert made.columns == ["view", "other", "twice"]
     expected = {(n, f"text {n}", "waits" if n % 2 else None, 2 * n) for n in range(count)}
     assert {(row.view.number, row.view.text, row.other, row.twice) for row in made.collect()} == expected

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.samples.columnar.blocks import PLACE, Item, Place, rows_of
-from ctr_samples.samples.columnar.columns import Integers, integers, place_of_texts, whole
+from ctr_samples.samples.columnar.columns import Integers, batches, integers, place_of_texts, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
 from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
@@ -23,8 +23,6 @@ from ctr_samples.samples.views.as_of.rows import Join
 from ctr_samples.sparksql.releases import arrow_schema
 
 IMPRESSION = "impression"
-BATCH = 1 << 16
-"""Rows of a batch that a task hands on."""
 
 
 def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: HotKeys = NONE_HOT) -> Stage:
@@ -74,7 +72,7 @@ class _JoinHere:
         for how, table in zip(self.views, of_views, strict=False):
             known = Snapshots.of(how, next(snapshots)) if how.snapshot else None
             rows = with_view(rows, ViewRows.of(how, table, known, counts), counts)
-        yield from rows.to_batches(BATCH)
+        yield from batches(rows)
 
 
 def with_view(
