@@ -54,11 +54,10 @@ class _Sort:
 
     order: tuple[str, ...]
 
-    def __call__(self, tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
-        (rows,) = tables
+    def __call__(self, tables: list[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+        rows = tables.pop().combine_chunks()
         split = integers(pc.index_in(whole(rows[SPLIT]), value_set=_SPLITS))
         ids = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_id"))
         places = in_order([split, *[integers(rows[name]) for name in self.order], ids])
-        rows = rows.combine_chunks()
         for start in range(0, rows.num_rows, BATCH):
             yield from rows.take(pa.array(places[start : start + BATCH])).combine_chunks().to_batches()

@@ -6,7 +6,7 @@ import io
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -439,6 +439,15 @@ MEASURED = (
 )
 
 
+def rounded(facts: Any) -> Any:
+    """Facts without the last digits of numbers, which depend on how many rows were added up at a time."""
+    if isinstance(facts, Mapping):
+        return {name: rounded(one) for name, one in facts.items()}
+    if isinstance(facts, list | tuple):
+        return [rounded(one) for one in facts]
+    return float(f"{facts:.12g}") if isinstance(facts, float) else facts
+
+
 @pytest.mark.slow
 def test_manifest_and_metrics_are_those_of_a_run_that_joins_all(spark: SparkSession, tmp_path: Path) -> None:
     write_days(tmp_path)
@@ -451,7 +460,7 @@ def test_manifest_and_metrics_are_those_of_a_run_that_joins_all(spark: SparkSess
     for path in (kept, plain):
         _, manifest = made(spark, path)
         metrics = asdict(read_metrics(open_storage(load_config(path).config.output.path), manifest))
-        both.append((manifest, {key: metrics[key] for key in MEASURED}))
+        both.append((manifest, {key: rounded(metrics[key]) for key in MEASURED}))
     (one, of_one), (other, of_other) = both
     assert one.features_from == TAKEN
     assert of_one == of_other

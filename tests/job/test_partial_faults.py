@@ -105,7 +105,7 @@ def test_partial_results_that_another_run_removes_in_the_middle_are_made_anew(sp
 def test_a_log_that_changes_while_it_is_counted_is_counted_again_by_the_next_run(
     spark: SparkSession, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log, real = logs / f"log/{BEFORE}.json", kept.Place
+    log, real = logs / f"log/{BEFORE}.json", kept.PartialWriter
     first, times = log.read_bytes(), (log.stat().st_atime_ns, log.stat().st_mtime_ns)
 
     def changed_meanwhile(storage: Any, directory: str, tasks: int) -> Any:
@@ -113,7 +113,7 @@ def test_a_log_that_changes_while_it_is_counted_is_counted_again_by_the_next_run
             write_log(logs, BEFORE, "UTC", seed=1)
         return real(storage, directory, tasks)
 
-    monkeypatch.setattr(kept, "Place", changed_meanwhile)
+    monkeypatch.setattr(kept, "PartialWriter", changed_meanwhile)
     path, witness = write_config(logs, "kept", views=["item"]), Witness()
     shards(spark, path, witness)
     told = f"sources.log: the log of {BEFORE} changed while item was counted; run again to keep the result."

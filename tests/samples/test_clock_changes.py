@@ -143,7 +143,7 @@ def samples_of(gatherer: Gatherer, change: str) -> dict[tuple[str, float], Mappi
     )
     ids = {r.impression_id: r for r in shown.where("user = 'u'").collect()}
     zero = instant(change, 0).timestamp() * 1e6
-    made = builder.build().samples.collect()
+    made = builder.build().samples.rows(gatherer.inputs.watches.tasks).collect()
     return {
         (ids[r.impression_id].article, round((ids[r.impression_id].m - zero) / 60e6, 3)): r.asDict()
         for r in made
@@ -227,7 +227,7 @@ def test_a_snapshot_is_known_its_delay_of_elapsed_time_after_midnight(
 def test_no_plan_adds_an_interval_to_a_time_or_subtracts_two_times(spark: SparkSession, tmp_path: Path) -> None:
     gatherer = gatherer_of(spark, tmp_path, "America/New_York", "2024-11-03 06:00")
     builder = SampleBuilder(gatherer.inputs)
-    samples = builder.build().samples
+    samples = builder.build().samples.rows(gatherer.inputs.watches.tasks)
     assert "INTERVAL" not in samples._jdf.queryExecution().analyzed().toString().upper()
 
 

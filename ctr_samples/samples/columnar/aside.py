@@ -17,8 +17,8 @@ from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Fields, Stage, TaskCounts, narrowed, with_fields
 
 _REST = "_rest"
-_ROWS = 1 << 14
-"""Rows that wait together."""
+_ROWS, _BYTES = 1 << 14, 16 << 20
+"""Rows that wait together, and their bytes."""
 
 
 def with_columns(
@@ -52,8 +52,9 @@ class _SetAside:
             if isinstance(item, Counts):
                 yield item
                 continue
-            for start in range(0, item.num_rows, _ROWS):
-                yield self._carrier(item.slice(start, _ROWS))
+            most = max(1, min(_ROWS, _BYTES * item.num_rows // (item.nbytes + 1)))
+            for start in range(0, item.num_rows, most):
+                yield self._carrier(item.slice(start, most))
 
     def _carrier(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         columns = with_fields(rows.select([*self.needed]), self.needed)

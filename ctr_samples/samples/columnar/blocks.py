@@ -121,8 +121,10 @@ def bytes_of_rows(rows: pa.RecordBatch) -> pa.Buffer:
     return sink.getvalue()
 
 
-Task = Callable[[Sequence[pa.Table], Counts], Iterator[pa.RecordBatch]]
-"""What a stage does with the rows of a partition: one table for each frame, and counts to add to."""
+Task = Callable[[list[pa.Table], Counts], Iterator[pa.RecordBatch]]
+"""What a stage does with the rows of a partition: one table for each frame, and counts to add to. The list is the task's
+own: a table that it takes out and copies is freed.
+"""
 
 
 @dataclass(frozen=True, slots=True)

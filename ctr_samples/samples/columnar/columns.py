@@ -16,6 +16,7 @@ from ctr_samples.codec.machine_code import kernels
 
 Integers = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
+Doubles = npt.NDArray[np.float64]
 
 
 def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:

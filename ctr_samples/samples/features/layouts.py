@@ -11,7 +11,6 @@ from math import prod
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
@@ -21,9 +20,7 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.base import LEGACY_LABEL
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 from ctr_samples.errors import EncodeError
-from ctr_samples.samples.columnar.columns import Integers, integers
-
-Doubles = npt.NDArray[np.float64]
+from ctr_samples.samples.columnar.columns import Doubles, Integers, integers
 
 DENSE, INDICES, VALUES, LEGACY = "features", "indices", "values", "feature"
 """Names of the features that layouts create."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -51,7 +51,7 @@ class AddLists:
 
     plan: HistoryPlan
 
-    def __call__(self, tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+    def __call__(self, tables: list[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
         """Yield the impressions with ``items``, ``ages_s``, the plan's columns, ``length`` and ``matched``."""
         shown, actions = tables
         lists = lists_of(whole(shown[IMPRESSION]), actions, self.plan)

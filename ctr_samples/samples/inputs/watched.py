@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Self
 from zoneinfo import ZoneInfo
 
@@ -85,8 +86,10 @@ class Inputs:
         span, pins = Span.of(run_date, config.timezone, known_by), pinned or {}
         with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
             reading = {
+                # Each thread masks secrets as this one does.
                 name: threads.submit(
-                    read_source, spark, name, source, run_date, forward_reach(config, name), pins.get(name)
+                    copy_context().run,
+                    partial(read_source, spark, name, source, run_date, forward_reach(config, name), pins.get(name)),
                 )
                 for name, source in config.sources.items()
             }

@@ -19,9 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
-from ctr_samples.samples.columnar.columns import Flags, Integers, begins, in_order, joint
+from ctr_samples.samples.columnar.columns import Doubles, Flags, Integers, begins, in_order, joint
 from ctr_samples.samples.labels.plans import LabelPlan
 from ctr_samples.samples.labels.reduction import LabelState
 from ctr_samples.sparksql.columns import micros_of
@@ -44,7 +43,7 @@ class Events:
     timed: Flags
     ties: Integers
     labels: Integers
-    values: npt.NDArray[np.float64]
+    values: Doubles
     valued: Flags
     keys: Mapping[str, Integers]
     found: Flags = field(init=False)

@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, DoubleType, FloatType, LongType, Stru
 
 from ctr_samples.config import RowLabel
 from ctr_samples.config.base import mask_of
-from ctr_samples.samples.columnar.columns import Integers, batches, codes_of, integers, there, whole
+from ctr_samples.samples.columnar.columns import BATCH, Integers, batches, codes_of, integers, there, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
 from ctr_samples.samples.impressions import IMPRESSIONS, Repeats, row_label
@@ -100,8 +100,8 @@ class _Stop:
     is_first: bool
     is_last: bool
 
-    def __call__(self, tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
-        rows = tables[0].combine_chunks()
+    def __call__(self, tables: list[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+        rows = tables.pop().combine_chunks()
         is_shown = ~there(rows[LABEL])
         shown_at = np.flatnonzero(is_shown)
         if self.is_first:
@@ -116,6 +116,7 @@ class _Stop:
         else:
             states = {plan.name: LabelState.from_columns(plan, shown) for plan in plans}
         events = events_among(shown, actions, plans)
+        del narrow, shown
         for tried, trying in self.stop.rounds:
             events.attribute(tried, trying, states)
         self._count(events, actions, counts)
@@ -165,14 +166,21 @@ class _Stop:
         own = np.ones(len(shown_at), np.bool_)
         if self.labelling.repeats is not None:
             own = self.labelling.span.has(integers(time), there(time))
-        at = pa.array(shown_at[own])
-        columns = {name: self._of_shown(rows, name).take(at) for name in self.own}
-        columns |= {name: whole(rows[name]).take(at) for name in self.labelling.carried}
-        for state in states.values():
-            columns |= {name: column.filter(pa.array(own)) for name, column in state.columns().items()}
-        of_rows = dict(self.labelling.rows)
-        count_row_labels({name: columns[row_label(name)] for name in of_rows}, of_rows, counts)
-        yield from batches(pa.table(columns))
+        at, of_rows = shown_at[own], dict(self.labelling.rows)
+        count_row_labels({n: self._of_shown(rows, row_label(n)).take(pa.array(at)) for n in of_rows}, of_rows, counts)
+        labels = pa.table(
+            {
+                name: column.filter(pa.array(own))
+                for state in states.values()
+                for name, column in state.columns().items()
+            }
+        )
+        for start in range(0, len(at), BATCH):
+            some = pa.array(at[start : start + BATCH])
+            columns = {name: self._of_shown(rows, name).take(some) for name in self.own}
+            columns |= {name: whole(rows[name]).take(some) for name in self.labelling.carried}
+            columns |= {name: whole(labels[name].slice(start, BATCH)) for name in labels.column_names}
+            yield pa.RecordBatch.from_pydict(columns)
 
     def _onward(self, shown: pa.Table, waiting: pa.Table, states: Mapping[str, LabelState]) -> Iterator[pa.RecordBatch]:
         """Yield impressions with their states, and the actions that still have no impression."""

@@ -7,13 +7,12 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ctr_samples.config import RowLabel
 from ctr_samples.config.base import mask_of
-from ctr_samples.samples.columnar.columns import Flags, Integers, integers, whole
+from ctr_samples.samples.columnar.columns import Doubles, Flags, Integers, integers, whole
 from ctr_samples.samples.labels.plans import LabelPlan
 
 
@@ -26,7 +25,7 @@ class LabelState:
 
     plan: LabelPlan
     there: Flags
-    numbers: npt.NDArray[np.float64]
+    numbers: Doubles
     times: Integers
 
     @classmethod
@@ -34,7 +33,7 @@ class LabelState:
         """Return the state without any action, for ``size`` impressions."""
         return cls(plan, np.zeros(size, np.bool_), np.zeros(size), np.zeros(size, np.int64))
 
-    def add(self, owners: Integers, values: npt.NDArray[np.float64], times: Integers) -> None:
+    def add(self, owners: Integers, values: Doubles, times: Integers) -> None:
         """Add the actions of one set of keys, each impression's in order of time and value: a float sum depends on it."""
         new = LabelState.of(self.plan, len(self.there))
         new.there[owners] = True

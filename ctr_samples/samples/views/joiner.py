@@ -137,7 +137,7 @@ class ViewJoiner:
         for step in steps:
             joins = [self._joins[name] for name in step.views]
             if step.method == "broadcast":
-                stage = self._read().join(stage, step.views)
+                stage = reduce(self._read().join, step.views, stage)
             else:
                 stage = join_by_shuffle(stage, joins, self._inputs.partitions(), self._hot_keys(step))
         return stage
@@ -146,8 +146,8 @@ class ViewJoiner:
         """Like :meth:`add`, but only with the columns of broadcast views that are needed before these are added."""
         for step in steps:
             if step.method == "broadcast":
-                only = {name: self._kept(name, columns) for name in step.views}
-                stage = self._read().join(stage, step.views, only)
+                for name in step.views:
+                    stage = self._read().join(stage, name, self._kept(name, columns))
             else:
                 stage = self.add(stage, [step])
         return stage

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -28,7 +27,7 @@ from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features import IMPRESSION
 from ctr_samples.samples.views.as_of import JoinStep
-from ctr_samples.samples.views.as_of.joining import key_among, with_view
+from ctr_samples.samples.views.as_of.joining import Found, key_among, with_views
 from ctr_samples.samples.views.as_of.matching import CLOSED, CONTENT, END, EVENT, GONE, KEY, KNOWN, PAYLOAD, ViewRows
 from ctr_samples.samples.views.rows import as_of
 from ctr_samples.sparksql.releases import arrow_schema
@@ -129,7 +128,9 @@ def check_canaries(config: JobConfig, steps: Sequence[JoinStep], canary: LeakCan
         return {}
     names = [name for _, name in timed]
     shown = _impressions(chosen, types)
-    joined = reduce(with_view, [_canaries(shown, config, name) for name in names], shown)
+    joined = shown
+    for name in names:  # a view may have its key from the one before
+        joined = pa.Table.from_batches(with_views(joined, [Found.among(joined, _canaries(shown, config, name))]))
     counts = {"rows": joined.num_rows}
     for name in names:
         future = pc.struct_field(whole(joined[name]), "future")

@@ -36,7 +36,7 @@ def test_each_row_gets_the_new_column_and_keeps_what_waited(frame: Frame, count:
 
 def test_rows_that_spark_loses_or_doubles_fail_the_task() -> None:
     rows = pa.RecordBatch.from_pydict({"view": pa.array([{"n": n} for n in range(5)])})
-    (carried,) = _SetAside({"view": None})([rows])
+    (carried,) = _SetAside({"view": None}, {})([rows])
     computed = carried.append_column("new", pa.array(range(5)))
     take_up = _TakeUp(("new",))
     (together,) = take_up([computed.slice(0, 2), computed.slice(2)])

@@ -181,10 +181,9 @@ def expected(tables: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[s
     }
 
 
-def joined(spark: SparkSession, config: Path, watch: JoinsWatch | None = None) -> list[Row]:
-    inputs = Inputs.read(spark, load_config(config).config, DAY, watched=False)
-    rows = SampleBuilder(inputs).joined()
-    return (watch.on(rows, inputs.config.views) if watch else rows).collect()
+def joined(spark: SparkSession, config: Path) -> tuple[list[Row], JoinsWatch]:
+    inputs = Inputs.read(spark, load_config(config).config, DAY)
+    return SampleBuilder(inputs).joined().collect(), inputs.watches.joins
 
 
 @pytest.mark.parametrize("method", ["union", pytest.param("intervals", marks=pytest.mark.slow)])
@@ -195,8 +194,7 @@ def test_random_chains_of_views_agree_with_the_definition(
 ) -> None:
     tables = random_tables(random.Random(seed))
     config = written(tmp_path, method, tables)
-    watch = JoinsWatch(load_config(config).config)
-    rows = joined(spark, config, watch)
+    rows, watch = joined(spark, config)
     views = ("item", "category", "pair", "brand", "parent")
 
     def key(at: int, one: Mapping[str, Any]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.samples.columnar.blocks import PLACE, Item, Place, rows_of
-from ctr_samples.samples.columnar.columns import Integers, batches, integers, place_of_texts, whole
+from ctr_samples.samples.columnar.columns import BATCH, Integers, integers, place_of_texts, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
 from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
@@ -23,6 +23,7 @@ from ctr_samples.samples.views.as_of.rows import Join
 from ctr_samples.sparksql.releases import arrow_schema
 
 IMPRESSION = "impression"
+_BYTES_OF_A_BATCH = 32 << 20
 
 
 def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: HotKeys = NONE_HOT) -> Stage:
@@ -50,7 +51,8 @@ def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: Ho
 
 def join_by_broadcast(left: Stage, joins: Sequence[Join]) -> Stage:
     """Add a struct for each view, whose rows every task gets. Moves no impressions. Runs a Spark job for the rows."""
-    return SmallViews.of(joins).join(left, [join.how.name for join in joins])
+    small = SmallViews.of(joins)
+    return reduce(small.join, [join.how.name for join in joins], left)
 
 
 def _with_views(kind: StructType, views: Mapping[str, StructType]) -> StructType:
@@ -66,30 +68,54 @@ class _JoinHere:
 
     views: tuple[AsOf, ...]
 
-    def __call__(self, tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+    def __call__(self, tables: list[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
         rows, *of_views = tables
+        tables.clear()
         snapshots = iter(of_views[len(self.views) :])
+        found = []
         for how, table in zip(self.views, of_views, strict=False):
             known = Snapshots.of(how, next(snapshots)) if how.snapshot else None
-            rows = with_view(rows, ViewRows.of(how, table, known, counts), counts)
-        yield from batches(rows)
+            found.append(Found.among(rows, ViewRows.of(how, table, known, counts), counts))
+        yield from with_views(rows, found)
 
 
-def with_view(
-    rows: pa.Table, view: ViewRows, counts: Counts | None = None, only: Collection[str] | None = None
-) -> pa.Table:
-    """Add the struct of a view to impressions, with ``only`` some of its columns. Runs on executors.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The row of a view that each of some impressions sees, or -1, and the times of the impressions."""
 
-    ``counts`` receives the matches, unless None.
+    view: ViewRows
+    rows: Integers
+    times: Integers
+
+    @classmethod
+    def among(cls, impressions: pa.Table, view: ViewRows, counts: Counts | None = None) -> Found:
+        """Find the rows. Runs on executors. ``counts`` receives the matches, unless None."""
+        times = integers(pc.struct_field(whole(impressions[IMPRESSION]), "impression_time"))
+        keys = key_among(impressions, view.how.on)
+        if keys.type != view.keys.type:
+            keys, view = keys.cast(pa.string()), view.by_text()
+        found = view.match(keys, times)
+        if counts is not None:
+            view.count(keys.null_count, found, times, counts)
+        return cls(view, found, times)
+
+    def structs(self, start: int, end: int, only: Collection[str] | None) -> pa.StructArray:
+        """Return the structs of some of the impressions, with ``only`` some of the columns."""
+        return self.view.structs(self.rows[start:end], self.times[start:end], only)
+
+
+def with_views(rows: pa.Table, found: Sequence[Found], only: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Add the structs of views to impressions, with ``only`` some of their columns. Runs on executors.
+
+    A row of a view may be wide, and many impressions see it, so that the batches are cut by their size.
     """
-    times = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_time"))
-    keys = key_among(rows, view.how.on)
-    if keys.type != view.keys.type:
-        keys, view = keys.cast(pa.string()), view.by_text()
-    structs = view.structs(view.match(keys, times), times, only)
-    if counts is not None:
-        view.count(keys, structs, counts)
-    return rows.append_column(view.how.name, structs)
+    each = sum(one.view.bytes_of_a_row for one in found)
+    most = max(1, min(BATCH, _BYTES_OF_A_BATCH // (each + 1)))
+    for start in range(0, rows.num_rows, most):
+        some = rows.slice(start, most)
+        for one in found:
+            some = some.append_column(one.view.how.name, one.structs(start, start + most, only))
+        yield from some.combine_chunks().to_batches()
 
 
 def key_among(rows: pa.Table, on: Sequence[str]) -> pa.Array:
@@ -140,7 +166,7 @@ class _Blocks:
     """Blocks of small views, with the number of the view, and the sorted rows once they were made."""
 
     blocks: list[tuple[int, bytes]]
-    ready: list[ViewRows] | None = None
+    ready: Mapping[str, ViewRows] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +190,12 @@ class SmallViews:
         structs = {join.how.name: join.kind for join in joins}
         return cls(tuple(join.how for join in joins), kinds, structs, broadcast)
 
-    def join(self, left: Stage, views: Sequence[str], only: Mapping[str, Collection[str]] | None = None) -> Stage:
-        """Add a struct for each of some views. ``only`` has the columns of each that a later step needs; matches are not
-        counted then.
-        """
-        kinds = {name: self.structs[name] for name in views}
+    def join(self, left: Stage, view: str, only: Collection[str] | None = None) -> Stage:
+        """Add the struct of a view. ``only`` has the columns that a later step needs; matches are not counted then."""
+        kind = self.structs[view]
         if only is not None:
-            kinds = {
-                name: StructType([field for field in kind if field.name in {*only[name], "age_s", "matched"}])
-                for name, kind in kinds.items()
-            }
-        return left.then(_JoinSmall(self, tuple(views), only), _with_views(left.kind, kinds))
+            kind = StructType([field for field in kind if field.name in {*only, "age_s", "matched"}])
+        return left.then(_JoinSmall(self, view, only), _with_views(left.kind, {view: kind}))
 
     def irregular(self) -> Counts:
         """Return the counts of the irregular rows of the views. Runs on the driver."""
@@ -188,21 +209,21 @@ class SmallViews:
         blocks = [rows_of(pa.py_buffer(block)) for of, block in self.blocks.value.blocks if of == number]
         return pa.Table.from_batches(blocks) if blocks else self.kinds[number].empty_table()
 
-    def rows(self) -> list[ViewRows]:
+    def rows(self) -> Mapping[str, ViewRows]:
         """Return the rows of each view, sorted once in each Python worker. Runs on executors."""
         blocks = self.blocks.value
         if blocks.ready is None:
-            blocks.ready = [ViewRows.of(how, self._table(number)) for number, how in enumerate(self.views)]
+            blocks.ready = {how.name: ViewRows.of(how, self._table(n)) for n, how in enumerate(self.views)}
         return blocks.ready
 
 
 @dataclass(frozen=True, slots=True)
 class _JoinSmall:
-    """Joins small views to impressions, batch by batch. Runs on executors."""
+    """Joins a small view to impressions, batch by batch. Runs on executors."""
 
     small: SmallViews
-    views: tuple[str, ...]
-    only: Mapping[str, Collection[str]] | None = None
+    view: str
+    only: Collection[str] | None = None
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         counts = Counts()
@@ -210,14 +231,9 @@ class _JoinSmall:
             if isinstance(item, Counts):
                 yield item
             else:
-                yield from self._joined(pa.Table.from_batches([item]), counts).combine_chunks().to_batches()
+                yield from self._joined(pa.Table.from_batches([item]), counts)
         yield counts
 
-    def _joined(self, rows: pa.Table, counts: Counts) -> pa.Table:
-        ready = {view.how.name: view for view in self.small.rows()}
-        for name in self.views:
-            if self.only is None:
-                rows = with_view(rows, ready[name], counts)
-            else:
-                rows = with_view(rows, ready[name], only=self.only[name])
-        return rows
+    def _joined(self, rows: pa.Table, counts: Counts) -> Iterator[pa.RecordBatch]:
+        found = Found.among(rows, self.small.rows()[self.view], counts if self.only is None else None)
+        return with_views(rows, [found], self.only)

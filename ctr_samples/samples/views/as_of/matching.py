@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ctr_samples.samples.columnar.columns import (
+    Doubles,
     Flags,
     Integers,
     Picked,
@@ -192,6 +193,19 @@ class ViewRows:
             holds &= event == self.snapshots.visible(times)
         return holds
 
+    @property
+    def bytes_of_a_row(self) -> int:
+        """The mean size of a payload."""
+        total: int = sum(one.column.nbytes for one in self.payload.values())
+        return total // (self.table.num_rows + 1)
+
+    def _ages(self, rows: Integers, times: Integers) -> Doubles | None:
+        """Return the age of each row in seconds at a time, or None without times."""
+        if self.how.static or not self.table.num_rows:
+            return None
+        ages: Doubles = (times - integers(self.table[EVENT])[rows]) / 1e6
+        return ages
+
     def structs(self, rows: Integers, times: Integers, only: Collection[str] | None = None) -> pa.StructArray:
         """Return the struct from which features are computed: the payload of the rows, ``age_s`` and ``matched``.
 
@@ -201,18 +215,17 @@ class ViewRows:
         names = [name for name in self.payload if only is None or name in only]
         places = np.where(matched, rows, self.table.num_rows)
         columns = [self.payload[name].take(places) for name in names]
-        age = pa.nulls(len(rows), pa.float64())
-        if not self.how.static and self.table.num_rows:
-            age = pa.array((times - integers(self.table[EVENT])[rows]) / 1e6, mask=~matched)
+        ages = self._ages(rows, times)
+        age = pa.nulls(len(rows), pa.float64()) if ages is None else pa.array(ages, mask=~matched)
         return pa.StructArray.from_arrays([*columns, age, pa.array(matched)], [*names, "age_s", "matched"])
 
-    def count(self, keys: pa.Array, structs: pa.StructArray, counts: Counts) -> None:
+    def count(self, without_key: int, rows: Integers, times: Integers, counts: Counts) -> None:
         """Count the impressions that matched a row, those without a key, and the ages of the rows."""
-        view = self.how.name
-        counts.add(f"{view}.{MATCHED}", flags(pc.struct_field(structs, "matched")).sum())
-        counts.add(f"{view}.{WITHOUT_KEY}", keys.null_count)
-        ages = pc.struct_field(structs, "age_s").drop_null().to_numpy()
-        if not len(ages):
+        view, matched = self.how.name, rows >= 0
+        counts.add(f"{view}.{MATCHED}", matched.sum())
+        counts.add(f"{view}.{WITHOUT_KEY}", without_key)
+        ages = self._ages(rows[matched], times[matched])
+        if ages is None or not len(ages):
             return
         counts.extend(f"{view}.{AGES}", float(ages.min()), float(ages.max()))
         steps = np.floor(np.log1p(np.maximum(ages, 0)) * STEPS_OF_AGES + 0.5).astype(np.int64)

@@ -392,7 +392,7 @@ def inputs(frame: Frame, tmp_path: Path) -> Inputs:
 def test_a_day_counts_the_rows_that_overlap_those_that_were_never_true_and_those_that_cannot_be_used(
     inputs: Inputs,
 ) -> None:
-    samples = SampleBuilder(inputs).build().samples.collect()
+    samples = SampleBuilder(inputs).build().samples.rows(inputs.watches.tasks).collect()
     assert sorted(row.price for row in samples) == sorted(SHOWN.values())
     assert inputs.watches.rows.result() == {"price": {"empty": 3, "overlaps": 1}}
     assert counts_of_view(inputs.watches.clocks.result(), "price") == {"unusable": 1, "implausible": 1}
