@@ -107,7 +107,7 @@ def samples(gatherer: Gatherer) -> Made:
     """What a run makes: (user, local time) -> (impression id, score, clicked, recent items)."""
     builder = SampleBuilder(gatherer.inputs)
     ids = {r.impression.impression_id: r.impression for r in builder.labelled_impressions().collect()}
-    made = builder.build().samples.collect()
+    made = builder.build().samples.rows(builder.inputs.watches.tasks).collect()
     return {
         (ids[r.impression_id].user, f"{ids[r.impression_id].impression_time:%H:%M}"): (
             r.impression_id,

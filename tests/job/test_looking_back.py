@@ -111,7 +111,8 @@ def samples(config: JobConfig, frames: Frames, known_by: datetime | None = None)
     read = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
     inputs = Inputs(config, day, read, Watches.of(config, day, active=False))
     columns = ["impression_id", "clicked", "dwell", "dwell__mask", "score", "plan", "clicks", "recent"]
-    return {row.impression_id: row for row in SampleBuilder(inputs).build().samples.select(columns).collect()}
+    rows = SampleBuilder(inputs).build().samples.rows(inputs.watches.tasks)
+    return {row.impression_id: row for row in rows.select(columns).collect()}
 
 
 @pytest.mark.slow

@@ -196,8 +196,8 @@ class ViewRows:
     @property
     def bytes_of_a_row(self) -> int:
         """The mean size of a payload."""
-        total: int = sum(one.column.nbytes for one in self.payload.values())
-        return total // (self.table.num_rows + 1)
+        total, rows = sum(one.column.nbytes for one in self.payload.values()), self.table.num_rows
+        return int(total) // max(1, int(rows))
 
     def _ages(self, rows: Integers, times: Integers) -> Doubles | None:
         """Return the age of each row in seconds at a time, or None without times."""
