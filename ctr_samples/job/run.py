@@ -29,6 +29,7 @@ from ctr_samples.samples.partials import Partials
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of import described
 from ctr_samples.samples.watches.leak_canary import check_canaries
+from ctr_samples.samples.watches.shares import crowded
 from ctr_samples.shards import DayOutput, DayRun, FeaturesFrom, Manifest, Receipt, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import drop_damaged
@@ -198,6 +199,8 @@ class _Run:
         canaries = check_canaries(config, plan.samples.steps, watches.canary)
         cut = list(watches.coverage.cut()) if prepared.label_mature else []
         for sentence in cut:
+            self.reporter.warn(sentence)
+        for sentence in crowded(watches.tasks.result(), inputs.partitions(), config.output.partitions):
             self.reporter.warn(sentence)
         shards = run.shards(receipts, config.output.partitions)
         run.write(descriptions(prepared.contract, prepared.state))

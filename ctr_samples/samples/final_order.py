@@ -35,7 +35,7 @@ def in_final_order(rows: Stage, partitions: int, order: Sequence[str]) -> Stage:
     Ordered by their own hashes, samples of one user or hour end up far apart, so a reader needs only a small shuffle
     buffer. Ordered by request, samples of a request are adjacent, in one partition.
     """
-    return together([rows], partitions, _Sort(tuple(order)), rows.kind, [_PlaceOfHash(order[0])])
+    return together([rows], partitions, _Sort(tuple(order)), rows.kind, [_PlaceOfHash(order[0])], "order")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ KEY = "_key"
 BLOCK = f"{KEY} int, frame int, rows bigint, checksum bigint, block binary"
 """Type of blocks: number of the frame that the rows come from (:data:`COUNTS` for counts), and their bytes."""
 
+HELD = "held."
+"""Prefix of counts: the bytes of rows that tasks of a stage held."""
+
 COUNTS = -1
 _MOST_ROWS, _MOST_BYTES = 1 << 18, 32 << 20
 """Rows that a task collects before it cuts them into blocks."""
@@ -138,11 +141,14 @@ class Gather:
 
     task: Task
     kinds: Sequence[pa.Schema]
+    name: str | None = None
+    """What the stage does, for :data:`HELD`, or None to leave that out."""
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
         """Yield what the task yields, and then its counts."""
         rows: list[list[tuple[int, int, pa.RecordBatch]]] = [[] for _ in self.kinds]
         before: list[bytes] = []
+        held = 0
         own: int | None = None
         for batch in batches:
             numbers = (batch.column(name).to_pylist() for name in (KEY, "frame", "rows", "checksum"))
@@ -155,6 +161,7 @@ class Gather:
                 if frame == COUNTS:
                     before.append(content.to_pybytes())
                     continue
+                held += content.size
                 block = rows_of(content)
                 if block.num_rows != count:
                     raise DamagedBlock(f"A block arrived with {block.num_rows:,} rows, expected {count:,}.")
@@ -169,6 +176,9 @@ class Gather:
         counts = Counts()
         for text in sorted(before):
             counts.include(Counts.from_json(text))
+        if self.name is not None:
+            counts.add(f"{HELD}{self.name}", held)
+            counts.extend(f"{HELD}{self.name}", held, held)
         yield from self.task(tables, counts)
         yield counts
 

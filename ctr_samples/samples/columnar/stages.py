@@ -103,17 +103,18 @@ def together(
     task: Task,
     kind: StructType,
     places: Sequence[Place],
+    name: str | None = None,
 ) -> Stage:
     """Bring the rows of several stages together by their places, in one shuffle of blocks.
 
     ``places`` has, for each stage, the column with the place of a row, or what returns the places of a batch. ``task``
     gets the rows of a partition as one table for each stage, and yields rows of ``kind``. Any two rows with equal
-    places meet in one task.
+    places meet in one task. The sizes of the partitions are counted under ``name``, if given.
     """
     cut = [stage.blocks(n, partitions, place) for n, (stage, place) in enumerate(zip(stages, places, strict=True))]
     moved = reduce(DataFrame.unionByName, cut).repartition(partitions, F.col(KEY))
     kinds = [in_arrow(stage.kind) for stage in stages]
-    return Stage(moved, kind, (Gather(task, kinds),))
+    return Stage(moved, kind, (Gather(task, kinds, name),))
 
 
 def place_of(parts: Sequence[Column]) -> Column:

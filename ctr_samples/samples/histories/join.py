@@ -81,7 +81,7 @@ def join_history(left: Stage, actions: DataFrame, plan: HistoryPlan, partitions:
     kind = StructType([*left.kind, StructField(plan.name, history_type(actions, plan))])
     ready = actions.withColumns({TIE: content_hash(actions), PLACE: place_of([F.col(KEY)])})
     places: list[Place] = [PlaceOfKey((plan.on,), NONE_HOT, partitions), PLACE]
-    return together([left, Stage.of(ready)], partitions, AddLists(plan), kind, places)
+    return together([left, Stage.of(ready)], partitions, AddLists(plan), kind, places, "histories")
 
 
 def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:

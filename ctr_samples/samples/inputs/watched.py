@@ -120,14 +120,18 @@ class Inputs:
         return next(iter(self.sources.values())).rows.sparkSession
 
     def partitions(self) -> int:
-        """Return the number of tasks for the impressions and actions of the run, from the size of their logs."""
+        """Return the number of tasks for the impressions and actions of the run, from the size of their logs.
+
+        ``spark.sql.shuffle.partitions`` counts if it is set and larger, but a task has at least 1 MiB of logs.
+        """
         names = {self.config.impressions.source, *(plan.label.source for plan in plan_labels(self.config))}
         sizes = [self._near(name).bytes for name in names]
         known = [size for size in sizes if size is not None]
         if len(known) < len(sizes):
             return int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        total = sum(known)
-        return max(1, -(-total // _BYTES_OF_A_TASK), min(self.spark.sparkContext.defaultParallelism, total >> 20))
+        total, context = sum(known), self.spark.sparkContext
+        wanted = max(context.defaultParallelism, int(context.getConf().get("spark.sql.shuffle.partitions", "1") or 1))
+        return max(1, -(-total // _BYTES_OF_A_TASK), min(wanted, total >> 20))
 
     def sample_shown(self, share: float) -> DataFrame:
         """Return a random share of the rows of :meth:`shown`, without counting. Skipped JSON lines are not parsed."""

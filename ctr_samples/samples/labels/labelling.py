@@ -58,7 +58,7 @@ class Labelling:
             last = number == len(some) - 1
             kind = labelled if last else between
             task = _Stop(self, own, stop, is_first=number == 0, is_last=last)
-            stage = together([stage], partitions, task, kind, [place_at(number)])
+            stage = together([stage], partitions, task, kind, [place_at(number)], "labels")
         return stage
 
 

@@ -3,6 +3,7 @@
 all.py           the watches of a run
 times.py         implausible times
 coverage.py      logs that end before the label windows do
+shares.py        tasks that hold too many rows at once
 leak_canary.py   features from the future, joined in every run exactly like the views; they must never match
 
 The watches of lines, impressions, labels, sampling and views are in the modules of the data they count.

@@ -105,7 +105,7 @@ def test_a_task_holds_a_multiple_of_its_share(
     write_day(tmp_path)
     notes = tmp_path / "notes"
     notes.mkdir()
-    monkeypatch.setattr(stages, "Gather", lambda task, kinds: Gather(Measured(task, notes), kinds))
+    monkeypatch.setattr(stages, "Gather", lambda task, *rest: Gather(Measured(task, notes), *rest))
     path = tmp_path / "memory.yaml"
     path.write_text(CONFIG.replace("ROOT", str(tmp_path)))
     job.run(spark, load_config(path), DAY, accept=["heavy_user"])

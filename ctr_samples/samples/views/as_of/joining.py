@@ -44,9 +44,8 @@ def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: Ho
     task = _JoinHere(tuple(join.how for join in joins))
     stages = [left, *[Stage.of(frame) for frame in (*placed, *snapshots)]]
     places: list[Place] = [PlaceOfKey(on, hot, partitions), *[PLACE] * (len(stages) - 1)]
-    return together(
-        stages, partitions, task, _with_views(left.kind, {join.how.name: join.kind for join in joins}), places
-    )
+    kind = _with_views(left.kind, {join.how.name: join.kind for join in joins})
+    return together(stages, partitions, task, kind, places, "views")
 
 
 def join_by_broadcast(left: Stage, joins: Sequence[Join]) -> Stage:
