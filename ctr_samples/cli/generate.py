@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,7 +15,7 @@ from rich.console import Console
 
 from ctr_samples.cli.messages import Debug, errors_in_words, print_error
 from ctr_samples.config import CatalogSource, JobConfig, LoadedConfig, explain, load_config
-from ctr_samples.errors import ConfigError, CtrSamplesError, UsageError
+from ctr_samples.errors import ConfigError, CtrSamplesError, StorageError, UsageError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.terminal import say, stderr_console
@@ -300,7 +300,13 @@ def config_command(
         str | None, typer.Option("--date", "-d", help="Also list the days that a run on this date reads.")
     ] = None,
     set_: Overrides = None,
-    explain_: Annotated[bool, typer.Option("--explain", help="Describe what a run would do.")] = False,
+    explain_: Annotated[
+        bool, typer.Option("--explain", help="Describe what a run would do, and what a day of its size needs.")
+    ] = False,
+    impressions: Annotated[
+        int | None,
+        typer.Option(min=1, help="With --explain: the size of the day, else that of the last one published."),
+    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Also compare it with the schemas of the inputs; reads no rows.")
     ] = False,
@@ -330,6 +336,18 @@ def config_command(
             say("\nThe views are joined in these steps; a run broadcasts small ones instead, once it knows their size")
             steps = plan_joins(declared_facts(loaded.config))
             say(loaded.masked("\n".join(f"  {line}" for line in described(steps))))
+        _say_needs(loaded, impressions)
+
+
+def _say_needs(loaded: LoadedConfig, impressions: int | None) -> None:
+    """Print what a day needs, from the last day published if it can be read."""
+    from ctr_samples.job.sizing import described, last_size
+    from ctr_samples.shards import open_storage
+
+    last = None
+    with suppress(StorageError):  # to describe a configuration needs no access to its output
+        last = last_size(open_storage(loaded.config.output.path))
+    say("\n" + loaded.masked("\n".join(described(loaded.config, last, impressions))))
 
 
 def _check_inputs(loaded: LoadedConfig, run_date: Period | None, console: Console) -> None:

@@ -14,6 +14,7 @@
     document.py, masking.py             line numbers and plain values; secrets from the environment
     sentences.py, problems.py           errors as sentences
     base.py, units.py                   shared parts of the models
+    sizes.py                            how many tasks join a log
     explain.py              plan in words
 """
 

@@ -61,8 +61,8 @@ def parse_size(value: Any) -> int:
 def format_size(value: int) -> str:
     """Format ``134217728`` as ``"128 MiB"``, ``1500`` as ``"1.5 KiB"``."""
     size = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024 or unit == "GiB":
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if size < 1024 or unit == "TiB":
             break
         size /= 1024
     return f"{size:.0f} {unit}" if size == int(size) else f"{size:.1f} {unit}"

@@ -10,6 +10,7 @@ checking.py         finds all problems of a configuration and its inputs in one 
 preview.py          a few samples as a table, without writing
 looking_back.py     runs as of an earlier time, and from the inputs of an earlier generation
 forget.py           the next generation of a day without the samples of some users; forget_values.py reads their ids
+sizing.py           what a day needs: tasks, memory, disk and time
 flips.py            labels that changed since the previous generation
 fit.py              the next version of vocabularies, moments and quantiles
 daemon.py           the process that forks the Python workers of a local run

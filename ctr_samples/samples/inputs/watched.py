@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from ctr_samples.config import JobConfig
+from ctr_samples.config.sizes import joining_tasks
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period, local_days
 from ctr_samples.samples.inputs.clocks import Clock, Use, clocks_of, conditions_of, of_interest, texts_of_times
@@ -33,9 +34,6 @@ from ctr_samples.sparksql.observations import observe
 
 _READ_AT_ONCE = 4
 """Number of sources whose files are listed at the same time."""
-
-_BYTES_OF_A_TASK = 32 << 20
-"""Bytes of logs for each task that brings impressions and actions together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +129,7 @@ class Inputs:
             return int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
         total, context = sum(known), self.spark.sparkContext
         wanted = max(context.defaultParallelism, int(context.getConf().get("spark.sql.shuffle.partitions", "1") or 1))
-        return max(1, -(-total // _BYTES_OF_A_TASK), min(wanted, total >> 20))
+        return max(joining_tasks(total), min(wanted, total >> 20))
 
     def sample_shown(self, share: float) -> DataFrame:
         """Return a random share of the rows of :meth:`shown`, without counting. Skipped JSON lines are not parsed."""
