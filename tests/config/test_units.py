@@ -56,7 +56,7 @@ def test_what_is_no_size_is_refused(text: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**27, "128 MiB"), (5 * 2**40, "5120 GiB")]
+    ("size", "text"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (2**27, "128 MiB"), (5 * 2**40, "5 TiB")]
 )
 def test_a_size_is_written_for_people(size: int, text: str) -> None:
     assert format_size(size) == text
