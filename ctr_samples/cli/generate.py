@@ -328,6 +328,8 @@ def config_command(
             )
             say(f"{config} {what}.")
             return
+        if merged := loaded.text_with_origins():
+            say(f"{merged}\n")
         say(loaded.masked(explain(loaded.config, run_date)))
         if loaded.config.views:
             from ctr_samples.samples.views.as_of import described, plan_joins

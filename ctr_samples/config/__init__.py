@@ -11,6 +11,7 @@
     feature.py              features, vocabularies and fitted state; feature_conflicts.py refuses contradictory keys
     references.py, feature_checks.py    checks across the file
     loading.py              loading of YAML into the models
+    bases.py                loading of what differs from another configuration
     document.py, masking.py             line numbers and plain values; secrets from the environment
     sentences.py, problems.py           errors as sentences
     base.py, units.py                   shared parts of the models

@@ -63,15 +63,24 @@ def plain(node: Any) -> Any:
     return node if node is None else str(node)
 
 
+FILES = "files_of_keys"
+"""Attribute of a map that was merged: the file of each key."""
+
+
+def line_of(node: Any, key: Any) -> int:
+    """Return the line of a key or of an element, from 1 on."""
+    return int(node.lc.key(key)[0] if isinstance(node, CommentedMap) else node.lc.item(key)[0]) + 1
+
+
 def at(path: str, tree: CommentedMap, where: Sequence[Any]) -> str:
-    """Return ``conf/x.yaml:12: views.item.ttl: ``, with the line of the nearest existing key."""
+    """Return ``conf/x.yaml:12: views.item.ttl: ``, with the file and line of the nearest existing key."""
     line, node = None, tree
     for part in where:
         key = int(part) if isinstance(node, CommentedSeq) and str(part).isdigit() else part
         try:
-            line = node.lc.key(key)[0] if isinstance(node, CommentedMap) else node.lc.item(key)[0]
-            node = node[key]
+            line = line_of(node, key)
+            path, node = getattr(node, FILES, {}).get(key, path), node[key]
         except (AttributeError, KeyError, IndexError, TypeError):
             break
-    position = f"{path}:{line + 1}: " if line is not None else f"{path}: "
+    position = f"{path}:{line}: " if line is not None else f"{path}: "
     return position + (".".join(str(part) for part in where) + ": " if where else "")

@@ -19,6 +19,7 @@ from ruamel.yaml.constructor import DuplicateKeyError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
+from ctr_samples.config.bases import LOWEST, merged_text, with_base
 from ctr_samples.config.document import at, filled, names, plain, references
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.masking import LEFT_OUT, mask, masking, remember
@@ -50,7 +51,7 @@ class LoadedConfig:
 
     def place_of(self, where: Sequence[str]) -> str:
         """Return ``my.yaml:12: views.item.ttl: `` with the line of the key or of its nearest existing parent."""
-        return at(self.path, _parse(Path(self.path)), where)
+        return at(self.path, _tree(Path(self.path)), where)
 
     @contextmanager
     def masked_errors(self) -> Iterator[None]:
@@ -78,6 +79,14 @@ class LoadedConfig:
         document.pop("output", None)
         return sorted(set(names(document)))
 
+    def text_with_origins(self) -> str | None:
+        """Return the merged configuration as YAML, with the file of what comes from a base, or None without a base.
+
+        Overrides are not in it.
+        """
+        tree = _tree(Path(self.path))
+        return merged_text(tree) if hasattr(tree, LOWEST) else None
+
     def refuse_secrets(self) -> None:
         """Raise ConfigError if the file itself contains a secret, which would go into every manifest."""
         for problem in check_secrets(self.document):
@@ -100,7 +109,7 @@ def load_config(
 
     ``overrides`` are ``a.b=value`` texts with YAML values. Raises ConfigError with a line for each problem.
     """
-    tree = _parse(Path(path))
+    tree = _tree(Path(path))
     for override in overrides:
         _override(tree, override)
     if problem := too_large(tree):
@@ -139,6 +148,11 @@ def _told(problem: Problem, tree: CommentedMap, values: Mapping[str, str]) -> st
 
 def _words(text: str) -> set[str]:
     return set(re.findall(r"\w{2,}", text.lower()))
+
+
+def _tree(path: Path) -> CommentedMap:
+    """Parse a file, and merge it onto its base if it names one."""
+    return with_base(_parse(path), path, _parse)
 
 
 def _parse(path: Path) -> CommentedMap:
