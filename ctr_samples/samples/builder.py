@@ -29,7 +29,7 @@ from ctr_samples.samples.features import (
     SampleColumns,
     order_of,
 )
-from ctr_samples.samples.features.complete import MakeSamples
+from ctr_samples.samples.features.complete import MakeSamples, beside
 from ctr_samples.samples.features.row import NO_FEATURES, ROWS, made
 from ctr_samples.samples.final_order import in_final_order, with_shuffle
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
@@ -142,7 +142,8 @@ class SampleBuilder:
         stage = joins.add(with_shuffle(Stage.of(self._placed(rows, columns))), columns, steps, joins.added_again(steps))
         stage = joins.completed(stage, columns, steps, also=[IMPRESSION, *self.inputs.config.views])
         samples = stage.rows(self.inputs.watches.tasks)
-        record = [name for name in samples.columns if name not in (IMPRESSION, *self.inputs.config.views)]
+        others = {beside(name) for name in (IMPRESSION, *self.inputs.config.views)}
+        record = [name for name in samples.columns if name not in others]
         return samples.select(*map(quoted, record), self._origin().alias(ORIGIN))
 
     def _placed(self, rows: DataFrame, columns: SampleColumns = NO_FEATURES) -> DataFrame:
@@ -155,8 +156,12 @@ class SampleBuilder:
 
     def _origin(self) -> Column:
         shown = self.inputs.config.impressions
-        own = [F.col(f"{IMPRESSION}.{name}") for name in ("impression_time", *shown.entities)]
-        views = [F.struct(f"{name}.matched", f"{name}.age_s").alias(name) for name in self.inputs.config.views]
+        impression = F.col(quoted(beside(IMPRESSION)))
+        own = [impression[name].alias(name) for name in ("impression_time", *shown.entities)]
+        views = [
+            F.struct(*[F.col(quoted(beside(name)))[key].alias(key) for key in ("matched", "age_s")]).alias(name)
+            for name in self.inputs.config.views
+        ]
         joined = [F.struct(*views).alias("views")] if views else []
         return F.struct(F.struct(*own).alias(IMPRESSION), *joined)
 

@@ -63,7 +63,7 @@ class MakeSamples:
     negatives: float | None = None
     heavy: str | None = None
     also: Sequence[str] = ()
-    """Further columns, unchanged."""
+    """Further columns, which stay under the names of :func:`beside`, since a feature may have the name of a view."""
 
     @classmethod
     def of(cls, columns: SampleColumns, config: JobConfig, also: Sequence[str] = ()) -> Self:
@@ -79,8 +79,9 @@ class MakeSamples:
     def kind(self, features: StructType, also: Sequence[StructField] = ()) -> StructType:
         """Return the type of the samples, given the types of the features, and of further columns."""
         kinds = StructType([*features, *[StructField(name, kind) for name, kind in self._others().items()]])
-        beside = [StructField(name, kind) for name, kind in _BESIDE.items()]
-        return StructType([*laid_out_kind(kinds, self.contract, self.layout), *beside, *also])
+        others = [StructField(name, kind) for name, kind in _BESIDE.items()]
+        others += [StructField(beside(field.name), field.dataType, field.nullable) for field in also]
+        return StructType([*laid_out_kind(kinds, self.contract, self.layout), *others])
 
     def kind_without_features(self) -> StructType:
         """Return the type of the samples without their features."""
@@ -108,16 +109,22 @@ class MakeSamples:
         columns[_ID] = _column(rows, (IMPRESSION, _ID))
         if self.negatives is not None:
             columns[SAMPLE_WEIGHT] = weights_of(rows, self.labels, self.negatives)
-        beside = {name: rows.column(name) if name != USER else self._user(rows) for name in (*_BESIDE, *self.also)}
+        columns_beside = {name: rows.column(name) if name != USER else self._user(rows) for name in _BESIDE}
+        columns_beside |= {beside(name): rows.column(name) for name in self.also}
         if not self.paths:
-            return pa.RecordBatch.from_pydict({name: columns[name] for name in self._others()} | beside)
+            return pa.RecordBatch.from_pydict({name: columns[name] for name in self._others()} | columns_beside)
         columns |= {name: _column(rows, path) for name, path in self.paths.items()}
-        return pa.RecordBatch.from_pydict(lay_out(columns, self.contract, self.layout) | beside)
+        return pa.RecordBatch.from_pydict(lay_out(columns, self.contract, self.layout) | columns_beside)
 
     def _user(self, rows: pa.RecordBatch) -> pa.Array:
         if self.heavy is None:
             return pa.nulls(rows.num_rows, pa.string())
         return _column(rows, (IMPRESSION, self.heavy)).cast(pa.string())
+
+
+def beside(name: str) -> str:
+    """Return the name under which a further column stands beside a sample."""
+    return f"_beside {name}"
 
 
 def _column(rows: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
