@@ -41,6 +41,8 @@ _SETTINGS = {
     "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.EliminateSorts",
     # Spark keeps two batches in a Python worker while one is written; wide rows must not make them large.
     "spark.sql.execution.arrow.maxBytesPerBatch": str(8 << 20),
+    # Inferring filters from expressions takes all memory once there are many features of one column, and joins need none.
+    "spark.sql.constraintPropagation.enabled": "false",
     # Timestamps are instants; their local form exists only while text is parsed.
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
 }
