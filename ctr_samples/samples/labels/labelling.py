@@ -175,12 +175,15 @@ class _Stop:
                 for name, column in state.columns().items()
             }
         )
+        impressions = pa.table(
+            {name: self._of_shown(rows, name) for name in self.own}
+            | {name: rows[name] for name in self.labelling.carried}
+        )
         for start in range(0, len(at), BATCH):
-            some = pa.array(at[start : start + BATCH])
-            columns = {name: self._of_shown(rows, name).take(some) for name in self.own}
-            columns |= {name: whole(rows[name]).take(some) for name in self.labelling.carried}
-            columns |= {name: whole(labels[name].slice(start, BATCH)) for name in labels.column_names}
-            yield pa.RecordBatch.from_pydict(columns)
+            some = impressions.take(pa.array(at[start : start + BATCH]))
+            for name in labels.column_names:
+                some = some.append_column(name, labels[name].slice(start, BATCH))
+            yield from some.combine_chunks().to_batches()
 
     def _onward(self, shown: pa.Table, waiting: pa.Table, states: Mapping[str, LabelState]) -> Iterator[pa.RecordBatch]:
         """Yield impressions with their states, and the actions that still have no impression."""

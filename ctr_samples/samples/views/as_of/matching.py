@@ -120,6 +120,8 @@ class ViewRows:
     """The row of the table that is the best from each instant on."""
     payload: Mapping[str, Picked]
     """The columns of the payloads of the table, and last, that of an impression without a row."""
+    event: Integers | None
+    """When each row of the table became true, or None without times or rows."""
     snapshots: Snapshots | None = None
 
     @classmethod
@@ -158,7 +160,8 @@ class ViewRows:
         if how.snapshot and snapshots is None:
             snapshots = Snapshots.of(how, table)
         payload = _with_absent(how, table[PAYLOAD])
-        return cls(how, table, encoded.dictionary, starts, seen_from, until, best, payload, snapshots)
+        event = None if how.static or not table.num_rows else integers(table[EVENT])
+        return cls(how, table, encoded.dictionary, starts, seen_from, until, best, payload, event, snapshots)
 
     def by_text(self) -> ViewRows:
         """Return the same rows with their keys as text."""
@@ -183,9 +186,9 @@ class ViewRows:
     def _holds(self, row: Integers, place: Integers, times: Integers) -> Flags:
         """Return whether a row has neither ended nor expired, and is no tombstone and of the latest snapshot."""
         holds = times < self.until[place]
-        if self.how.static:
+        if self.event is None:
             return holds
-        event = integers(self.table[EVENT])[row]
+        event = self.event[row]
         holds &= ~flags(self.table[GONE])[row]
         if self.how.ttl is not None:
             holds &= event >= times - micros_of(self.how.ttl)
@@ -201,10 +204,7 @@ class ViewRows:
 
     def _ages(self, rows: Integers, times: Integers) -> Doubles | None:
         """Return the age of each row in seconds at a time, or None without times."""
-        if self.how.static or not self.table.num_rows:
-            return None
-        ages: Doubles = (times - integers(self.table[EVENT])[rows]) / 1e6
-        return ages
+        return None if self.event is None else (times - self.event[rows]) / 1e6
 
     def structs(self, rows: Integers, times: Integers, only: Collection[str] | None = None) -> pa.StructArray:
         """Return the struct from which features are computed: the payload of the rows, ``age_s`` and ``matched``.
