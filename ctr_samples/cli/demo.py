@@ -28,7 +28,7 @@ def demo(
 ) -> None:
     """Make samples of a day of real logs and, with TensorFlow, train a model on them.
 
-    Takes about a minute; the first run on a host compiles the encoder, which may take another minute or two.
+    Takes about a minute; the first run on a host also compiles the codec, which takes half a minute.
     """
     console = stderr_console()
     with errors_in_words(console, debug):

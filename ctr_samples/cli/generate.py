@@ -39,8 +39,10 @@ def spark_for(
 ) -> Iterator[tuple[Any, RunProgress]]:
     """Open a session for the sources of a configuration, with a progress display."""
     with RunProgress(console) as progress:
+        from ctr_samples.codec.machine_code import compile_in_background
         from ctr_samples.sparksql.session import session_of_command
 
+        compile_in_background()  # while Spark starts
         tables = any(isinstance(source, CatalogSource) for source in config.sources.values())
         with session_of_command(name, hive=tables, whole_run=whole_run) as spark:
             progress.follow(spark)

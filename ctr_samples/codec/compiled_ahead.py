@@ -8,14 +8,13 @@ the kernels are loaded.
 from __future__ import annotations
 
 import json
-import os
 import platform
-import subprocess
-import sys
 from pathlib import Path
 
 from llvmlite import binding
 
+from ctr_samples.codec.kernels.compilation import compiled
+from ctr_samples.codec.kernels.table import TABLE
 from ctr_samples.errors import UsageError
 
 _V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")
@@ -34,15 +33,12 @@ def default_cpu() -> str:
 
 
 def compile_ahead(cpu: str, path: Path) -> None:
-    """Write the kernels for ``cpu`` to a file. Runs in a separate process: Numba reads its target at startup."""
+    """Write all kernels for ``cpu`` to a file."""
     name, features = _target(cpu)
     flags = ",".join(f"+{feature}" for feature in features)
-    told = os.environ | {"NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": flags}
-    program = "import sys; from ctr_samples.codec.kernels.compilation import object_file as make; "
-    program += "sys.stdout.buffer.write(make(*sys.argv[1:]))"
-    code = subprocess.run([sys.executable, "-c", program, name, flags], env=told, check=True, stdout=subprocess.PIPE)
+    code = compiled(TABLE, name, flags)
     needs = {"cpu": name, "triple": binding.get_default_triple(), "features": features}
-    path.write_bytes(json.dumps(needs).encode() + b"\n" + code.stdout)
+    path.write_bytes(json.dumps(needs).encode() + b"\n" + code)
 
 
 def read_ahead(path: Path) -> bytes | None:

@@ -31,7 +31,7 @@ from ctr_samples.codec.layout import (
     WRONG_COUNT,
     WRONG_KIND,
 )
-from ctr_samples.codec.machine_code import kernels
+from ctr_samples.codec.machine_code import decoders
 from ctr_samples.codec.plan import check_record_type, in_wire_order
 from ctr_samples.codec.tensors import unpack_tensors
 from ctr_samples.codec.values import wire_scalar
@@ -120,7 +120,7 @@ class ExampleDecoder:
         rows = len(messages)
         arrays = WireArrays(self._layout, rows)
         status = np.zeros(STATUS_SIZE, np.int64)
-        read_records = kernels().read_records
+        read_records = decoders().read_records
         done = 0
         while True:
             done = read_records(
@@ -161,7 +161,7 @@ def byte_arrays(messages: Messages) -> tuple[npt.NDArray[np.int64], npt.NDArray[
     """Concatenate all messages. Return their offsets, int64[messages + 1], and the bytes."""
     begins, ends = messages.begins, messages.ends
     target, limits = np.empty(int((ends - begins).sum()), np.uint8), np.zeros(len(messages) + 1, np.int64)
-    kernels().read_byte_arrays(
+    decoders().read_byte_arrays(
         begins.ctypes.data, ends.ctypes.data, len(messages), target.ctypes.data, limits.ctypes.data
     )
     return limits, target

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ctr_samples.codec.layout import BAD_LENGTH, BAD_MESSAGE, CUT_HEADER, CUT_MESSAGE, SOUND
-from ctr_samples.codec.machine_code import kernels
+from ctr_samples.codec.machine_code import decoders
 from ctr_samples.errors import DamagedFile
 
 Buffer = bytes | bytearray | memoryview | npt.NDArray[Any]
@@ -58,7 +58,7 @@ class Walk:
         while self._status[1] < filled and self._status[2] == SOUND:
             if self._status[0] == self._offsets.size - 1:
                 self._offsets = np.concatenate([self._offsets, np.zeros_like(self._offsets)])
-            self._status[0] = kernels().walk_frames(
+            self._status[0] = decoders().walk_frames(
                 self._data.ctypes.data,
                 filled,
                 self._offsets.ctypes.data,

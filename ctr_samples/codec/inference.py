@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ctr_samples.codec.encoder import EncodedBatch
 from ctr_samples.codec.layout import BROKEN, BYTES, FLOAT, INT64, NEED_VALUES, REASON, STATUS_SIZE, Surveyed
-from ctr_samples.codec.machine_code import kernels
+from ctr_samples.codec.machine_code import decoders
 from ctr_samples.contract import DType, ExampleContract, FeatureSpec, RecordType
 from ctr_samples.errors import ContractError, DamagedFile
 
@@ -172,7 +172,7 @@ def _survey(chunk: EncodedBatch, sequences: bool) -> tuple[list[tuple[str | byte
     done = 0
     while done < len(chunk):
         status[Surveyed.ROOM] = len(keys)
-        done = kernels().survey_records(
+        done = decoders().survey_records(
             keys.ctypes.data, sequences, data.ctypes.data, offsets.ctypes.data, done, len(chunk), status.ctypes.data
         )
         if status[REASON] == NEED_VALUES:

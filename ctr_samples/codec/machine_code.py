@@ -11,7 +11,8 @@ is loaded from, and stored in, the first usable directory of:
 
 A directory or file is usable only if it belongs to this user or root and no other user may write to it; symbolic links
 are not followed (``private_directory.py``). One process compiles, under a file lock; processes that start at the same
-time wait for it. Run ``python -m ctr_samples.codec`` to compile in advance, for example during an image build.
+time wait for it. The kernels that write are compiled apart from those that read, when one of them is first needed.
+Run ``python -m ctr_samples.codec`` to compile all in advance, for example during an image build.
 """
 
 from __future__ import annotations
@@ -24,18 +25,22 @@ import logging
 import os
 import pkgutil
 import tempfile
+import threading
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from llvmlite import binding
 
 from ctr_samples.codec import kernels as kernel_sources
 from ctr_samples.codec.compiled_ahead import read_ahead
-from ctr_samples.codec.kernels.table import TABLE, Kernel, Kernels
+from ctr_samples.codec.kernels.compilation import compiled
+from ctr_samples.codec.kernels.table import Decoders, Kernel, Kernels, entries
 from ctr_samples.private_directory import NotPrivate, PrivateDirectory, private_directory, user_cache
 
 logger = logging.getLogger(__name__)
+
+_Kind = TypeVar("_Kind", Kernels, Decoders)
 
 SOURCES = (
     ("ctr_samples", "crc32c.py"),
@@ -49,20 +54,40 @@ DIGEST_SIZE = 32
 
 @functools.cache
 def kernels() -> Kernels:
-    """Return the kernels of this process. The first call on a host compiles for seconds; later calls load a file.
+    """Return the kernels of this process that write. The first call on a host compiles for seconds; later calls load a
+    file.
 
-    Runs wherever records are written or read. If no directory is writable, each process compiles the kernels for itself
-    and logs a warning.
+    Runs wherever records are written. If no directory is writable, each process compiles the kernels for itself and logs
+    a warning.
     """
-    return load(machine_code())
+    return load(Kernels, machine_code(Kernels))
 
 
-def machine_code() -> bytes:
-    """Return an object file with all kernels for this processor: packed, cached, or newly compiled and cached."""
+@functools.cache
+def decoders() -> Decoders:
+    """Return the kernels of this process that read, as :func:`kernels` does."""
+    return load(Decoders, machine_code(Decoders))
+
+
+def compile_in_background() -> None:
+    """Start compiling the kernels that write, unless they are there, so that they are once a task needs them.
+
+    A failure is left to the task, which compiles them then.
+    """
+
+    def compile_() -> None:
+        with contextlib.suppress(Exception):
+            machine_code(Kernels)
+
+    threading.Thread(target=compile_, daemon=True, name="kernels").start()
+
+
+def machine_code(kind: type[Kernels | Decoders]) -> bytes:
+    """Return an object file with these kernels for this processor: packed, cached, or newly compiled and cached."""
     packed = read_ahead(packed_file())
     if packed is not None:
         return packed
-    name = _file()
+    name = file_name(kind)
     directories = cache_directories()
     for path in directories:
         with contextlib.suppress(OSError, NotPrivate), private_directory(path, create=False) as directory:
@@ -71,7 +96,7 @@ def machine_code() -> bytes:
     for path in directories:
         try:
             with private_directory(path, create=True) as directory, directory.locked(_lock(name)):
-                return _read_or_compile(directory, name)
+                return _read_or_compile(directory, kind)
         except NotPrivate as error:
             logger.warning("Compiled kernels are neither loaded from nor stored in %s: %s.", path, error)
         except OSError:
@@ -79,48 +104,50 @@ def machine_code() -> bytes:
     logger.warning(
         "No directory for compiled kernels; set CTR_SAMPLES_CACHE_DIR to one that you own or that does not exist yet."
     )
-    return compile_kernels()
+    return compile_kernels(kind)
 
 
 def being_compiled() -> bool:
     """Whether any process on this host is compiling the kernels right now."""
     for path in cache_directories():
         with contextlib.suppress(OSError, NotPrivate), private_directory(path, create=False) as directory:
-            if directory.is_locked(_lock(_file())):
+            if any(directory.is_locked(_lock(file_name(kind))) for kind in (Kernels, Decoders)):
                 return True
     return False
 
 
-def _file() -> str:
-    return f"kernels-{digest()}.o"
+def file_name(kind: type[Kernels | Decoders]) -> str:
+    """Return the name of the cached object file with these kernels."""
+    return f"{kind.__name__.lower()}-{digest()}.o"
 
 
 def _lock(name: str) -> str:
     return f"{name}.lock"
 
 
-def _read_or_compile(directory: PrivateDirectory, name: str) -> bytes:
+def _read_or_compile(directory: PrivateDirectory, kind: type[Kernels | Decoders]) -> bytes:
     # The previous holder of the lock may have left the file.
+    name = file_name(kind)
     code = read_code(directory, name)
     if code is None:
-        code = compile_kernels()
+        code = compile_kernels(kind)
         write_code(directory, name, code)
     return code
 
 
-def compile_kernels() -> bytes:
-    """Compile the kernels, which imports Numba and takes seconds."""
-    from ctr_samples.codec.kernels.compilation import object_file
+def compile_kernels(kind: type[Kernels | Decoders]) -> bytes:
+    """Compile the kernels for this processor, which takes seconds, and say so."""
+    what = "reads" if kind is Decoders else "writes"
+    logger.warning("Compiling the code that %s records for this machine. It is kept, so this happens once.", what)
+    return compiled(entries(kind), binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten())
 
-    return object_file()
 
-
-def load(code: bytes) -> Kernels:
-    """Load an object file into memory for execution."""
+def load(kind: type[_Kind], code: bytes) -> _Kind:
+    """Load kernels from an object file into memory for execution."""
     engine = _engine()
     engine.add_object_file(binding.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    return Kernels(*(_function(engine, name, entry.arguments) for name, entry in TABLE.items()))
+    return kind(*(_function(engine, name, entry.arguments) for name, entry in entries(kind).items()))
 
 
 def _engine() -> Any:

@@ -191,7 +191,7 @@ def test_checking_frames(figures: Figures) -> None:
 
 def test_a_new_process_is_ready_at_once(figures: Figures) -> None:
     """From nothing to the first encoded batch, against importing pyarrow, which every Spark worker does anyway."""
-    machine_code.machine_code()
+    machine_code.kernels()
     encode = (
         "import pyarrow as pa; from ctr_samples.codec import ExampleEncoder; "
         "from ctr_samples.contract import ExampleContract, FeatureSpec; "

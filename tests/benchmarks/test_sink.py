@@ -171,7 +171,7 @@ def test_what_the_data_source_wrote_is_whole(spark: SparkSession, tmp_path: Path
 def test_a_worker_stays_small_whatever_its_partition_holds(
     figures: Figures, spark: SparkSession, tmp_path: Path
 ) -> None:
-    machine_code.machine_code()  # compiled now, not in a worker
+    machine_code.kernels()  # compiled now, not in a worker
     task = write_shards.__globals__["_Task"](plan(tmp_path / "out"), Progress.of(spark))
 
     def peak(batches: Iterator[pa.RecordBatch], write: bool) -> Iterator[pa.RecordBatch]:

@@ -10,7 +10,7 @@ import pytest
 
 from ctr_samples.codec import compiled_ahead, machine_code
 from ctr_samples.codec.compiled_ahead import compile_ahead, default_cpu, read_ahead
-from ctr_samples.codec.kernels.table import TABLE
+from ctr_samples.codec.kernels.table import Decoders, Kernels, entries
 from ctr_samples.errors import UsageError
 
 
@@ -57,7 +57,7 @@ def test_without_packed_code_there_is_none(tmp_path: Path) -> None:
 def test_packed_code_comes_before_any_that_was_compiled_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     here = packed(tmp_path / "packed", triple=compiled_ahead.binding.get_default_triple(), features=[])
     monkeypatch.setattr(machine_code, "packed_file", lambda: here)
-    assert machine_code.machine_code() == b"machine\ncode"
+    assert machine_code.machine_code(Kernels) == b"machine\ncode"
 
 
 def test_packed_code_of_other_sources_is_not_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,5 +86,5 @@ def test_code_that_was_compiled_for_an_older_processor_has_every_kernel(tmp_path
     compile_ahead("x86-64-v2" if default_cpu() != "host" else "host", tmp_path / "packed")
     code = read_ahead(tmp_path / "packed")
     assert code is not None
-    kernels = machine_code.load(code)
-    assert all(callable(getattr(kernels, name)) for name in TABLE)
+    for kind in (Kernels, Decoders):
+        assert all(callable(getattr(machine_code.load(kind, code), name)) for name in entries(kind))

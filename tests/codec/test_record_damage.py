@@ -105,11 +105,12 @@ def test_giant_lengths_allocate_nothing() -> None:
     program = """
 import io, resource
 from ctr_samples.codec import ExampleDecoder, RecordReader, frame_offsets
-from ctr_samples.codec.machine_code import kernels
+from ctr_samples.codec.machine_code import decoders, kernels
 from ctr_samples.errors import DamagedFile
 from tests.codec.test_record_damage import CONTRACT, FILE, frame, header
 from tests.support.wire_messages import delimited, varint
 kernels()
+decoders()
 used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
 resource.setrlimit(resource.RLIMIT_AS, (used + (64 << 20), used + (64 << 20)))
 decoder = ExampleDecoder(CONTRACT)

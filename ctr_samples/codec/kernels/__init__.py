@@ -3,7 +3,8 @@
 Only ``machine_code`` imports them, and only if they are not compiled yet; ``table.py`` imports none of them.
 
 table.py                       kernels that Python calls
-compilation.py                 compiles the functions to one object file
+compilation.py                 compiles the functions to one object file, in a process of its own
+jit.py                         how Numba compiles them
 encode.py                      encodes rows to framed records
 frames.py, checksums.py        TFRecord frames
 expected.py                    decodes records in the expected form to columns

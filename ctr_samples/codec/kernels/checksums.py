@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.memory import load_u8, load_u64
 from ctr_samples.crc32c import INSTRUCTION, emit_step, tables
 

@@ -1,44 +1,72 @@
-"""Compile Numba functions to one object file. Each kernel keeps its name, and takes and returns int64."""
+"""Compile Numba functions to one object file. Each kernel keeps its name, and takes and returns int64.
+
+``compiled`` does so in a process of its own, where Numba optimizes nothing: LLVM then optimizes all functions once, when
+they are linked. Numba by itself would optimize each function, and again each function that calls it.
+"""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterable
 from importlib import import_module
 from typing import Any
 
 from llvmlite import binding, ir
-from numba import njit, types
 
 from ctr_samples.codec.kernels.table import TABLE
 
 
-def object_file(cpu: str | None = None, features: str | None = None) -> bytes:
-    """Compile the kernels of the table for a processor, by default the host's. Takes seconds.
+def compiled(names: Iterable[str], cpu: str, features: str) -> bytes:
+    """Compile the named kernels for a processor, as LLVM names it and its features. Takes seconds.
 
-    Numba optimizes for the host's processor unless NUMBA_CPU_NAME and NUMBA_CPU_FEATURES are set.
+    Raises RuntimeError with the messages of the process that compiles, if it fails.
     """
+    environment = os.environ | {
+        "NUMBA_OPT": "0",
+        "NUMBA_CPU_NAME": cpu,
+        "NUMBA_CPU_FEATURES": features,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+    }
+    command = [sys.executable, "-m", __name__, cpu, features, *names]
+    run = subprocess.run(command, env=environment, capture_output=True, check=False)
+    if run.returncode:
+        raise RuntimeError(f"The kernels could not be compiled: {run.stderr.decode(errors='replace').strip()}")
+    return run.stdout
+
+
+def _object_file(cpu: str, features: str, names: Iterable[str]) -> bytes:
     module = binding.parse_assembly("")
-    for name, entry in TABLE.items():
-        function = getattr(import_module(f"ctr_samples.codec.kernels.{entry.module}"), name)
-        module.link_in(_compiled(function, name, entry.arguments))
+    for name in names:
+        function = getattr(import_module(f"ctr_samples.codec.kernels.{TABLE[name].module}"), name)
+        module.link_in(_compiled(function, name, TABLE[name].arguments))
     _check_self_contained(module)
+    for inner in module.functions:
+        if not inner.is_declaration and inner.name not in TABLE:
+            inner.linkage = "internal"
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
     machine = binding.Target.from_default_triple().create_target_machine(
-        cpu=cpu or binding.get_host_cpu_name(),
-        features=features or binding.get_host_cpu_features().flatten(),
-        opt=3,
-        codemodel="jitdefault",
-        jit=True,
+        cpu=cpu, features=features, opt=3, codemodel="jitdefault", jit=True
     )
+    tuning = binding.newpassmanagers.PipelineTuningOptions()
+    tuning.speed_level, tuning.loop_vectorization = 3, True
+    passes = binding.create_pass_builder(machine, tuning)
+    passes.getModulePassManager().run(module, passes)
     return bytes(machine.emit_object(module))
 
 
 def _compiled(function: Any, name: str, arguments: int) -> Any:
     """Build an LLVM module with Numba's code for ``function``, exported as ``name`` with the C calling convention."""
+    from numba import types
+
+    from ctr_samples.codec.kernels.jit import njit
+
     signature = types.int64(*[types.int64] * arguments)
-    # Nothing that needs Numba at run time: no Python wrappers, no exceptions (such as for division by zero).
+    # Nothing that needs Numba at run time: no exceptions (such as for division by zero).
     loosely = function.targetoptions.get("fastmath", False)
-    compiled = njit(signature, no_cpython_wrapper=True, no_cfunc_wrapper=True, error_model="numpy", fastmath=loosely)(
-        function.py_func
-    )
+    compiled = njit(signature, error_model="numpy", fastmath=loosely)(function.py_func)
     (result,) = compiled.overloads.values()
     module = binding.parse_assembly(compiled.inspect_llvm(compiled.signatures[0]))
     module.link_in(binding.parse_assembly(str(_entry(module, result.fndesc.llvm_func_name, name, arguments))))
@@ -64,3 +92,7 @@ def _check_self_contained(module: Any) -> None:
     outside = [f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")]
     if outside:
         raise RuntimeError(f"The kernels call {', '.join(outside)}; change them to need nothing but memory.")
+
+
+if __name__ == "__main__":
+    sys.stdout.buffer.write(_object_file(sys.argv[1], sys.argv[2], sys.argv[3:]))

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ctr_samples.codec.kernels.expected import go_to, read_expected
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.lists import fill_absent, read_bytes_list, read_float_list, read_int64_list, stop_for
 from ctr_samples.codec.kernels.memory import copy, fetch, field, set_field, store_i64, store_u8
 from ctr_samples.codec.kernels.wire import (

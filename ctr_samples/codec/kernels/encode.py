@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ctr_samples.codec.kernels.frames import seal_frames
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.memory import (
     copy,
     copy_padded,

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.lists import fill_absent, read_bytes_list, read_packed_int64
 from ctr_samples.codec.kernels.memory import (
     copy,

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from ctr_samples.codec.kernels.checksums import ALL_ONES, extend, masked, step_8
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.memory import field, load_u32, load_u64, set_field, store_u32
 from ctr_samples.codec.layout import BAD_LENGTH, BAD_MESSAGE, BLOCK, CUT_HEADER, CUT_MESSAGE, FOOTER, HEADER, SOUND
 

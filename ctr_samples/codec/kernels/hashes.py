@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.memory import load_i64, load_u8, load_u32, load_u64, store_i64
 
 P1, P2, P3, P4, P5 = (

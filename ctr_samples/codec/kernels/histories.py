@@ -14,8 +14,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.measure import int64_at
 from ctr_samples.codec.kernels.memory import load_u8
 from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY

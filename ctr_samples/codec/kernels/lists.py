@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.memory import (
     copy,
     field,

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.memory import load_u8, store_u8
 
 LOOSELY = {"reassoc", "contract", "nnan", "nsz"}

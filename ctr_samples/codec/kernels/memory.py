@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from ctr_samples.codec.kernels.jit import njit
 
 CACHE_LINE, FETCHED = 64, 1024
 LONG_COPY = 64

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.memory import field, load_u8, set_field
 from ctr_samples.codec.kernels.utf8 import is_utf8
 from ctr_samples.codec.kernels.varint import MORE

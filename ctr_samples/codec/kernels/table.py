@@ -18,14 +18,10 @@ class KernelEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Compiled functions, all of which release the GIL. Their modules document the arguments."""
+    """Compiled functions that write and measure, all of which release the GIL. Their modules document the arguments."""
 
-    walk_frames: Annotated[Kernel, KernelEntry("frames", 5)]
     write_records: Annotated[Kernel, KernelEntry("encode", 9)]
     write_byte_arrays: Annotated[Kernel, KernelEntry("encode", 6)]
-    read_records: Annotated[Kernel, KernelEntry("decode", 9)]
-    read_byte_arrays: Annotated[Kernel, KernelEntry("decode", 5)]
-    survey_records: Annotated[Kernel, KernelEntry("survey", 7)]
     measure_float32: Annotated[Kernel, KernelEntry("measure", 4)]
     measure_float64: Annotated[Kernel, KernelEntry("measure", 4)]
     measure_int64: Annotated[Kernel, KernelEntry("measure", 4)]
@@ -34,7 +30,20 @@ class Kernels:
     hash_texts: Annotated[Kernel, KernelEntry("hashes", 4)]
 
 
-TABLE: dict[str, KernelEntry] = {
-    name: kind.__metadata__[0] for name, kind in get_type_hints(Kernels, include_extras=True).items()
-}
-"""Entries by field name of :class:`Kernels`, in field order."""
+@dataclass(frozen=True, slots=True)
+class Decoders:
+    """Compiled functions that read records. They take longest to compile, and a job that writes needs none of them."""
+
+    walk_frames: Annotated[Kernel, KernelEntry("frames", 5)]
+    read_records: Annotated[Kernel, KernelEntry("decode", 9)]
+    read_byte_arrays: Annotated[Kernel, KernelEntry("decode", 5)]
+    survey_records: Annotated[Kernel, KernelEntry("survey", 7)]
+
+
+def entries(kind: type[Kernels | Decoders]) -> dict[str, KernelEntry]:
+    """Return the entries by field name, in field order."""
+    return {name: hint.__metadata__[0] for name, hint in get_type_hints(kind, include_extras=True).items()}
+
+
+TABLE: dict[str, KernelEntry] = entries(Kernels) | entries(Decoders)
+"""All entries by field name."""

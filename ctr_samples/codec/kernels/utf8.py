@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.memory import load_i64, load_u8
 
 NOT_ASCII = -0x7F7F7F7F7F7F7F80

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.memory import leading_zeros, store_u8, store_u64
 
 SEVEN_BITS = np.uint64(0x7F)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from ctr_samples.codec.kernels.jit import njit
 from ctr_samples.codec.kernels.memory import field, load_u8, load_u64, set_field, trailing_zeros
 from ctr_samples.codec.kernels.varint import MORE, MORE_IN_ALL, ONE, SEVEN_BITS, gather
 from ctr_samples.codec.layout import DEEPEST_GROUP, OPEN_GROUPS
