@@ -39,13 +39,14 @@ from ctr_samples.config.source import (
     Source,
     TextSource,
 )
-from ctr_samples.config.view import DailyCountView, EventView, SnapshotView, StaticView, View, WindowView
+from ctr_samples.config.view import CountingView, DailyCountView, EventView, SnapshotView, StaticView, View, WindowView
 
 __all__ = [
     "ActionLabel",
     "Aggregates",
     "CatalogSource",
     "ColumnarSource",
+    "CountingView",
     "CsvSource",
     "DailyCountView",
     "DailyCounts",

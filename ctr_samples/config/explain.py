@@ -12,7 +12,7 @@ from ctr_samples.config.label import ActionLabel, Label, RowLabel
 from ctr_samples.config.references import inherited, match_of
 from ctr_samples.config.source import FileSource
 from ctr_samples.config.units import format_duration, format_size
-from ctr_samples.config.view import AgingView, EventView, SnapshotView, StaticView, View, WindowView
+from ctr_samples.config.view import AgingView, CountingView, EventView, SnapshotView, StaticView, View, WindowView
 from ctr_samples.periods import Period, calendar_day
 
 
@@ -128,7 +128,8 @@ def _view(view: View) -> str:
         case WindowView():
             return _windows(view, same)
     if isinstance(view.counted, DailyCounts):
-        what = f"counts of {view.source} over the last {view.counted.days} full day(s) for {same}"
+        looked_up = _as_of_actions(view) if isinstance(view, CountingView) else ""
+        what = f"counts of {view.source} over the last {view.counted.days} full day(s) for {same}{looked_up}"
     else:
         what = f"the last row of {view.source} for {same}"
     before = "not after" if view.inclusive else "before"
@@ -141,8 +142,12 @@ def _windows(view: WindowView, same: str) -> str:
     step = format_duration(view.aggregates.step)
     return (
         f"counts of {view.source} for {same} over the {lengths} before the impression, in steps of {step}: an action counts "
-        f"once its step{delay} is over"
+        f"once its step{delay} is over{_as_of_actions(view)}"
     )
+
+
+def _as_of_actions(view: CountingView) -> str:
+    return f", with the row of {' and '.join(view.look_up)} that it could see" if view.look_up else ""
 
 
 def _known(view: AgingView) -> str:

@@ -15,7 +15,7 @@ from ctr_samples.config.label import actions_among
 from ctr_samples.config.problems import Problem
 from ctr_samples.config.source import FileSource
 from ctr_samples.config.units import format_duration
-from ctr_samples.config.view import AgingView, DailyCountView, SnapshotView, View, WindowView
+from ctr_samples.config.view import AgingView, CountingView, DailyCountView, SnapshotView, View, WindowView
 
 _CLOCK = re.compile(r"[0-9]{2}:[0-9]{2}")
 
@@ -32,6 +32,8 @@ def grain_problems(config: JobConfig) -> Iterator[Problem]:
     for name, view in config.views.items():
         if config.reads_days(view.source):
             yield from _days_before(name, view, config)
+            if isinstance(view, CountingView):
+                yield from _days_of_looked_up(name, view, config)
     yield from _days_of_histories(config)
 
 
@@ -113,6 +115,23 @@ def _days_before(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
         what = f"{reach.found}, which needs {reach.needed} day(s) before the run date, but {read} are read"
         hint = f"set `sources.{view.source}.days_before: {reach.needed}`{reach.instead}"
         yield Problem(("views", name, *reach.key), f"{what}; {hint}")
+
+
+def _days_of_looked_up(name: str, view: CountingView, config: JobConfig) -> Iterator[Problem]:
+    """Check that the first action that is counted can see all rows of the views that it looks up."""
+    read = config.sources[view.source].days_before
+    for other in view.look_up:
+        found = config.views.get(other)
+        if found is None or found.max_age is None or not config.reads_days(found.source):
+            continue
+        needed = read + _whole_days(found.max_age) + isinstance(found, SnapshotView)
+        if needed > config.sources[found.source].days_before:
+            what = (
+                f"actions of {read} day(s) before the run date look up rows of {other!r} with "
+                f"`ttl: {format_duration(found.max_age)}`, which needs {needed} day(s) before it, but "
+                f"{config.sources[found.source].days_before} are read; set `sources.{found.source}.days_before: {needed}`"
+            )
+            yield Problem(("views", name, "look_up"), what)
 
 
 class _Reach(NamedTuple):

@@ -19,7 +19,7 @@ from ctr_samples.config.masking import HIDDEN_PARAMETER
 from ctr_samples.config.order import order_problems
 from ctr_samples.config.problems import Problem, nearest
 from ctr_samples.config.source import FileSource
-from ctr_samples.config.view import DailyCountView, View, WindowView
+from ctr_samples.config.view import CountingView, DailyCountView, View, WindowView
 
 
 def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
@@ -230,6 +230,8 @@ def _views(config: JobConfig) -> Iterator[Problem]:
         if name == "impression":
             yield Problem(("views", name), "'impression' names the impression itself; rename the view")
         yield from _joined_on(name, view, config)
+        if isinstance(view, CountingView):
+            yield from _looked_up(name, view, config)
         if isinstance(view, DailyCountView):
             yield from _counted(("views", name, "daily_counts"), view.daily_counts.counts, view.daily_counts.rates)
         if isinstance(view, WindowView):
@@ -253,6 +255,21 @@ def _joined_on(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
         elif dot and config.views[other].counted is not None:
             what = f"{other!r} has counts and no keys; expected a view whose rows are those of its source"
             yield Problem(("views", name, "on"), what)
+
+
+def _looked_up(name: str, view: CountingView, config: JobConfig) -> Iterator[Problem]:
+    """Check that views under ``look_up`` have rows of their own, and as many keys as are given."""
+    where = ("views", name, "look_up")
+    for other, keys in view.look_up.items():
+        found = config.views.get(other)
+        if found is None:
+            yield Problem(where, f"there is no view {other!r}{nearest(other, config.views)}")
+        elif found.counted is not None:
+            what = f"{other!r} has counts; expected a view whose rows are those of its source"
+            yield Problem(where, what)
+        elif len(found.keys) != len(keys):
+            what = f"found {len(keys)} key(s) for {other!r}; expected one expression for each of its {len(found.keys)} `key`"
+            yield Problem(where, what)
 
 
 def _chains(config: JobConfig) -> Iterator[Problem]:

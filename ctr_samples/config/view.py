@@ -291,7 +291,23 @@ class StaticView(ViewKind):
         return value
 
 
-class DailyCountView(AgingView, TimedView):
+class CountingView(TimedView):
+    """Counts of the source, by its own columns or by what other views say of its rows."""
+
+    look_up: dict[Name, Annotated[tuple[Expression, ...], OneOrMore, Field(min_length=1)]] = Field(
+        {},
+        description="Other views, each with its key in this source. `key` and what is counted may use their columns, such as "
+        "`item.category_id`: those that a row of this source could see at its `event_time`. `where` may not. No partial "
+        "results are kept.",
+    )
+
+    @property
+    def keeps_days(self) -> bool:
+        """Whether all that is counted stands in the log."""
+        return not self.look_up
+
+
+class DailyCountView(AgingView, CountingView):
     """Counts of the source by day, known when the day is over."""
 
     kind: ClassVar[str] = "daily counts"
@@ -311,7 +327,7 @@ class DailyCountView(AgingView, TimedView):
         return self.daily_counts
 
 
-class WindowView(TimedView):
+class WindowView(CountingView):
     """Counts, sums and rates of the source over sliding windows that end just before the impression."""
 
     kind: ClassVar[str] = "windows"

@@ -61,6 +61,7 @@ from ctr_samples.samples.views.as_of import (
     VALID_TO,
 )
 from ctr_samples.samples.views.keys import level_of
+from ctr_samples.samples.views.looked_up import with_looked_up
 from ctr_samples.samples.views.rows import usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key
 
@@ -270,7 +271,8 @@ class Gatherer:
         view = self.config.views[name]
         parts = [_key_part(part, impression, found) for part in view.joined_on]
         key = parts[0] if len(parts) == 1 else tuple(parts)
-        rows = usable(view_rows(self.inputs.plain(view.source), name, view, columns))
+        source = with_looked_up(self.inputs, self.inputs.plain(view.source), name, view)
+        rows = usable(view_rows(source, name, view, columns))
         mine = rows.where(F.lit(False) if None in parts else _same_key(F.col(KEY), parts))
         if isinstance(view, StaticView):
             payloads = [row[PAYLOAD] for row in _rows(mine.limit(MOST))]

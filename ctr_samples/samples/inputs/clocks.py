@@ -12,7 +12,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from ctr_samples.config import DailyCountView, EventView, History, JobConfig, SnapshotView, StaticView, View, WindowView
+from ctr_samples.config import (
+    CountingView,
+    DailyCountView,
+    EventView,
+    History,
+    JobConfig,
+    SnapshotView,
+    StaticView,
+    View,
+    WindowView,
+)
 from ctr_samples.config.label import actions_among
 from ctr_samples.config.references import inherited
 from ctr_samples.samples.impressions import does_match
@@ -21,7 +31,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import in_windows
 from ctr_samples.samples.views.keys import key_columns
 from ctr_samples.samples.views.rows import has_readable_end
-from ctr_samples.sparksql.columns import time_column
+from ctr_samples.sparksql.columns import key_column, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 
 Use = Literal["impressions", "labels", "views", "histories"]
@@ -205,7 +215,7 @@ def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Cl
     applies = does_match(frame, view.where, f"{where}.where")
     text, time = view.clock or "", _event_time(frame, view, where)
     near = _near(view, span, time)
-    needed = key_columns(frame, view, where)
+    needed = _keys(frame, view, where)
     if isinstance(view, EventView) and view.available_time is not None:
         known = time_column(frame, view.available_time, f"{where}.available_time")
         yield Clock(f"{where}.available_time", view.available_time, known, applies, near, placed_by=time)
@@ -217,6 +227,14 @@ def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Cl
                 yield Clock(f"{where}.{key}", end, ended, applies, near, placed_by=time)
         needed.append(F.when(has_readable_end(frame, view, where), True))
     yield Clock(f"{where}.event_time", text, time, applies, near, tuple(needed))
+
+
+def _keys(frame: DataFrame, view: View, where: str) -> list[Column]:
+    """Return the keys of a row that stand in it: its own, or those of the views that it looks up."""
+    if not isinstance(view, CountingView) or not view.look_up:
+        return key_columns(frame, view, where)
+    given = [(other, text) for other, texts in view.look_up.items() for text in texts]
+    return [key_column(frame, text, f"{where}.look_up.{other}") for other, text in given]
 
 
 def _of_histories(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:

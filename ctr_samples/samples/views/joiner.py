@@ -34,6 +34,7 @@ from ctr_samples.samples.views.as_of.joining import SmallViews
 from ctr_samples.samples.views.as_of.planning import Method
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
 from ctr_samples.samples.views.keys import level_of
+from ctr_samples.samples.views.looked_up import with_looked_up
 from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, view_steps, within_reach
 from ctr_samples.sparksql.columns import bytes_of, joint_key, key_column
 from ctr_samples.sparksql.session import smallest_memory
@@ -164,7 +165,7 @@ class ViewJoiner:
         """Prepare a view with some of its columns. Unless ``watched``, does not count the rows of its source."""
         inputs, view, span = self._inputs, self._views[name], self._inputs.span
         if isinstance(view, WindowView | DailyCountView):
-            cut = partial(view_steps, name=name, view=view)
+            cut = partial(self._steps_of, name, view)
             rows = self._counted(view, inputs.with_kept(name, view.source, "views", cut, watched=watched), columns)
         else:
             columns = self._needed[name] if name in inputs.kept else columns  # kept rows have all columns
@@ -173,6 +174,9 @@ class ViewJoiner:
         back = reach(view) if isinstance(view, WindowView) else view.max_age
         near = within_reach(usable(rows), span, back)
         return Join(as_of(name, view, view.joined_on), self._of_few(view, near))
+
+    def _steps_of(self, name: str, view: WindowView | DailyCountView, source: DataFrame) -> DataFrame:
+        return view_steps(with_looked_up(self._inputs, source, name, view), name, view)
 
     def _counted(self, view: WindowView | DailyCountView, steps: DataFrame, columns: Sequence[str]) -> DataFrame:
         span, zone = self._inputs.span, self._inputs.config.timezone
