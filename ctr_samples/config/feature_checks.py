@@ -26,7 +26,7 @@ _QUOTED = "; put a name with characters other than letters, digits and `_` betwe
 
 def feature_problems(config: JobConfig) -> Iterator[Problem]:
     """Yield all problems of features that are detectable without reading data."""
-    used = {other for view in config.views.values() for other in view.looked_up_in}
+    used = {other for view in config.views.values() for other in view.needed_views}
     for name, feature in config.features.items():
         if name in config.labels or name in RESERVED_FEATURES:
             yield Problem(("features", name), "is the name of a label or of a column that the job adds; rename it")

@@ -18,7 +18,7 @@ from ctr_samples.config.label import Label
 from ctr_samples.config.output import KeptPartials, Output
 from ctr_samples.config.quality import Quality
 from ctr_samples.config.source import Source
-from ctr_samples.config.view import View
+from ctr_samples.config.view import CountingView, View
 
 _zones = cache(available_timezones)
 """Cached, because Python reads the whole time zone database on each call."""
@@ -83,6 +83,9 @@ class JobConfig(Model):
             return "`skip_above` left out impressions by their labels"
         if self.output.layout == "legacy_121":
             return "the layout legacy_121 has no impression ids"
+        for name, view in self.views.items():
+            if isinstance(view, CountingView) and view.look_up:
+                return f"`views.{name}.look_up` may see rows that no impression sees"
         return None
 
     @property

@@ -85,6 +85,11 @@ class ViewKind(Kind):
         return tuple(dict.fromkeys(part.partition(".")[0] for part in self.joined_on if "." in part))
 
     @property
+    def needed_views(self) -> tuple[str, ...]:
+        """Views without which this view has no rows or no keys."""
+        return self.looked_up_in
+
+    @property
     def clock(self) -> Expression | None:
         """Expression for the time at which a row became valid. None for a static table."""
         return None
@@ -300,6 +305,11 @@ class CountingView(TimedView):
         "`item.category_id`: those that a row of this source could see at its `event_time`. `where` may not. No partial "
         "results are kept.",
     )
+
+    @property
+    def needed_views(self) -> tuple[str, ...]:
+        """Views that provide a key of impressions or what is counted by."""
+        return tuple(dict.fromkeys([*self.looked_up_in, *self.look_up]))
 
     @property
     def keeps_days(self) -> bool:

@@ -47,7 +47,7 @@ def only_fitted(config: JobConfig) -> JobConfig:
     texts = " ".join(text for f in features.values() for text in (f.from_, f.expr, f.at) if text).replace("`", "")
     wanted = [name for name in config.views if f"{name}." in texts]
     for name in wanted:  # the list grows during the loop: a view that provides a key may itself need a key
-        wanted += [other for other in config.views[name].looked_up_in if other not in wanted]
+        wanted += [other for other in config.views[name].needed_views if other not in wanted]
     views = {name: view for name, view in config.views.items() if name in wanted}
     histories = {name: history for name, history in config.histories.items() if f"{name}." in texts}
     return config.model_copy(update={"features": features, "views": views, "histories": histories, "sampling": None})

@@ -20,6 +20,7 @@ from ctr_samples.explain.rules import judge_rows
 from ctr_samples.job import run as job
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.training_rows import only_fitted
 from tests.support.project import PROJECT
 
 DAY = date(2019, 6, 5)
@@ -257,3 +258,23 @@ def test_the_click_rate_of_the_how_to_is_that_of_the_definition(spark: SparkSess
         (1, 0),
         (5, 2),
     ]
+
+
+def test_late_rows_of_what_is_looked_up_are_never_taken_for_unseen(tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, {})).config
+    assert config.joins_anew == "`views.shown.look_up` may see rows that no impression sees"
+    plain = (
+        CONFIG.replace("    look_up: {item: i}\n", "")
+        .replace("item.brand", "i")
+        .replace("key: item.category", "key: i")
+    )
+    assert load_config(written(tmp_path, {}, plain.replace("key: [item.category", "key: [i"))).config.joins_anew is None
+
+
+def test_fitting_reads_what_is_looked_up(tmp_path: Path) -> None:
+    text = CONFIG.replace("on: item.category\n    key: item.category", "on: item\n    key: item.category", 1)
+    text = text.replace(
+        "{from: shown.brands_6h, dtype: int64}", "{from: shown.brands_6h, dtype: float32, scale: standardise}"
+    )
+    config = load_config(written(tmp_path, {}, text + "fitted: {path: DIR/fitted}\n")).config
+    assert set(only_fitted(config).views) == {"shown", "item"}
