@@ -48,7 +48,10 @@ def demo_output(checkout: Path) -> str:
 
 
 def comparable(text: str) -> list[str]:
-    """Lines without what changes from run to run: seconds, the last digits of a fit, blank space at the ends."""
+    """Lines without what changes from run to run: seconds, the last digits of a fit, blank space at the ends, and what is
+    compiled once.
+    """
+    text = re.sub(r"Compiling the code .*\n", "", text)
     text = re.sub(r"\b\d+ s\b", "N s", text)
     text = re.sub(r"\b\d\.\d{3,4}\b", "0.NNN", text)
     return [line.strip() for line in text.splitlines() if line.strip() and set(line.strip()) != {"─"}]

@@ -39,7 +39,7 @@ def spark_for(
 ) -> Iterator[tuple[Any, RunProgress]]:
     """Open a session for the sources of a configuration, with a progress display."""
     with RunProgress(console) as progress:
-        from ctr_samples.codec.machine_code import compile_in_background
+        from ctr_samples.samples.executors import compile_in_background
         from ctr_samples.sparksql.session import session_of_command
 
         compile_in_background()  # while Spark starts

@@ -25,7 +25,6 @@ import logging
 import os
 import pkgutil
 import tempfile
-import threading
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -67,19 +66,6 @@ def kernels() -> Kernels:
 def decoders() -> Decoders:
     """Return the kernels of this process that read, as :func:`kernels` does."""
     return load(Decoders, machine_code(Decoders))
-
-
-def compile_in_background() -> None:
-    """Start compiling the kernels that write, unless they are there, so that they are once a task needs them.
-
-    A failure is left to the task, which compiles them then.
-    """
-
-    def compile_() -> None:
-        with contextlib.suppress(Exception):
-            machine_code(Kernels)
-
-    threading.Thread(target=compile_, daemon=True, name="kernels").start()
 
 
 def machine_code(kind: type[Kernels | Decoders]) -> bytes:

@@ -55,6 +55,11 @@ class Impressions(Model):
         "dropped, since the user may never have scrolled that far.",
     )
     columns: dict[Name, Expression] = Field({}, description="More columns to carry along, as `impression.<name>`.")
+    rates_by: tuple[Name, ...] = Field(
+        (),
+        description="Names of keys, of `columns`, or `position`: the page shows the rate of the first 0/1 label for each of "
+        "their values. For few values, such as those of an experiment.",
+    )
 
     @property
     def entities(self) -> dict[str, str]:

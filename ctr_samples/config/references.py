@@ -155,6 +155,10 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
         if name in (*OWN_COLUMNS, *shown.entities):
             yield Problem(("impressions", "columns", name), f"{name!r} is a name that every impression has; rename it")
     yield from order_problems(config)
+    valid = [name for name in shown.column_names if name not in ("impression_id", "impression_time")]
+    for name in shown.rates_by:
+        if name not in valid:
+            yield Problem(("impressions", "rates_by"), f"impressions have no column {name!r}{nearest(name, valid)}")
     skip = config.impressions.skip_above
     if skip is not None and skip not in config.labels:
         what = f"there is no label {skip!r}{nearest(skip, config.labels)}"

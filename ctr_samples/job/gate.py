@@ -45,7 +45,14 @@ _WEEKS = 4
 
 
 def wanted_of(
-    config: JobConfig, contract: ExampleContract, *, hour: str, user: str, request: str, place: str
+    config: JobConfig,
+    contract: ExampleContract,
+    *,
+    hour: str,
+    user: str,
+    request: str,
+    place: str,
+    by: Mapping[str, str],
 ) -> Wanted:
     """Return the measurements of a run. The others are names of columns of its samples outside the contract."""
     labels = [name for name, label in config.labels.items() if label.is_flag]
@@ -75,6 +82,7 @@ def wanted_of(
         place=place,
         request_keys=config.request_keys,
         by_request=config.output.by_request,
+        by=by,
     )
 
 

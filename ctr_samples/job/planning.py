@@ -27,7 +27,7 @@ from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.samples.executors import check_executors, load_modules
-from ctr_samples.samples.features import HOUR, REQUEST, SHUFFLE, USER, contract_of
+from ctr_samples.samples.features import HOUR, REQUEST, SHUFFLE, USER, contract_of, value_of
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.watches.coverage import ends_of_windows
@@ -80,7 +80,9 @@ class Prepared:
     @property
     def wanted(self) -> Wanted:
         """Measures to collect from the samples."""
-        return wanted_of(self.loaded.config, self.contract, hour=HOUR, user=USER, request=REQUEST, place=SHUFFLE)
+        by = {name: value_of(name) for name in self.loaded.config.impressions.rates_by}
+        columns = {"hour": HOUR, "user": USER, "request": REQUEST, "place": SHUFFLE}
+        return wanted_of(self.loaded.config, self.contract, by=by, **columns)
 
 
 def read_inputs(

@@ -126,12 +126,23 @@ class HourCounts(Clicks):
 
 
 @dataclass(frozen=True, slots=True)
+class ValueRate(Clicks):
+    """Sample and positive counts of a value, None for samples without one, or of all ``others``."""
+
+    value: str | None
+    others: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ClickRate:
-    """The click rate of the main 0/1 label. ``by_hour`` is empty if the impression hours are unknown."""
+    """The click rate of the main 0/1 label. ``by_hour`` is empty if the impression hours are unknown. ``by_column`` has
+    the columns under ``impressions.rates_by``, the most frequent values first.
+    """
 
     label: str
     by_split: Mapping[str, Clicks]
     by_hour: Annotated[tuple[HourCounts, ...], _ALL_HOURS]
+    by_column: Mapping[str, tuple[ValueRate, ...]] = field(default_factory=dict)
 
 
 class _View(TypedDict, total=False):

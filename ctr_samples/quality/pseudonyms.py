@@ -13,7 +13,7 @@ from typing import Any
 
 from ctr_samples.config import JobConfig, View
 from ctr_samples.quality.feature_facts import Facts, FeatureFacts, TopValue
-from ctr_samples.quality.metrics import Measured, Users
+from ctr_samples.quality.metrics import ClickRate, Measured, Users
 
 ORPHAN_SAMPLE = "orphan_sample"
 """Manifest key for examples of actions without an impression."""
@@ -24,13 +24,14 @@ class Pseudonyms:
     """Pseudonyms computed as salted digests. Equal ids have equal pseudonyms, so a user can be traced across days.
 
     Unless the salt is secret, anyone with a list of all ids can compute the pseudonyms. ``features`` names the features
-    that hold ids.
+    that hold ids, and ``columns`` the columns of impressions.
     """
 
     salt: str
     features: frozenset[str] = frozenset()
     open: frozenset[str] = frozenset({"time", "article"})
     """Orphan fields that stay unchanged."""
+    columns: frozenset[str] = frozenset()
 
     def of(self, value: object) -> str:
         """Return the pseudonym of an id of any type: ``~1f3a...``."""
@@ -43,7 +44,8 @@ class Pseudonyms:
             name: self._feature(feature) if name in self.features else feature
             for name, feature in measured.features.items()
         }
-        return replace(measured, users=users, features=features)
+        rate = measured.click_rate and self._rate(measured.click_rate)
+        return replace(measured, users=users, features=features, click_rate=rate)
 
     def in_labels(self, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """Return the label counts with pseudonyms in the orphan samples."""
@@ -57,6 +59,14 @@ class Pseudonyms:
 
     def _orphan(self, orphan: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value if value is None or key in self.open else self.of(value) for key, value in orphan.items()}
+
+    def _rate(self, rate: ClickRate) -> ClickRate:
+        hidden = {
+            name: tuple(one if one.value is None else replace(one, value=self.of(one.value)) for one in values)
+            for name, values in rate.by_column.items()
+            if name in self.columns
+        }
+        return replace(rate, by_column={**rate.by_column, **hidden})
 
     def _users(self, users: Users) -> Users:
         return replace(users, heaviest=tuple(replace(user, user=self.of(user.user)) for user in users.heaviest))
@@ -79,15 +89,29 @@ def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
         return None
     shown = {config.impressions.shown_key or "article"}
     return Pseudonyms(
-        config.output.ids_salt or config.name, frozenset(_holding_ids(config)), frozenset({"time", *shown})
+        config.output.ids_salt or config.name,
+        frozenset(_holding_ids(config)),
+        frozenset({"time", *shown}),
+        frozenset(_personal_columns(config)),
     )
+
+
+def _persons(config: JobConfig) -> dict[str, str]:
+    """Return the keys of impressions that may identify a person, with their expressions."""
+    shown = config.impressions
+    return {name: text for name, text in shown.keys_and_request.items() if name != shown.shown_key}
+
+
+def _personal_columns(config: JobConfig) -> list[str]:
+    """Return the columns of measured rates that hold user or request ids."""
+    persons, columns = _persons(config), config.impressions.columns
+    return [name for name in config.impressions.rates_by if name in persons or columns.get(name) in persons.values()]
 
 
 def _holding_ids(config: JobConfig) -> list[str]:
     """Return the features that the configuration fills with user or request ids. Hash buckets identify nobody."""
     shown = config.impressions
-    persons = {name: text for name, text in shown.entities.items() if name != shown.shown_key}
-    persons |= {"request": shown.request} if shown.request is not None else {}
+    persons = _persons(config)
     of_a_person = re.compile(rf"\bimpression\s*\.\s*`?(?:{'|'.join(['user', 'request', *persons])})\b")
     keys = {f"{name}.{text}" for name, view in config.views.items() for text in _personal_keys(view, persons)}
     keys |= {f"impression.{name}" for name, text in shown.columns.items() if text in persons.values()}

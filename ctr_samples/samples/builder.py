@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn
@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType, FloatType, LongType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, FloatType, LongType, MapType, StructField, StructType
 
 from ctr_samples.config import Label, RowLabel
 from ctr_samples.config.base import mask_of
@@ -380,7 +380,8 @@ class _Joins:
     def fields_after(self, steps: Sequence[JoinStep]) -> dict[str, set[str]]:
         """Return the fields of structs that late joins and the samples need once :meth:`add` is done."""
         config, late = self.inputs.config, order_steps(steps)[1]
-        needed = {IMPRESSION: {"impression_id", "impression_time", measured_key(config) or ""}}
+        measured = {measured_key(config) or "", *config.impressions.rates_by}
+        needed = {IMPRESSION: {"impression_id", "impression_time"} | measured}
         needed |= {name: {made(feature) for feature in config.features} for name in views_of(steps)}
         for part in [part if "." in part else f"{IMPRESSION}.{part}" for step in late for part in step.on]:
             struct, _, field = part.partition(".")
@@ -398,6 +399,7 @@ class _Joins:
         _, late = order_steps(steps)
         stage = self.views.add(stage, late)
         samples = MakeSamples.of(columns, self.inputs.config, also)
+        _check_values(stage.kind[IMPRESSION].dataType, samples.by)
         return stage.then(samples, samples.kind(columns.kinds, [stage.kind[name] for name in also]))
 
     def blank(self) -> DataFrame:
@@ -425,6 +427,16 @@ def _sharing(rows: DataFrame, few: _Sharing | None, column: Callable[[str], str]
     text = F.col(column(few.key)).cast("string")
     own = text.isin([value for value in few.values if value is not None])
     return rows.where(own | text.isNull() if None in few.values else own)
+
+
+def _check_values(shown: DataType, by: Iterable[str]) -> None:
+    """Raise InputError if rates are wanted by a column that is neither text, a number, a boolean nor a time."""
+    assert isinstance(shown, StructType)
+    for name in by:
+        if isinstance(kind := shown[name].dataType, ArrayType | BinaryType | MapType | StructType):
+            raise InputError(
+                f"impressions.rates_by: {name} is {kind.simpleString()}; expected a column of text, numbers or booleans."
+            )
 
 
 def _key_of_all(plans: Sequence[LabelPlan]) -> str | None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import getpass
 import socket
+import threading
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -14,7 +15,8 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ctr_samples.codec.machine_code import kernels
+from ctr_samples.codec.kernels.table import Kernels
+from ctr_samples.codec.machine_code import kernels, machine_code
 from ctr_samples.errors import AccessDenied, ConfigError, StorageError
 from ctr_samples.shards import Storage
 
@@ -45,6 +47,19 @@ def load_modules() -> None:
     """Import what the tasks of a run need, and load the kernels, compiling them if necessary. Runs on executors."""
     import_modules()
     kernels()
+
+
+def compile_in_background() -> None:
+    """Start compiling the kernels that write, so that tasks on this host do not wait for all of it.
+
+    A failure is left to the task, which compiles them then.
+    """
+
+    def compile_() -> None:
+        with suppress(Exception):
+            machine_code(Kernels)
+
+    threading.Thread(target=compile_, daemon=True, name="kernels").start()
 
 
 def check_executors(spark: SparkSession, places: Places) -> None:

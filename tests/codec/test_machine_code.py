@@ -15,6 +15,7 @@ from ctr_samples.codec import machine_code
 from ctr_samples.codec.kernels.table import Kernels, entries
 from ctr_samples.codec.machine_code import being_compiled, cache_directories, digest, load
 from ctr_samples.private_directory import private_directory
+from ctr_samples.samples.executors import compile_in_background
 
 ENCODE = """
 import sys
@@ -109,7 +110,7 @@ def test_the_next_place_serves_where_the_first_cannot_be_written(
 
 
 def test_a_command_has_the_kernels_that_write_compiled_beside_it(one_place: Path) -> None:
-    machine_code.compile_in_background()
+    compile_in_background()
     for thread in threading.enumerate():
         if thread.name == "kernels":
             thread.join()

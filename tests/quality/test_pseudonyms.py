@@ -9,7 +9,7 @@ import pytest
 
 from ctr_samples.config import JobConfig
 from ctr_samples.quality.feature_facts import Curve, Facts, FeatureFacts, TopValue
-from ctr_samples.quality.metrics import User, Users
+from ctr_samples.quality.metrics import ClickRate, User, Users, ValueRate
 from ctr_samples.quality.pseudonyms import Pseudonyms, pseudonyms_of
 from tests.quality.tiny_day import tiny_day
 
@@ -109,6 +109,23 @@ def test_features_that_hold_ids_are_known_by_where_they_come_from(feature: dict[
     names = pseudonyms_of(config({"it": feature}))
     assert names is not None
     assert names.features == ({"it"} if holds else set())
+
+
+def test_rates_by_columns_that_hold_ids_have_other_names() -> None:
+    model = config({"town": {"from": "impression.town", "dtype": "string"}})
+    shown = model.impressions.model_copy(update={"rates_by": ("who", "user", "town", "article", "position")})
+    names = pseudonyms_of(model.model_copy(update={"impressions": shown}))
+    assert names is not None
+    assert names.columns == {"who", "user"}
+    rate = ClickRate(
+        "clicked", {}, (), {"who": (ValueRate(3, 1, "u1"), ValueRate(1, 0, None)), "town": (ValueRate(4, 1, "Oslo"),)}
+    )
+    found = names.applied(replace(METRICS, click_rate=rate)).click_rate
+    assert found is not None
+    assert found.by_column == {
+        "who": (ValueRate(3, 1, names.of("u1")), ValueRate(1, 0, None)),
+        "town": (ValueRate(4, 1, "Oslo"),),
+    }
 
 
 def test_raw_ids_are_shown_to_who_asks_for_them() -> None:

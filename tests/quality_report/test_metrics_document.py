@@ -27,6 +27,7 @@ DEFINED = {
     "actions": document.Actions,
     "click_rate": document.ClickRate,
     "clicks": document.Clicks,
+    "value_rate": document.ValueRate,
     "hour": document.HourCounts,
     "feature": facts.FeatureFacts,
     "facts": facts.Facts,
@@ -68,7 +69,13 @@ def test_metrics_read_back_from_their_bytes_and_give_the_same_bytes() -> None:
     assert copy.to_json() == written
 
 
-NEWER = {(document.Users, "key"), (facts.FeatureFacts, "hashed"), (Metrics, "requests")}
+NEWER = {
+    (document.Users, "key"),
+    (document.ClickRate, "by_column"),
+    (document.ValueRate, "others"),
+    (facts.FeatureFacts, "hashed"),
+    (Metrics, "requests"),
+}
 """Fields that older documents of this format do not have."""
 
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure import alike, distinct
 from ctr_samples.quality.measure.numbers import ColumnMeasures, Flat, Frequent, packed
+from ctr_samples.quality.measure.rates import ValueCounts
 from ctr_samples.quality.measure.requests import RequestCollector
 from ctr_samples.quality.metrics import HOURS
 
@@ -42,7 +43,8 @@ class Wanted:
     ``request_keys``, and ``place`` the hash of the impression. ``key`` is the key of the contract; equal keys are
     adjacent. Rows are in the order of ``place``, or ``by_request``. ``defaults`` replace missing numbers and texts,
     ``missing`` holds the ids of missing single values. ``hashed`` holds the number of hash buckets. ``tasks`` is the
-    number of measuring tasks, whose results are collected in the driver's memory.
+    number of measuring tasks, whose results are collected in the driver's memory. ``by`` has columns of text outside the
+    contract, by name, for whose values samples and positives are counted.
     """
 
     contract: ExampleContract
@@ -59,6 +61,7 @@ class Wanted:
     place: str | None = None
     request_keys: Sequence[str] = ()
     by_request: bool = False
+    by: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def precision(self) -> int:
@@ -120,6 +123,7 @@ class _Split:
         self._rows = 0
         self._positives = 0
         self._by_hour = np.zeros((2, HOURS), np.int64)
+        self._by = {name: ValueCounts() for name in wanted.by}
         self._users, self._requests = Frequent(), Frequent()
         self._room = LOOKED_AT if looks else 0
         self._kept: list[pa.RecordBatch] = []
@@ -138,6 +142,9 @@ class _Split:
             self._by_hour[0] += np.bincount(hours, minlength=HOURS)
             if label is not None:
                 self._by_hour[1] += np.bincount(hours, label, HOURS).astype(np.int64)
+        if label is not None:
+            for name, column_name in wanted.by.items():
+                self._by[name].observe(rows.column(column_name), label)
         for name, column in columns_of(rows, wanted.contract):
             self._columns[name].observe(column, wanted.defaults.get(name), wanted.missing.get(name))
         if wanted.by_request:
@@ -210,6 +217,7 @@ class _Split:
             "rows": self._rows,
             "positives": self._positives,
             "by_hour": self._by_hour.tolist(),
+            "by": {name: counts.to_list() for name, counts in self._by.items()},
             "columns": {name: column.to_dict() for name, column in self._columns.items()},
             "users": self._users.to_list(),
             "requests": self._requests.to_list(),

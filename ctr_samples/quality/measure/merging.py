@@ -14,6 +14,7 @@ from ctr_samples.quality.feature_facts import Curve, Facts, FeatureFacts, Kind, 
 from ctr_samples.quality.measure import alike, distinct
 from ctr_samples.quality.measure.collecting import Wanted, kinds, measured
 from ctr_samples.quality.measure.numbers import ColumnMeasures, Frequent, Quantiles, unpacked
+from ctr_samples.quality.measure.rates import ValueCounts
 from ctr_samples.quality.measure.requests import RequestMeasures
 from ctr_samples.quality.metrics import (
     HOURS,
@@ -27,8 +28,11 @@ from ctr_samples.quality.metrics import (
     Requests,
     User,
     Users,
+    ValueRate,
 )
 
+SHOWN_VALUES = 50
+"""Number of values of a column whose rates are told one by one."""
 POINTS = 101
 """Number of points of a distribution, one per percent."""
 RANKS = (0.0, 0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1.0)
@@ -44,6 +48,7 @@ class SplitMeasures:
     rows: int = 0
     positives: int = 0
     by_hour: Any = field(default_factory=lambda: np.zeros((2, HOURS), np.int64))
+    by: dict[str, ValueCounts] = field(default_factory=dict)
     columns: dict[str, ColumnMeasures] = field(default_factory=dict)
     users: Frequent = field(default_factory=Frequent)
     requests: Frequent = field(default_factory=Frequent)
@@ -55,6 +60,8 @@ class SplitMeasures:
         self.rows += task["rows"]
         self.positives += task["positives"]
         self.by_hour = self.by_hour + np.array(task["by_hour"], np.int64)
+        for name, counts in task["by"].items():
+            self.by.setdefault(name, ValueCounts()).merge(counts)
         for name, column in task["columns"].items():
             measured_column = ColumnMeasures.from_dict(column)
             if name in self.columns:
@@ -124,7 +131,15 @@ class Measures:
                 HourCounts(int(by_hour[0, hour]), int(by_hour[1, hour]), hour=hour)
                 for hour in range(HOURS if hours else 0)
             ),
+            {name: _rates(counts) for name, counts in self._by().items()},
         )
+
+    def _by(self) -> dict[str, ValueCounts]:
+        whole: dict[str, ValueCounts] = {}
+        for split in self.splits.values():
+            for name, counts in split.by.items():
+                whole.setdefault(name, ValueCounts()).merge(counts.to_list())
+        return whole
 
     def users(self) -> Users | None:
         """Return the users with the most samples among the sketched rows, or None if no users were measured."""
@@ -178,6 +193,15 @@ def _label_splits(column: FeatureFacts) -> dict[str, LabelSplit]:
         total = (column_facts.mean or 0.0) * count
         splits[split] = LabelSplit(count, round(total) if whole else total, column_facts.mean, column_facts.std)
     return splits
+
+
+def _rates(counts: ValueCounts) -> tuple[ValueRate, ...]:
+    """Return the values with the most samples, and last all others together."""
+    first = sorted(counts.values.items(), key=lambda entry: (-entry[1][0], entry[0] or ""))
+    rest = [counts.others, *[both for _, both in first[SHOWN_VALUES:]]]
+    samples, positives = (sum(both[n] for both in rest) for n in (0, 1))
+    shown = [ValueRate(both[0], both[1], value) for value, both in first[:SHOWN_VALUES]]
+    return (*shown, *([ValueRate(samples, positives, None, others=True)] if samples else []))
 
 
 def _kind(spec: FeatureSpec) -> Kind:

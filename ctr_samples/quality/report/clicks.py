@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
 
 from ctr_samples.quality import metrics as document
-from ctr_samples.quality.metrics import HOURS, Baseline, ClickRate, Measured
+from ctr_samples.quality.metrics import HOURS, Baseline, ClickRate, Measured, ValueRate
 from ctr_samples.quality.report.charts import columns, round_top
 from ctr_samples.quality.report.wording import Table, by_split, count, moved, number, share, shown, table
 
@@ -25,6 +27,7 @@ class ClickSection:
     axis: tuple[str, str, str]
     hours: Table
     splits: Table
+    columns: tuple[Table, ...]
     baseline: Table
 
 
@@ -53,6 +56,14 @@ def clicks_of(metrics: Measured, reference: Measured | None) -> ClickSection | N
             "Click rate by hour", "<hour | samples | positives | rate | before", _hour_rows(hours, hours_before)
         ),
         splits=table("Click rate by split", "<split | samples | positives | rate | before", _split_rows(now, old)),
+        columns=tuple(
+            table(
+                f"{shown(now.label)} by {shown(name)}",
+                "<value | samples | positives | rate | 95 % interval",
+                map(_value_row, _in_order(values)),
+            )
+            for name, values in now.by_column.items()
+        ),
         baseline=table("What a model must beat", "<baseline | score", _baseline(metrics.baseline)),
     )
 
@@ -99,6 +110,32 @@ def _split_rows(now: ClickRate, reference: ClickRate | None) -> Iterator[tuple[s
     for split, clicks in by_split(now.by_split).items():
         old = before[split].rate if split in before else None
         yield shown(split), count(clicks.samples), count(clicks.positives), share(clicks.rate), share(old)
+
+
+def _in_order(values: Sequence[ValueRate]) -> list[ValueRate]:
+    """Put numbers in their own order, such as positions. Other values stay in that of their samples."""
+    told = [one for one in values if one.value is not None]
+    if all(re.fullmatch(r"-?[0-9]{1,18}", one.value or "") for one in told):
+        return [*sorted(told, key=lambda one: int(one.value or 0)), *[one for one in values if one.value is None]]
+    return list(values)
+
+
+def _value_row(one: ValueRate) -> tuple[str, ...]:
+    value = "all others" if one.others else "no value" if one.value is None else shown(one.value)
+    low, high = interval(one.positives, one.samples)
+    return value, count(one.samples), count(one.positives), share(one.rate), f"{share(low)} to {share(high)}"
+
+
+def interval(positives: int, samples: int) -> tuple[float, float]:
+    """Return the 95 % confidence interval of a rate over at least one sample.
+
+    By E. B. Wilson, Probable inference, the law of succession, and statistical inference (1927).
+    """
+    z, rate = 1.959964, positives / samples
+    middle = rate + z * z / (2 * samples)
+    around = z * math.sqrt(rate * (1 - rate) / samples + z * z / (4 * samples * samples))
+    whole = 1 + z * z / samples
+    return max(0.0, (middle - around) / whole), min(1.0, (middle + around) / whole)
 
 
 def _baseline(known: Baseline | None) -> Iterator[tuple[str, str]]:

@@ -21,6 +21,7 @@ from ctr_samples.samples.features.row import (
     USER,
     SampleColumns,
     order_of,
+    value_of,
     view_columns,
 )
 
@@ -35,5 +36,6 @@ __all__ = [
     "contract_of",
     "feature_column",
     "order_of",
+    "value_of",
     "view_columns",
 ]

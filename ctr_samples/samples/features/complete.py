@@ -38,12 +38,19 @@ from ctr_samples.samples.features.row import (
     USER,
     SampleColumns,
     made,
+    value_of,
 )
 
 JOINED = "joined"
 """Count of the samples that are complete."""
 
-_BESIDE = {SPLIT: StringType(), REQUEST: LongType(), SHUFFLE: LongType(), HOUR: ByteType(), USER: StringType()}
+_BESIDE: Mapping[str, DataType] = {
+    SPLIT: StringType(),
+    REQUEST: LongType(),
+    SHUFFLE: LongType(),
+    HOUR: ByteType(),
+    USER: StringType(),
+}
 _ID = "impression_id"
 
 
@@ -52,8 +59,8 @@ class MakeSamples:
     """Collects the columns of a sample, lays them out, and counts the samples. Pickled for executors.
 
     ``paths`` has the column of each feature, or a struct and the field; it is empty if features come from elsewhere.
-    ``negatives`` is the rate at which negatives of train are kept, and ``heavy`` the key whose shares are measured, or
-    None.
+    ``negatives`` is the rate at which negatives of train are kept, ``heavy`` the key whose shares are measured, or None,
+    and ``by`` has the columns of impressions by whose values rates are counted.
     """
 
     contract: ExampleContract
@@ -62,6 +69,7 @@ class MakeSamples:
     paths: Mapping[str, tuple[str, ...]]
     negatives: float | None = None
     heavy: str | None = None
+    by: tuple[str, ...] = ()
     also: Sequence[str] = ()
     """Further columns, which stay under the names of :func:`beside`, since a feature may have the name of a view."""
 
@@ -73,19 +81,23 @@ class MakeSamples:
             for name, home in columns.homes.items()
         }
         rate = None if config.sampling is None else config.sampling.negatives
-        heavy = measured_key(config)
-        return cls(columns.contract, config.output.layout, tuple(config.labels), paths, rate, heavy, also)
+        heavy, by = measured_key(config), config.impressions.rates_by
+        return cls(columns.contract, config.output.layout, tuple(config.labels), paths, rate, heavy, by, also)
 
     def kind(self, features: StructType, also: Sequence[StructField] = ()) -> StructType:
         """Return the type of the samples, given the types of the features, and of further columns."""
         kinds = StructType([*features, *[StructField(name, kind) for name, kind in self._others().items()]])
-        others = [StructField(name, kind) for name, kind in _BESIDE.items()]
+        others = [StructField(name, kind) for name, kind in self._beside().items()]
         others += [StructField(beside(field.name), field.dataType, field.nullable) for field in also]
         return StructType([*laid_out_kind(kinds, self.contract, self.layout), *others])
 
     def kind_without_features(self) -> StructType:
         """Return the type of the samples without their features."""
-        return StructType([StructField(name, kind) for name, kind in (self._others() | _BESIDE).items()])
+        return StructType([StructField(name, kind) for name, kind in {**self._others(), **self._beside()}.items()])
+
+    def _beside(self) -> Mapping[str, DataType]:
+        """Types of the columns that are measured, and written to no record."""
+        return {**_BESIDE, **{value_of(name): StringType() for name in self.by}}
 
     def _others(self) -> dict[str, DataType]:
         """Types of the columns of the record that are no features."""
@@ -110,6 +122,7 @@ class MakeSamples:
         if self.negatives is not None:
             columns[SAMPLE_WEIGHT] = weights_of(rows, self.labels, self.negatives)
         columns_beside = {name: rows.column(name) if name != USER else self._user(rows) for name in _BESIDE}
+        columns_beside |= {value_of(name): _column(rows, (IMPRESSION, name)).cast(pa.string()) for name in self.by}
         columns_beside |= {beside(name): rows.column(name) for name in self.also}
         if not self.paths:
             return pa.RecordBatch.from_pydict({name: columns[name] for name in self._others()} | columns_beside)

@@ -38,6 +38,11 @@ USER = "_user"
 """Columns used only for measurements: the impression's hour in the session time zone, and a key such as the user."""
 
 
+def value_of(name: str) -> str:
+    """Return the column with the text of a column of impressions by whose values rates are counted."""
+    return f"_by {name}"
+
+
 def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
     """Return the columns of each view that features or join keys of other views need. Joins carry only these columns."""
     needed: dict[str, list[str]] = {name: [] for name in config.views}
