@@ -7,11 +7,13 @@ from dataclasses import replace
 import pytest
 
 from ctr_samples.quality.feature_facts import Curve
+from ctr_samples.quality.metrics import ClickRate, Clicks, HourCounts
 from ctr_samples.quality.report import wording
 from ctr_samples.quality.report.charts import bar, columns, round_top
+from ctr_samples.quality.report.clicks import clicks_of
 from ctr_samples.quality.report.features import collisions
 from ctr_samples.quality.report.histograms import histogram_of
-from tests.quality_report.day_documents import values
+from tests.quality_report.day_documents import metrics, values
 
 
 def cdf(at: list[float], below: list[float]) -> Curve:
@@ -172,3 +174,24 @@ def test_a_share_that_is_there_is_seen_and_none_leaves_the_drawing() -> None:
     assert 'd="M0.22 100V50h.56V100zM2.22 100V0h.56V100z"' in drawn
     assert 'd="M0 100V0h1V100h1V0h1V100z"' in drawn
     assert 'aria-label="&#34;a&#34; &lt; b"' in drawn
+
+
+def test_hours_with_few_samples_are_drawn_as_outlines_and_named() -> None:
+    by_hour = tuple(
+        HourCounts(samples, positives, hour=hour)
+        for hour, (samples, positives) in enumerate([(10_000, 500), (30, 3), *[(10_000, 400)] * 22])
+    )
+    rate = ClickRate("clicked", {"train": Clicks(230_030, 9303)}, by_hour)
+    section = clicks_of(replace(metrics(), click_rate=rate), None)
+    assert section is not None
+    assert section.chart is not None
+    assert section.vague == "Outlined: too few samples to tell the rate of the hour (01:00)."
+    assert section.chart.count("M1.22 ") == 1
+    assert '<path class="vague" d="M1.22 ' in section.chart
+
+
+def test_a_day_without_clicks_names_no_hours() -> None:
+    by_hour = tuple(HourCounts(5, 0, hour=hour) for hour in range(24))
+    section = clicks_of(replace(metrics(), click_rate=ClickRate("clicked", {"train": Clicks(120, 0)}, by_hour)), None)
+    assert section is not None
+    assert section.vague == ""

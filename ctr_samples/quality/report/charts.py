@@ -7,7 +7,7 @@ is hidden from screen readers if the page states its figure.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from markupsafe import Markup
 
@@ -49,20 +49,27 @@ def columns(
     label: str,
     hints: Sequence[str] = (),
     grid: bool = False,
+    vague: Collection[int] = (),
 ) -> Markup:
-    """Draw columns of equal width on an axis up to ``top``. ``hints`` are the tooltips of the columns."""
+    """Draw columns of equal width on an axis up to ``top``. ``hints`` are the tooltips of the columns, and ``vague`` has
+    the columns drawn as outlines.
+    """
     hover = Markup().join(_HOVER.format(at, hint) for at, hint in enumerate(hints))
     lines = _GRID.format(len(day)) if grid else ""
-    return _COLUMNS.format(max(len(day), 1), label, lines, _steps(before, top), _columns(day, top), hover)
+    drawn = Markup().join(
+        _columns([value if (at in vague) is outlined else None for at, value in enumerate(day)], top, kind)
+        for kind, outlined in (("day", False), ("vague", True))
+    )
+    return _COLUMNS.format(max(len(day), 1), label, lines, _steps(before, top), drawn, hover)
 
 
-def _columns(values: Sequence[float | None], top: float) -> Markup:
+def _columns(values: Sequence[float | None], top: float, kind: str) -> Markup:
     drawn = [
         f"M{_plain(at + 0.22)} 100V{_plain(100 - _height(value, top))}h.56V100z"
         for at, value in enumerate(values)
         if value
     ]
-    return Markup('<path class="day" d="{}"/>').format("".join(drawn)) if drawn else Markup()
+    return Markup('<path class="{}" d="{}"/>').format(kind, "".join(drawn)) if drawn else Markup()
 
 
 def _steps(values: Sequence[float | None], top: float) -> Markup:

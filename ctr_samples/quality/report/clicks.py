@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -25,6 +25,7 @@ class ClickSection:
     moved: str
     chart: Markup | None
     axis: tuple[str, str, str]
+    vague: str
     hours: Table
     splits: Table
     columns: tuple[Table, ...]
@@ -44,7 +45,8 @@ def clicks_of(metrics: Measured, reference: Measured | None) -> ClickSection | N
         return None
     day, before = overall(now), overall(old)
     hours, hours_before = _hours(now), _hours(old)
-    chart, axis = _chart(hours, hours_before) if hours else (None, ("", "", ""))
+    vague = _vague(hours, day.rate or 0.0)
+    chart, axis = _chart(hours, hours_before, vague) if hours else (None, ("", "", ""))
     return ClickSection(
         label=shown(now.label),
         rate=share(day.rate),
@@ -52,6 +54,7 @@ def clicks_of(metrics: Measured, reference: Measured | None) -> ClickSection | N
         moved=moved(day.rate, before.rate),
         chart=chart,
         axis=axis,
+        vague=_which(vague),
         hours=table(
             "Click rate by hour", "<hour | samples | positives | rate | before", _hour_rows(hours, hours_before)
         ),
@@ -75,12 +78,29 @@ def _hours(rate: ClickRate | None) -> Hours:
     return {clicks.hour: clicks for clicks in rate.by_hour} if rate else {}
 
 
-def _chart(day: Hours, before: Hours) -> tuple[Markup, tuple[str, str, str]]:
+def _chart(day: Hours, before: Hours, vague: Collection[int]) -> tuple[Markup, tuple[str, str, str]]:
     rates, old = ([clicks[hour].rate if hour in clicks else None for hour in range(HOURS)] for clicks in (day, before))
     top = round_top(max((rate for rate in (*rates, *old) if rate is not None), default=0.0))
     hints = [_hint(hour, clicks, before.get(hour)) for hour, clicks in day.items()]
-    drawn = columns(rates, old if before else (), top=top, label=_in_words(day), hints=hints, grid=True)
+    drawn = columns(rates, old if before else (), top=top, label=_in_words(day), hints=hints, grid=True, vague=vague)
     return drawn, (share(top), share(top / 2), "0%")
+
+
+def _vague(day: Hours, rate: float) -> list[int]:
+    """Return the hours with so few samples that the 95 % interval of their rate is wider than the rate of the day."""
+    found = []
+    for hour, clicks in day.items():
+        if clicks.samples and rate:
+            low, high = interval(clicks.positives, clicks.samples)
+            found += [hour] if high - low > rate else []
+    return found
+
+
+def _which(vague: Sequence[int]) -> str:
+    if not vague:
+        return ""
+    hours = ", ".join(f"{hour:02d}:00" for hour in vague) if len(vague) < HOURS else "all"
+    return f"Outlined: too few samples to tell the rate of the hour ({hours})."
 
 
 def _hint(hour: int, day: document.Clicks, before: document.Clicks | None) -> str:
