@@ -13,6 +13,7 @@ from ctr_samples.quality.report.charts import bar, columns, round_top
 from ctr_samples.quality.report.clicks import clicks_of
 from ctr_samples.quality.report.features import collisions
 from ctr_samples.quality.report.histograms import histogram_of
+from ctr_samples.quality.report.labels import delays_of
 from tests.quality_report.day_documents import metrics, values
 
 
@@ -195,3 +196,14 @@ def test_a_day_without_clicks_names_no_hours() -> None:
     section = clicks_of(replace(metrics(), click_rate=ClickRate("clicked", {"train": Clicks(120, 0)}, by_hour)), None)
     assert section is not None
     assert section.vague == ""
+
+
+def test_delays_are_a_histogram_up_to_the_window() -> None:
+    counted = {"actions": 4, "delays": {"before": 0, "10s": 3, "30m": 1}}
+    (delays,) = delays_of({"clicked": counted, "liked": {"delays": {"1m": 0}}}, 10)
+    assert delays.caption == "Delays of clicked"
+    assert [row[:3] for row in delays.rows] == [
+        ("before the impression", "0", "0%"),
+        ("up to 10s", "3", "75.0%"),
+        ("10s to 30m, the end of the window", "1", "25.0%"),
+    ]

@@ -48,6 +48,25 @@ def _delays(label: Mapping[str, Any]) -> str:
     return ", ".join(parts[:6])
 
 
+def delays_of(labels: Mapping[str, Mapping[str, Any]], limit: int) -> list[Table]:
+    """Return a histogram of the delays of each label's actions, which ends with the label's window."""
+    counted = {name: label["delays"] for name, label in labels.items() if any(label.get("delays", {}).values())}
+    titles = "<delay | actions | share | =relative to the most frequent"
+    return [
+        table(f"Delays of {shown(name)}", titles, _delay_rows(delays)) for name, delays in list(counted.items())[:limit]
+    ]
+
+
+def _delay_rows(delays: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
+    whole, most, previous, window = sum(delays.values()), max(delays.values()), "", [*delays][-1]
+    for end, n in delays.items():
+        since = f"{previous} to " if previous else "up to "
+        text = "before the impression" if end == "before" else f"{since}{shown(end, 12)}"
+        last = ", the end of the window" if end == window else ""
+        yield f"{text}{last}", count(n), share(n / whole), bar(n / most)
+        previous = "" if end == "before" else shown(end, 12)
+
+
 def _flips(label: Mapping[str, Any]) -> str:
     flips = label.get("flips")
     return f"{count(flips.get('flipped_to_1'))} to 1, {count(flips.get('flipped_to_0'))} to 0" if flips else ""
