@@ -136,8 +136,8 @@ def test_features_that_drifted_stand_first_with_the_reference_behind(page: str) 
     names = re.findall(r'data-feature="(.*?)"', page)
     assert names[:4] == ["app_version", "user_clicks_7d", "article_clicks_1h", "article_author"]
     assert len(names) == 25
-    assert '<a href="#feature-0">app_version</a>' in page
-    assert 'class="card warns" id="feature-0"' in page
+    assert '<a href="#feature-app_version">app_version</a>' in page
+    assert 'class="card warns" id="feature-app_version"' in page
     histogram = re.search(r'<article[^>]*data-feature="user_clicks_7d".*?</article>', page, re.DOTALL)
     assert histogram is not None
     assert 'class="before"' in histogram[0]

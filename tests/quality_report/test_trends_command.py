@@ -33,7 +33,7 @@ def test_the_page_lies_in_the_sample_set_and_leads_to_each_report(tmp_path: Path
     assert result.stdout.strip() == str(tmp_path / "_trends.html")
     page = (tmp_path / "_trends.html").read_text("utf-8")
     assert days_on(page) == ["2019-06-06", "2019-06-05", "2019-06-04"]
-    links = set(re.findall(r'href="(dt=[^"]+)"', page))
+    links = set(re.findall(r'href="(dt=[^"#]+)["#]', page))
     assert links == {str(run_directory(Path(), day, 1) / "report.html") for day in ("2019-06-04", "2019-06-06")}
     assert all((tmp_path / link).is_file() for link in links)
 

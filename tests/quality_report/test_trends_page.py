@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import date, timedelta
 
 import pytest
 
+from ctr_samples.quality.report.features import anchor_of
 from ctr_samples.quality.trends import LARGEST, DayPoint, figures_of, render
 from ctr_samples.quality.trends.parts import (
     HEIGHT,
@@ -145,3 +147,11 @@ def test_features_that_do_not_fit_are_counted(monkeypatch: pytest.MonkeyPatch) -
     page = render("x", many(100, 60))
     assert len(page.encode()) < 170_000
     assert "10 features that drifted less are not drawn." in page
+
+
+def test_the_highest_drift_leads_to_the_feature_on_the_page_of_its_day() -> None:
+    days = [point("2019-06-04", drift={"a b": 0.2}), point("2019-06-05", drift={"a b": 0.4})]
+    days = [replace(day, page=f"dt={day.day}/report.html") for day in days]
+    ((card,), _) = features_of(days, 10)
+    assert anchor_of("a b") == "feature-a.20.b"
+    assert card.worst == 'highest 0.4 on <a href="dt=2019-06-05/report.html#feature-a.20.b">2019-06-05</a>'

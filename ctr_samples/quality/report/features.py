@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -68,8 +69,8 @@ def features_of(
         len(features),
         table("Largest drift", "<feature | drift | =on a scale from 0 to 1", _moved(ranked[:drawn], drift), 10),
         tuple(
-            _card(at, name, features[name], before.get(name), drift.get(name), standings.get(name), positives=positives)
-            for at, name in enumerate(ranked[:drawn])
+            _card(name, features[name], before.get(name), drift.get(name), standings.get(name), positives=positives)
+            for name in ranked[:drawn]
         ),
         table(
             "Features without a chart",
@@ -81,14 +82,18 @@ def features_of(
 
 
 def _moved(ranked: Sequence[str], drift: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
-    for at, name in enumerate(ranked):
+    for name in ranked:
         if name in drift:
-            link = Markup('<a href="#feature-{}">{}</a>').format(at, shown(name))
+            link = Markup('<a href="#{}">{}</a>').format(anchor_of(name), shown(name))
             yield link, f"{drift[name]:.3f}", bar(drift[name])
 
 
+def anchor_of(name: str) -> str:
+    """Return the place of a feature on the page of any day, with other characters than letters and digits as numbers."""
+    return "feature-" + re.sub(r"[^A-Za-z0-9_-]", lambda found: f".{ord(found[0]):x}.", name)
+
+
 def _card(
-    at: int,
     name: str,
     feature: FeatureFacts,
     before: FeatureFacts | None,
@@ -102,7 +107,7 @@ def _card(
     old = before.splits.get(split) if before else None
     histogram = _histogram(feature, facts, old) if facts else None
     return Card(
-        anchor=f"feature-{at}",
+        anchor=anchor_of(name),
         name=shown(name),
         kind=_kind(feature),
         drift="" if drift is None else f"{drift:.3f}",

@@ -9,6 +9,7 @@ from itertools import groupby
 from markupsafe import Markup
 
 from ctr_samples.quality.report.charts import round_top
+from ctr_samples.quality.report.features import anchor_of
 from ctr_samples.quality.report.wording import MISSING, Table, count, number, plural, share, shown, size, span, table
 from ctr_samples.quality.trends.days import DayPoint, Group
 
@@ -86,8 +87,8 @@ class FeatureCard:
     name: str
     drift: Chart | None
     missing: Chart | None
-    worst: str
-    """Highest drift and its day."""
+    worst: Markup
+    """Highest drift and its day, with a link to the feature on the page of that day."""
 
 
 def features_of(days: Sequence[DayPoint], drawn: int) -> tuple[list[FeatureCard], int]:
@@ -104,7 +105,12 @@ def _rank(card: FeatureCard) -> tuple[float, float]:
 def _card(days: Sequence[DayPoint], name: str) -> FeatureCard:
     drift, missing = ([day.figure(group, name) for day in days] for group in ("drift", "missing"))
     known = [(value, day.day) for value, day in zip(drift, days, strict=True) if value is not None]
-    worst = f"highest {number(max(known)[0])} on {max(known)[1]}" if known else ""
+    worst = Markup()
+    if known:
+        highest, last = max(known)
+        page = next(day.page for day in days if day.day == last)
+        where = _LINK.format(f"{page}#{anchor_of(name)}", last) if page else last
+        worst = Markup("highest {} on {}").format(number(highest), where)
     return FeatureCard(
         shown(name),
         chart(f"drift of {shown(name)}", drift, "number") if known else None,
