@@ -8,6 +8,7 @@ from datetime import date, timedelta
 
 import pytest
 
+from ctr_samples.quality.metrics import ValueRate
 from ctr_samples.quality.report.features import anchor_of
 from ctr_samples.quality.trends import LARGEST, DayPoint, figures_of, render
 from ctr_samples.quality.trends.parts import (
@@ -155,3 +156,11 @@ def test_the_highest_drift_leads_to_the_feature_on_the_page_of_its_day() -> None
     ((card,), _) = features_of(days, 10)
     assert anchor_of("a b") == "feature-a.20.b"
     assert card.worst == 'highest 0.4 on <a href="dt=2019-06-05/report.html#feature-a.20.b">2019-06-05</a>'
+
+
+def test_the_rates_of_frequent_values_are_figures_of_a_day() -> None:
+    arms = (ValueRate(400, 20, "b"), ValueRate(300, 3, "a"), ValueRate(10, 1, None), ValueRate(5, 0, None, others=True))
+    day = metrics()
+    assert day.click_rate is not None
+    figures = figures_of(replace(day, click_rate=replace(day.click_rate, by_column={"arm": arms})), manifest())
+    assert figures["rate_by"] == {"arm b": 0.05, "arm a": 0.01, "arm without a value": 0.1}

@@ -11,7 +11,9 @@ from ctr_samples.quality.metrics import Finding, Metrics
 from ctr_samples.quality.report.manifest_view import Run
 
 Standing = Literal["passed", "warned", "refused", "missing", "damaged"]
-Group = Literal["volume", "dropped", "rate", "orphans", "flips", "matched", "age", "missing", "drift", "run"]
+Group = Literal["volume", "dropped", "rate", "rate_by", "orphans", "flips", "matched", "age", "missing", "drift", "run"]
+_VALUES = 10
+"""Number of values of a column whose rates have a line."""
 Figures = Mapping[Group, Mapping[str, float]]
 """Figures by group and name: shares from 0 to 1, except ``volume`` (counts), ``age`` (seconds), ``run`` (see
 :func:`figures_of`) and the ``rate`` of non-binary labels."""
@@ -56,6 +58,7 @@ def figures_of(metrics: Metrics, run: Run) -> Figures:
             for name, splits in labels.items()
             if (total := sum(split.count for split in splits))
         },
+        "rate_by": dict(_rates_by(metrics)),
         "orphans": {name: a.orphans / a.actions for name, a in metrics.actions.items() if a.actions},
         "flips": dict(_flips(metrics, run)),
         "matched": {name: view["match_rate"] for name, view in metrics.views.items()},
@@ -64,6 +67,15 @@ def figures_of(metrics: Metrics, run: Run) -> Figures:
         "drift": dict(metrics.drift),
         "run": dict(_run(metrics, run)),
     }
+
+
+def _rates_by(metrics: Metrics) -> Iterator[tuple[str, float]]:
+    """Yield the rate of the main label for the most frequent values of columns."""
+    columns = metrics.click_rate.by_column if metrics.click_rate else {}
+    for name, values in columns.items():
+        for one in values[:_VALUES]:
+            if one.rate is not None and not one.others:
+                yield f"{name} {'without a value' if one.value is None else one.value}", one.rate
 
 
 def _flips(metrics: Metrics, run: Run) -> Iterator[tuple[str, float]]:

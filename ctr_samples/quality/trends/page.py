@@ -45,6 +45,7 @@ def _page(name: str, days: Sequence[DayPoint], drawn: int) -> str:
         "Volume": charts_of(days, "volume", "count") + charts_of(days, "run", "count", ["lines"]),
         "Dropped impressions by reason": charts_of(days, "dropped", "share"),
         "Rate or mean of each label": list(rates_of(days)),
+        "Rate of the main label by value": charts_of(days, "rate_by", "share"),
         "Actions without an impression": charts_of(days, "orphans", "share"),
         "Labels changed since the generation before": charts_of(days, "flips", "share"),
         "Samples matched by view": charts_of(days, "matched", "share"),
