@@ -37,6 +37,7 @@ from ctr_samples.quality.metrics import (
 from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.quality.report import render
 from ctr_samples.quality.statistics import statistics_pbtxt
+from ctr_samples.quality.words import Words, with_words
 from ctr_samples.shards import Manifest, Storage, latest_manifest
 from ctr_samples.shards.naming import METRICS, REPORT, STATISTICS, run_directory
 
@@ -83,6 +84,7 @@ def wanted_of(
         request_keys=config.request_keys,
         by_request=config.output.by_request,
         by=by,
+        flags=[name for name in labels if name in names and name != main],
     )
 
 
@@ -105,16 +107,18 @@ def judge(
     kept_for: timedelta = timedelta(hours=24),
     warn: Callable[[str], None] = lambda sentence: None,
     same_features: Metrics | None = None,
+    words: Mapping[str, Words] | None = None,
 ) -> Manifest:
     """Return the manifest of a written, unpublished day with its verdict.
 
     ``tasks`` are the packed measures of the tasks. They are compared with two earlier days. ``metrics.json``, the page
     and the statistics for TensorFlow are written beside the shards, regardless of the verdict. Raises GateRefused if a
     finding blocks publishing; other findings go to ``warn``. With ``names``, user ids are written only as pseudonyms.
-    ``same_features`` are the metrics of a generation with the same features, measured before they became records. Runs
-    on the driver.
+    ``same_features`` are the metrics of a generation with the same features, measured before they became records.
+    ``words`` says what the ids of a feature stand for. Runs on the driver.
     """
     measured = measured_of(manifest, Measures.of(tasks), wanted)
+    measured = replace(measured, features=with_words(measured.features, words or {}))
     measured = measured if names is None else names.applied(measured)
     measured = measured if same_features is None else _with_facts_of(same_features, measured)
     before = last_before(storage, manifest.day)

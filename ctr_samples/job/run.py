@@ -24,6 +24,7 @@ from ctr_samples.job.planning import Prepared, check_writable, open_output, plan
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, period_of
 from ctr_samples.quality.pseudonyms import pseudonyms_of
+from ctr_samples.quality.words import words_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
 from ctr_samples.samples.partials import Partials
 from ctr_samples.samples.sink import SinkPlan, write_shards
@@ -229,4 +230,5 @@ class _Run:
             kept_for=config.output.retention.longest_run,
             warn=self.reporter.warn,
             same_features=plan.earlier.metrics if plan.earlier else None,
+            words=words_of(config, plan.prepared.state),
         )

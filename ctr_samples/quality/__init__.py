@@ -10,4 +10,5 @@ html.py             rendering of the page templates
 prometheus.py       Prometheus gauges
 statistics.py       statistics for TensorFlow Data Validation
 pseudonyms.py       pseudonyms for users and requests
+words.py            the words behind ids: tokens, limits of buckets
 """

@@ -78,11 +78,14 @@ class Lengths:
 
 @dataclass(frozen=True, slots=True)
 class TopValue:
-    """A frequent value, its share of all values, and the share of positives among its rows."""
+    """A frequent value, its share of all values, and the share of positives among its rows. ``words`` says what an id
+    stands for, if the configuration or its fitted state knows.
+    """
 
     value: int | str
     share: Finite
     positives: Finite
+    words: str = ""
 
 
 @dataclass(frozen=True, slots=True)

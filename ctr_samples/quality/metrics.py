@@ -136,13 +136,15 @@ class ValueRate(Clicks):
 @dataclass(frozen=True, slots=True)
 class ClickRate:
     """The click rate of the main 0/1 label. ``by_hour`` is empty if the impression hours are unknown. ``by_column`` has
-    the columns under ``impressions.rates_by``, the most frequent values first.
+    the columns under ``impressions.rates_by``, the most frequent values first, and ``positives_by_hour`` the other 0/1
+    labels.
     """
 
     label: str
     by_split: Mapping[str, Clicks]
     by_hour: Annotated[tuple[HourCounts, ...], _ALL_HOURS]
     by_column: Mapping[str, tuple[ValueRate, ...]] = field(default_factory=dict)
+    positives_by_hour: Mapping[str, Annotated[tuple[Count, ...], _ALL_HOURS]] = field(default_factory=dict)
 
 
 class _View(TypedDict, total=False):

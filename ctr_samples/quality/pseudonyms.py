@@ -110,6 +110,11 @@ def _personal_columns(config: JobConfig) -> list[str]:
 
 def _holding_ids(config: JobConfig) -> list[str]:
     """Return the features that the configuration fills with user or request ids. Hash buckets identify nobody."""
+    return [name for name in reading_persons(config) if not config.features[name].makes_ids]
+
+
+def reading_persons(config: JobConfig) -> list[str]:
+    """Return the features made from user or request ids, also those that map them to numbers."""
     shown = config.impressions
     persons = _persons(config)
     of_a_person = re.compile(rf"\bimpression\s*\.\s*`?(?:{'|'.join(['user', 'request', *persons])})\b")
@@ -118,7 +123,7 @@ def _holding_ids(config: JobConfig) -> list[str]:
     return [
         name
         for name, feature in config.features.items()
-        if not feature.makes_ids and (feature.from_ in keys or of_a_person.search(feature.from_ or feature.expr or ""))
+        if feature.from_ in keys or of_a_person.search(feature.from_ or feature.expr or "")
     ]
 
 

@@ -33,7 +33,9 @@ impressions:
   rates_by: [arm, user]
 labels:
   clicked: {expr: clicked}
+  liked: {expr: "arm = 'a'"}
 features:
+  half: {from: impression.item, boundaries: [3], dtype: int64}
   item: {from: impression.item, dtype: int64}
 output: {path: DIR/out, partitions: 3}
 """
@@ -68,6 +70,9 @@ def test_the_rates_of_each_arm_are_in_the_metrics_and_on_the_page(spark: SparkSe
     assert "clicked by arm" in text
     assert "20.8% to 93.9%" in text, "Wilson's interval of 2 of 3"
     assert "no value" in text
+    assert "clicked by hour of impression" in text
+    assert "liked by hour of impression" in text
+    assert "below 3 (1)" in text, "the words of an id"
 
 
 def test_a_column_that_impressions_do_not_have_is_refused(tmp_path: Path) -> None:

@@ -25,10 +25,11 @@ CONTRACT = ExampleContract(
         FeatureSpec("tags", "int64", None, buckets=9),
         FeatureSpec("name", "bytes"),
         FeatureSpec("clicked", "int64", role="label"),
+        FeatureSpec("bought", "int64", role="label"),
         FeatureSpec("impression_id", "int64", role="key"),
     )
 )
-WANTED = Wanted(CONTRACT, "clicked", "hour", "user", "impression_id", {"price": 0.0})
+WANTED = Wanted(CONTRACT, "clicked", "hour", "user", "impression_id", {"price": 0.0}, flags=["bought"])
 ROWS = 3600
 
 
@@ -48,6 +49,7 @@ def rows() -> pa.RecordBatch:
             "impression_id": pa.array(np.arange(ROWS)),
             "hour": pa.array(random.integers(0, 24, ROWS).astype(np.int8)),
             "user": pa.array([f"u{n}" for n in random.zipf(1.3, ROWS).clip(0, 500)]),
+            "bought": pa.array(clicked * (np.arange(ROWS) % 7 == 0)),
         }
     )
 
@@ -106,6 +108,8 @@ def test_rates_by_hour_are_exact(found: str, request: pytest.FixtureRequest) -> 
     assert [hour.samples for hour in rate.by_hour] == np.bincount(hours).tolist()
     assert [hour.positives for hour in rate.by_hour] == np.bincount(hours, clicked).astype(int).tolist()
     assert rate.by_split == {"train": Clicks(ROWS, int(clicked.sum()))}
+    bought = batch.column("bought").to_numpy()
+    assert rate.positives_by_hour == {"bought": tuple(np.bincount(hours, bought).astype(int).tolist())}
 
 
 @pytest.mark.parametrize("found", ["whole", "in_parts"])

@@ -72,8 +72,10 @@ def test_metrics_read_back_from_their_bytes_and_give_the_same_bytes() -> None:
 NEWER = {
     (document.Users, "key"),
     (document.ClickRate, "by_column"),
+    (document.ClickRate, "positives_by_hour"),
     (document.ValueRate, "others"),
     (facts.FeatureFacts, "hashed"),
+    (facts.TopValue, "words"),
     (Metrics, "requests"),
 }
 """Fields that older documents of this format do not have."""

@@ -185,17 +185,26 @@ def test_hours_with_few_samples_are_drawn_as_outlines_and_named() -> None:
     rate = ClickRate("clicked", {"train": Clicks(230_030, 9303)}, by_hour)
     section = clicks_of(replace(metrics(), click_rate=rate), None)
     assert section is not None
-    assert section.chart is not None
-    assert section.vague == "Outlined: too few samples to tell the rate of the hour (01:00)."
-    assert section.chart.count("M1.22 ") == 1
-    assert '<path class="vague" d="M1.22 ' in section.chart
+    (chart,) = section.charts
+    assert chart.vague == "Outlined: too few samples to tell the rate of the hour (01:00)."
+    assert chart.drawing.count("M1.22 ") == 1
+    assert '<path class="vague" d="M1.22 ' in chart.drawing
+
+
+def test_each_label_has_a_chart_of_its_own() -> None:
+    by_hour = tuple(HourCounts(1000, 100, hour=hour) for hour in range(24))
+    rate = ClickRate("clicked", {}, by_hour, positives_by_hour={"bought": (10, *[20] * 23)})
+    section = clicks_of(replace(metrics(), click_rate=replace(rate, by_split={"train": Clicks(24_000, 2400)})), None)
+    assert section is not None
+    assert [chart.label for chart in section.charts] == ["clicked", "bought"]
+    assert "lowest 1.00% at 00:00, highest 2.00% at 01:00" in section.charts[1].drawing
 
 
 def test_a_day_without_clicks_names_no_hours() -> None:
     by_hour = tuple(HourCounts(5, 0, hour=hour) for hour in range(24))
     section = clicks_of(replace(metrics(), click_rate=ClickRate("clicked", {"train": Clicks(120, 0)}, by_hour)), None)
     assert section is not None
-    assert section.vague == ""
+    assert [chart.vague for chart in section.charts] == [""]
 
 
 def test_delays_are_a_histogram_up_to_the_window() -> None:

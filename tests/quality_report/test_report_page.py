@@ -75,7 +75,7 @@ def test_the_verdict_comes_first_and_the_gravest_check_before_the_others(page: s
             "Warning feature_drift of app_version",
             "Accepted with --accept: view_match_rate.",
             "From impressions to samples",
-            "By hour of impression",
+            "clicked by hour of impression",
             "Largest drift",
             "Labels by split",
             "Matches and ages",

@@ -38,13 +38,13 @@ COARSE = 8
 class Wanted:
     """The measures to collect. Pickled for the executors.
 
-    ``label`` is the 0/1 label of the click rate. ``hour``, ``user``, ``request`` and ``place`` are columns outside the
-    contract: ``user`` holds the key named ``user_key``, ``request`` the hash of a request, whose samples have equal
-    ``request_keys``, and ``place`` the hash of the impression. ``key`` is the key of the contract; equal keys are
-    adjacent. Rows are in the order of ``place``, or ``by_request``. ``defaults`` replace missing numbers and texts,
-    ``missing`` holds the ids of missing single values. ``hashed`` holds the number of hash buckets. ``tasks`` is the
-    number of measuring tasks, whose results are collected in the driver's memory. ``by`` has columns of text outside the
-    contract, by name, for whose values samples and positives are counted.
+    ``label`` is the 0/1 label of the click rate, and ``flags`` are the other 0/1 labels. ``hour``, ``user``, ``request``
+    and ``place`` are columns outside the contract: ``user`` holds the key named ``user_key``, ``request`` the hash of a
+    request, whose samples have equal ``request_keys``, and ``place`` the hash of the impression. ``key`` is the key of
+    the contract; equal keys are adjacent. Rows are in the order of ``place``, or ``by_request``. ``defaults`` replace
+    missing numbers and texts, ``missing`` holds the ids of missing single values. ``hashed`` holds the number of hash
+    buckets. ``tasks`` is the number of measuring tasks, whose results are collected in the driver's memory. ``by`` has
+    columns of text outside the contract, by name, for whose values samples and positives are counted.
     """
 
     contract: ExampleContract
@@ -62,6 +62,7 @@ class Wanted:
     request_keys: Sequence[str] = ()
     by_request: bool = False
     by: Mapping[str, str] = field(default_factory=dict)
+    flags: Sequence[str] = ()
 
     @property
     def precision(self) -> int:
@@ -123,6 +124,7 @@ class _Split:
         self._rows = 0
         self._positives = 0
         self._by_hour = np.zeros((2, HOURS), np.int64)
+        self._flags = {name: np.zeros(HOURS, np.int64) for name in wanted.flags}
         self._by = {name: ValueCounts() for name in wanted.by}
         self._users, self._requests = Frequent(), Frequent()
         self._room = LOOKED_AT if looks else 0
@@ -134,7 +136,7 @@ class _Split:
         if not rows.num_rows:
             return
         wanted = self._wanted
-        label = self._label(rows)
+        label = self._label(rows, wanted.label)
         self._rows += rows.num_rows
         self._positives += 0 if label is None else int(label.sum())
         if wanted.hour is not None:
@@ -142,6 +144,8 @@ class _Split:
             self._by_hour[0] += np.bincount(hours, minlength=HOURS)
             if label is not None:
                 self._by_hour[1] += np.bincount(hours, label, HOURS).astype(np.int64)
+            for name in self._flags:
+                self._flags[name] += np.bincount(hours, self._label(rows, name), HOURS).astype(np.int64)
         if label is not None:
             for name, column_name in wanted.by.items():
                 self._by[name].observe(rows.column(column_name), label)
@@ -192,7 +196,7 @@ class _Split:
             return
         rows = _combined(self._kept)
         self._kept = []
-        label = self._label(rows)
+        label = self._label(rows, self._wanted.label)
         contract = self._wanted.contract
         specs = measured(contract)
         for name, column in columns_of(rows, contract):
@@ -206,8 +210,7 @@ class _Split:
         features = [rows.column(name) for name in contract.names("feature")]
         self._alike = alike.counted(features, np.zeros(rows.num_rows) if label is None else label)
 
-    def _label(self, rows: pa.RecordBatch) -> npt.NDArray[Any] | None:
-        name = self._wanted.label
+    def _label(self, rows: pa.RecordBatch, name: str | None) -> npt.NDArray[Any] | None:
         return None if name is None else (rows.column(name).to_numpy(zero_copy_only=False) != 0).astype(np.int64)
 
     def close(self) -> dict[str, Any]:
@@ -217,6 +220,7 @@ class _Split:
             "rows": self._rows,
             "positives": self._positives,
             "by_hour": self._by_hour.tolist(),
+            "flags": {name: positives.tolist() for name, positives in self._flags.items()},
             "by": {name: counts.to_list() for name, counts in self._by.items()},
             "columns": {name: column.to_dict() for name, column in self._columns.items()},
             "users": self._users.to_list(),

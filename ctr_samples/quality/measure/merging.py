@@ -48,6 +48,7 @@ class SplitMeasures:
     rows: int = 0
     positives: int = 0
     by_hour: Any = field(default_factory=lambda: np.zeros((2, HOURS), np.int64))
+    flags: dict[str, Any] = field(default_factory=dict)
     by: dict[str, ValueCounts] = field(default_factory=dict)
     columns: dict[str, ColumnMeasures] = field(default_factory=dict)
     users: Frequent = field(default_factory=Frequent)
@@ -60,6 +61,8 @@ class SplitMeasures:
         self.rows += task["rows"]
         self.positives += task["positives"]
         self.by_hour = self.by_hour + np.array(task["by_hour"], np.int64)
+        for name, positives in task["flags"].items():
+            self.flags[name] = self.flags.get(name, 0) + np.array(positives, np.int64)
         for name, counts in task["by"].items():
             self.by.setdefault(name, ValueCounts()).merge(counts)
         for name, column in task["columns"].items():
@@ -132,7 +135,15 @@ class Measures:
                 for hour in range(HOURS if hours else 0)
             ),
             {name: _rates(counts) for name, counts in self._by().items()},
+            self._flags() if hours else {},
         )
+
+    def _flags(self) -> dict[str, tuple[int, ...]]:
+        whole: dict[str, Any] = {}
+        for split in self.splits.values():
+            for name, positives in split.flags.items():
+                whole[name] = whole.get(name, 0) + positives
+        return {name: tuple(positives.tolist()) for name, positives in whole.items()}
 
     def _by(self) -> dict[str, ValueCounts]:
         whole: dict[str, ValueCounts] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup
@@ -16,16 +16,26 @@ from ctr_samples.quality.report.wording import Table, by_split, count, moved, nu
 
 
 @dataclass(frozen=True, slots=True)
+class HourChart:
+    """The rates of a label by hour. ``axis`` holds the labels of the vertical axis, from the top. ``vague`` names the
+    hours with few samples.
+    """
+
+    label: str
+    drawing: Markup
+    axis: tuple[str, str, str]
+    vague: str
+
+
+@dataclass(frozen=True, slots=True)
 class ClickSection:
-    """The click rate section. ``axis`` holds the labels of the vertical axis, from the top."""
+    """The click rate section. ``charts`` has one chart for each 0/1 label, the main one first."""
 
     label: str
     rate: str
     counts: str
     moved: str
-    chart: Markup | None
-    axis: tuple[str, str, str]
-    vague: str
+    charts: tuple[HourChart, ...]
     hours: Table
     splits: Table
     columns: tuple[Table, ...]
@@ -45,16 +55,12 @@ def clicks_of(metrics: Measured, reference: Measured | None) -> ClickSection | N
         return None
     day, before = overall(now), overall(old)
     hours, hours_before = _hours(now), _hours(old)
-    vague = _vague(hours, day.rate or 0.0)
-    chart, axis = _chart(hours, hours_before, vague) if hours else (None, ("", "", ""))
     return ClickSection(
         label=shown(now.label),
         rate=share(day.rate),
         counts=f"{count(day.positives)} of {count(day.samples)} samples",
         moved=moved(day.rate, before.rate),
-        chart=chart,
-        axis=axis,
-        vague=_which(vague),
+        charts=tuple(_charts(now, old)),
         hours=table(
             "Click rate by hour", "<hour | samples | positives | rate | before", _hour_rows(hours, hours_before)
         ),
@@ -78,12 +84,34 @@ def _hours(rate: ClickRate | None) -> Hours:
     return {clicks.hour: clicks for clicks in rate.by_hour} if rate else {}
 
 
-def _chart(day: Hours, before: Hours, vague: Collection[int]) -> tuple[Markup, tuple[str, str, str]]:
+def _charts(now: ClickRate, reference: ClickRate | None) -> Iterator[HourChart]:
+    before = _of_labels(reference)
+    for label, day in _of_labels(now).items():
+        yield _chart(label, day, before.get(label, {}))
+
+
+def _of_labels(rate: ClickRate | None) -> dict[str, Hours]:
+    """Return the hours of each 0/1 label, the main one first, or nothing if the hours are unknown."""
+    hours = _hours(rate)
+    if rate is None or not hours:
+        return {}
+    others = {
+        name: {hour: document.Clicks(clicks.samples, positives[hour]) for hour, clicks in hours.items()}
+        for name, positives in rate.positives_by_hour.items()
+    }
+    return {rate.label: hours, **others}
+
+
+def _chart(label: str, day: Hours, before: Hours) -> HourChart:
+    whole = document.Clicks(sum(one.samples for one in day.values()), sum(one.positives for one in day.values()))
+    vague = _vague(day, whole.rate or 0.0)
     rates, old = ([clicks[hour].rate if hour in clicks else None for hour in range(HOURS)] for clicks in (day, before))
     top = round_top(max((rate for rate in (*rates, *old) if rate is not None), default=0.0))
     hints = [_hint(hour, clicks, before.get(hour)) for hour, clicks in day.items()]
-    drawn = columns(rates, old if before else (), top=top, label=_in_words(day), hints=hints, grid=True, vague=vague)
-    return drawn, (share(top), share(top / 2), "0%")
+    drawn = columns(
+        rates, old if before else (), top=top, label=_in_words(label, day), hints=hints, grid=True, vague=vague
+    )
+    return HourChart(shown(label), drawn, (share(top), share(top / 2), "0%"), _which(vague))
 
 
 def _vague(day: Hours, rate: float) -> list[int]:
@@ -108,14 +136,14 @@ def _hint(hour: int, day: document.Clicks, before: document.Clicks | None) -> st
     return f"{hour:02d}:00 {now}" + (f"; before {share(before.rate)}" if before else "")
 
 
-def _in_words(day: Hours) -> str:
+def _in_words(label: str, day: Hours) -> str:
     known = {hour: clicks.rate for hour, clicks in day.items() if clicks.rate is not None}
     if not known:
-        return "Click rate by hour: no samples."
+        return f"Rate of {shown(label)} by hour: no samples."
     low, high = min(known, key=lambda hour: known[hour]), max(known, key=lambda hour: known[hour])
     return (
-        f"Click rate by hour: lowest {share(known[low])} at {low:02d}:00, highest {share(known[high])} at {high:02d}:00. "
-        "The table below lists every hour."
+        f"Rate of {shown(label)} by hour: lowest {share(known[low])} at {low:02d}:00, highest {share(known[high])} at "
+        f"{high:02d}:00."
     )
 
 

@@ -189,7 +189,8 @@ def _tops(tops: Sequence[TopValue], before: Sequence[TopValue], *, positives: bo
     for top in tops[:_TOPS]:
         was = old.get(repr(top.value))
         drawn = bar(top.share / longest, before=None if was is None else was / longest)
-        rows.append((shown(top.value, 40), share(top.share), drawn, *([share(top.positives)] if positives else [])))
+        name = f"{shown(top.words, 40)} ({shown(top.value, 40)})" if top.words else shown(top.value, 40)
+        rows.append((name, share(top.share), drawn, *([share(top.positives)] if positives else [])))
     titles = "<value | share | =relative to the most frequent"
     return table("Most frequent values", f"{titles} | positive" if positives else titles, rows)
 
