@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 from ctr_samples.errors import CtrSamplesError, UsageError
 from ctr_samples.sparksql.class_archive import java_options
 from ctr_samples.sparksql.jvm_stderr import jvm_stderr
-from ctr_samples.sparksql.workers import DAEMON
+from ctr_samples.sparksql.workers import DAEMON, stop
 
 _SETTINGS = {
     # A value that cannot be cast is an error or an explicit try_cast, never a silent null.
@@ -85,7 +85,7 @@ def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False
     try:
         yield session
     finally:
-        session.stop()
+        stop(session)
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:

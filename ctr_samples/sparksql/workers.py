@@ -16,7 +16,10 @@ from pyspark.sql import SparkSession
 DAEMON = "ctr_samples.job.daemon"
 """Module that forks the workers of local runs."""
 
-_WARMED: set[str] = set()
+_PATIENCE = 10.0
+"""Seconds that a session waits for its workers before it stops."""
+_WARMING: dict[str, threading.Thread] = {}
+"""The thread that warms the workers of each Spark application."""
 
 
 def current_task() -> TaskContext:
@@ -45,10 +48,19 @@ def warm_workers(spark: SparkSession, load: Callable[[], None]) -> None:
     Only the first call of a Spark application does so. Returns at once. Errors are left to the tasks that need the worker.
     """
     context = spark.sparkContext
-    if str(context.master).startswith("local") and context.applicationId not in _WARMED:
-        _WARMED.add(str(context.applicationId))
+    if str(context.master).startswith("local") and context.applicationId not in _WARMING:
         tasks = max(1, context.defaultParallelism // 2)  # planning runs short jobs, too
-        threading.Thread(target=_warm, args=(context, tasks, load), daemon=True).start()
+        thread = threading.Thread(target=_warm, args=(context, tasks, load), daemon=True)
+        _WARMING[str(context.applicationId)] = thread
+        thread.start()
+
+
+def stop(spark: SparkSession) -> None:
+    """Stop Spark, but not while its workers are still warming: Spark would log a stack trace for each of their tasks."""
+    warming = _WARMING.get(str(spark.sparkContext.applicationId))
+    if warming is not None:
+        warming.join(_PATIENCE)
+    spark.stop()
 
 
 def _warm(context: SparkContext, tasks: int, load: Callable[[], None]) -> None:

@@ -1,25 +1,27 @@
-"""Workers of Spark's daemon keep what they have imported out of garbage collections."""
+"""Stopping Spark beside its Python workers."""
 
 from __future__ import annotations
 
-import gc
-import sys
-from importlib.machinery import ModuleSpec
-from types import ModuleType
+import threading
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from ctr_samples.sparksql.workers import DAEMON, freeze_imports
+from ctr_samples.sparksql import workers
 
 
-@pytest.mark.parametrize(("started", "frozen"), [("pyspark.daemon", 1), (DAEMON, 1), ("pytest", 0)])
-def test_only_a_worker_of_sparks_daemon_freezes_what_is_imported(
-    started: str, frozen: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    calls: list[str] = []
-    main = ModuleType("__main__")
-    main.__spec__ = ModuleSpec(started, None)
-    monkeypatch.setitem(sys.modules, "__main__", main)
-    monkeypatch.setattr(gc, "freeze", lambda: calls.append("freeze"))
-    freeze_imports()
-    assert len(calls) == frozen
+def test_spark_stops_only_after_its_workers_are_warm(monkeypatch: pytest.MonkeyPatch) -> None:
+    warm, stopped = threading.Event(), []
+    warming = threading.Thread(target=warm.wait)
+    warming.start()
+    monkeypatch.setattr(workers, "_WARMING", {"an application": warming})
+    spark: Any = SimpleNamespace(
+        sparkContext=SimpleNamespace(applicationId="an application"), stop=lambda: stopped.append(warming.is_alive())
+    )
+    stopping = threading.Thread(target=workers.stop, args=(spark,))
+    stopping.start()
+    assert stopped == []
+    warm.set()
+    stopping.join()
+    assert stopped == [False]
