@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -78,6 +79,11 @@ class ViewKind(Kind):
     def keys(self) -> tuple[Expression, ...]:
         """Source expressions that match ``joined_on``, in the same order."""
         return (*self.key, self.article_key) if self.article_key is not None else self.key
+
+    @property
+    def where_of_source(self) -> Expression | None:
+        """The condition of rows, or None if a row of the source does not tell whether it applies."""
+        return self.where
 
     @property
     def looked_up_in(self) -> tuple[str, ...]:
@@ -302,9 +308,15 @@ class CountingView(TimedView):
     look_up: dict[Name, Annotated[tuple[Expression, ...], OneOrMore, Field(min_length=1)]] = Field(
         {},
         description="Other views, each with its key in this source. `key` and what is counted may use their columns, such as "
-        "`item.category_id`: those that a row of this source could see at its `event_time`. `where` may not. No partial "
+        "`item.category_id`: those that a row of this source could see at its `event_time`. So may `where`. No partial "
         "results are kept.",
     )
+
+    @property
+    def where_of_source(self) -> Expression | None:
+        """The condition of rows, or None if it may use columns of views under ``look_up``."""
+        used = [other for other in self.look_up if re.search(rf"\b{other}\b`?\s*\.", self.where or "", re.IGNORECASE)]
+        return None if used else self.where
 
     @property
     def needed_views(self) -> tuple[str, ...]:

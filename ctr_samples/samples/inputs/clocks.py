@@ -101,7 +101,7 @@ def conditions_of(config: JobConfig, source: str, uses: Collection[Use]) -> dict
     if "labels" in uses:
         found += [(f"labels.{plan.name}", plan.label.source, plan.label.where) for plan in plan_labels(config)]
     if "views" in uses:
-        found += [(f"views.{name}", view.source, view.where) for name, view in config.views.items()]
+        found += [(f"views.{name}", view.source, view.where_of_source) for name, view in config.views.items()]
     if "histories" in uses:
         found += [(f"histories.{name}", one.source, one.where) for name, one in config.histories.items()]
     return {text: f"{key}.where" for key, of, text in found if of == source and text is not None}
@@ -212,7 +212,7 @@ def _of_views(config: JobConfig, span: Span, source: str, frame: DataFrame) -> I
 def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Clock]:
     """Yield the clocks of a view. The event time comes last and requires all columns that make a row usable."""
     where = f"views.{name}"
-    applies = does_match(frame, view.where, f"{where}.where")
+    applies = does_match(frame, view.where_of_source, f"{where}.where")
     text, time = view.clock or "", _event_time(frame, view, where)
     near = _near(view, span, time)
     needed = _keys(frame, view, where)

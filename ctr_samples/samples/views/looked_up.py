@@ -26,7 +26,7 @@ _ACTION = "the action"
 def with_looked_up(inputs: Inputs, source: DataFrame, name: str, view: View) -> DataFrame:
     """Add a struct for each view under ``look_up``: its row that was valid just before the action and known by then.
 
-    Returns the rows that ``where`` takes and that have a time, with the columns that the view needs. Lazy. Raises
+    Returns the rows that may match ``where`` and that have a time, with the columns that the view needs. Lazy. Raises
     InputError if the source has a column with the name of such a view.
     """
     if not isinstance(view, WindowView | DailyCountView) or not view.look_up:
@@ -44,7 +44,7 @@ def with_looked_up(inputs: Inputs, source: DataFrame, name: str, view: View) -> 
         for path in referenced_paths(source.sparkSession, text, where)
     }
     own = {path[0] for path in paths}
-    rows = matching_rows(source, view.where, f"{where}.where")
+    rows = matching_rows(source, view.where_of_source, f"{where}.where")
     rows = rows.select(*[F.col(quoted(column)) for column in source.columns if column.lower() in own])
     time = time_column(rows, view.event_time, f"{where}.event_time")
     keys = {

@@ -157,7 +157,7 @@ def _not_read(rows: DataFrame, name: str, view: View) -> str:
     """Describe an unreadable time of a view in a sentence, or return an empty string."""
     if view.clock is None or isinstance(view, SnapshotView):
         return ""
-    return time_not_read(rows, f"views.{name}", view.where, "event_time", view.clock)
+    return time_not_read(rows, f"views.{name}", view.where_of_source, "event_time", view.clock)
 
 
 def counts_of_view(counts: ClocksByDay, name: str) -> dict[str, int]:
