@@ -35,6 +35,7 @@ from ctr_samples.config import (
     Quality,
     RowLabel,
     Sampling,
+    Served,
     SnapshotView,
     Split,
     StaticView,
@@ -46,6 +47,7 @@ from ctr_samples.config.counting import Rate
 from ctr_samples.config.kinds import Kind
 from ctr_samples.config.output import Retention
 from ctr_samples.config.quality import KeyLimits
+from ctr_samples.config.served import ServedLimits
 from ctr_samples.config.source import BadRecords, JdbcPartition, SourceKind
 from ctr_samples.config.units import Age, Duration, Size, format_duration, format_size
 from ctr_samples.config.view import ViewKind
@@ -85,6 +87,8 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("`quality`", Quality),
     ("`quality.<check>`", Limits),
     ("`quality.heavy_user`", KeyLimits),
+    ("`served`", Served),
+    ("`served.limits`", ServedLimits),
 ]
 
 SHARED: dict[type[Kind], str] = {

@@ -7,7 +7,7 @@
     order.py                order of samples, and a split that does not cut requests
     grain.py                checks of what depends on a run's period: options of one grain, and the days to read
     impressions.py          impressions, with their split and sampling
-    label.py  history.py  counting.py  output.py  quality.py
+    label.py  history.py  counting.py  output.py  quality.py  served.py
     feature.py              features, vocabularies and fitted state; feature_conflicts.py refuses contradictory keys
     references.py, feature_checks.py    checks across the file
     loading.py              loading of YAML into the models
@@ -29,6 +29,7 @@ from ctr_samples.config.label import ActionLabel, Label, RowLabel
 from ctr_samples.config.loading import LoadedConfig, load_config
 from ctr_samples.config.output import KeptPartials, Output
 from ctr_samples.config.quality import Limits, Quality
+from ctr_samples.config.served import Served
 from ctr_samples.config.source import (
     CatalogSource,
     ColumnarSource,
@@ -67,6 +68,7 @@ __all__ = [
     "Quality",
     "RowLabel",
     "Sampling",
+    "Served",
     "SnapshotView",
     "Source",
     "Split",

@@ -17,6 +17,7 @@ from ctr_samples.config.impressions import Impressions, Sampling, Split
 from ctr_samples.config.label import Label
 from ctr_samples.config.output import KeptPartials, Output
 from ctr_samples.config.quality import Quality
+from ctr_samples.config.served import Served
 from ctr_samples.config.source import Source
 from ctr_samples.config.view import CountingView, View
 
@@ -53,6 +54,7 @@ class JobConfig(Model):
         "labels final joins only labels. Changes no byte of the samples.",
     )
     quality: Quality = Field(Quality(), description="How much a day may differ from earlier ones.")
+    served: Served = Field(Served(), description="The log of what the service served, to compare with the samples.")
     trends: int | None = Field(
         None,
         ge=1,

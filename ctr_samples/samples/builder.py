@@ -210,6 +210,19 @@ class SampleBuilder:
         stage = joins.views.add(joins.with_histories(Stage.of(rows)), joins.views.plan())
         return stage.rows(self.inputs.watches.tasks)
 
+    def joined_few(self, ids: Sequence[int]) -> tuple[DataFrame, ViewJoiner]:
+        """Return the impressions with some ids, with a struct per view and per history but without labels, and the views
+        with the rows that have their keys. Runs a job that finds the impressions.
+        """
+        wanted = self.inputs.spark.createDataFrame([(one,) for one in ids], "impression_id bigint")
+        found = self._impressions().join(F.broadcast(wanted), "impression_id")
+        names = self.inputs.config.impressions.column_names
+        rows = found.select(F.struct(*map(quoted, names)).alias(IMPRESSION)).localCheckpoint()
+        joins = _Joins.of(self.inputs, rows.schema[IMPRESSION].dataType, few=rows)
+        joins.views.compute(None)
+        stage = joins.views.add(joins.with_histories(Stage.of(rows)), joins.views.plan())
+        return stage.rows(self.inputs.watches.tasks), joins.views
+
     def labelled_impressions(self, sharing: _Sharing | None = None) -> DataFrame:
         """Return the day's impressions as the struct column ``impression``, plus label columns.
 

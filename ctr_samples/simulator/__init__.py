@@ -12,6 +12,7 @@ Needs only numpy and pyarrow. ``ctr_samples.simulator.truth`` computes the best 
     profiles.py, feature_tables.py        feature tables
     truth.py                              best possible AUC, table of true probabilities
     nights.py                             faults in the logs of a day
+    server.py                             faults of a service that looks up features
 """
 
 from ctr_samples.simulator.simulation import SimulationSummary, simulate

@@ -75,6 +75,10 @@ class ViewJoiner:
         self._small: SmallViews | None = None
         self._check_given_keys(spark)
 
+    def rows(self, name: str) -> DataFrame:
+        """Return the rows of a view that impressions of the day may see, with their keys, times and payloads."""
+        return self._joins[name].features
+
     def types(self) -> dict[str, StructType]:
         """Return the type of the struct of each view from which features are computed, without planning the join."""
         return {name: join.kind for name, join in self._joins.items()}

@@ -1,0 +1,49 @@
+"""The ``served`` section: where the service logs what it served, and how much it may differ from the samples."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from ctr_samples.config.base import Model, Name
+from ctr_samples.config.units import Duration
+
+_Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class ServedLimits(Model):
+    """Shares beyond which `ctr-samples compare-served` ends with exit code 3."""
+
+    different: _Share = Field(
+        0.01, description="Of the values of a feature, those that differ or are on one side only."
+    )
+    not_served: _Share = Field(0.05, description="Of the samples, those without a served line.")
+    no_sample: _Share = Field(0.05, description="Of the served lines, those without a sample.")
+
+
+class Served(Model):
+    """The log of what a service served, for `ctr-samples compare-served`. Columns are names, or paths such as
+    `features.age` into nested columns. Changes no byte of the samples."""
+
+    id: str | None = Field(
+        None, description="The column with the id of the impression. Default: `impression_id`, or none with `keys`."
+    )
+    keys: dict[Name, str] = Field(
+        {},
+        description="Without an id: for keys of impressions, or `request`, the columns with them. With `time`, the impression "
+        "nearest in time is taken.",
+    )
+    time: str | None = Field(
+        None, description="The column with the time of serving: ISO 8601 with a zone, or seconds, ms or µs since 1970."
+    )
+    within: Duration = Field(
+        "1s", validate_default=True, description="How far `time` may be from that of the impression."
+    )
+    columns: dict[Name, str] = Field({}, description="For features with another name in the log: their columns.")
+    tolerance: dict[Name, Annotated[float, Field(ge=0)]] = Field(
+        {},
+        description="For features: the largest difference of two numbers that are near. Default: four steps of float32; ids are "
+        "equal or not.",
+    )
+    limits: ServedLimits = Field(ServedLimits(), description="How much may differ.")

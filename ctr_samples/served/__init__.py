@@ -1,0 +1,13 @@
+"""Compare what a service served with the samples of a day, and name the causes of differences.
+
+log.py          reads what was served: tf.Examples, Parquet, JSON lines, CSV
+times.py        times of served lines
+joining.py      brings both sides together, in parts
+columns.py      values of a feature, and when two are equal or near
+comparing.py    counts, and samples whose causes are sought
+versions.py     rows that the service could have seen, computed by Spark
+causes.py       hypotheses, and what they explain
+document.py     the comparison as a document
+run.py          all of it for one day
+page.py         the page
+"""

@@ -1,0 +1,387 @@
+"""Why served values differ from the samples: hypotheses that are tried on all differences of a feature. NumPy only.
+
+Each hypothesis says which differences it explains. The one that explains most is named first, then the one that explains
+most of the rest, and so on. A row explains a difference for each delay of an interval, since a store that is late by so much
+would serve it. A sweep over the ends of all intervals finds the one delay that explains most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+import numpy as np
+import numpy.typing as npt
+
+from ctr_samples.config.units import format_duration
+from ctr_samples.served.columns import Column, Flags, Tolerance, compared
+from ctr_samples.served.comparing import Kept
+from ctr_samples.served.document import Cause
+from ctr_samples.served.versions import NO_TIME, Alternative, Found, Versions
+
+Micros = npt.NDArray[np.int64]
+
+_FEWEST = 20
+"""Differences below which no factor or shift is believed."""
+_LEAST = 0.01
+"""Share of the differences that a further cause must explain."""
+_SECOND = 1_000_000
+_SKEW = 60 * _SECOND
+"""Delays below this are told as those of a clock."""
+_ROWS = 400
+"""Rows of a key that are tried before an impression, and a tenth of it after it."""
+_FOREVER = np.iinfo(np.int64).max
+_FACTORS = {1000.0: "milliseconds or thousandths", 60.0: "minutes", 3600.0: "hours", 86400.0: "days", 100.0: "per cent"}
+_CYCLES = ((24, "h"), (168, "h"), (7, "days"))
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """A cause, the differences it explains, and what to say of it. Of two that explain the same, the first is named."""
+
+    name: str
+    explains: Flags
+    words: str
+    """Completes the sentence: the feature is served ..."""
+    advice: str = ""
+    is_of_all: bool = False
+    """Whether all served values have this form."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """All rows that samples could have seen: with each delay of ``first`` (exclusive) to ``last`` sample ``of`` sees ``row``.
+
+    ``found`` is False where there is no row, or one that is too old.
+    """
+
+    of: Micros
+    row: Micros
+    first: Micros
+    last: Micros
+    found: Flags
+
+    @classmethod
+    def of_rows(cls, versions: Versions, times: Micros) -> Sight:
+        """Return what each sample sees with each delay."""
+        group, event = versions.group, versions.event
+        begins = np.searchsorted(group, np.arange(group.max(initial=-1) + 2))
+        shared = np.flatnonzero((event == NO_TIME) & (group < 0))
+        parts = []
+        for sample, code in enumerate(versions.of):
+            mine = np.arange(begins[code], begins[code + 1]) if code >= 0 else begins[:0]
+            timeless = event[mine] == NO_TIME
+            none = int(shared[0]) if len(shared) else int(mine[timeless][0]) if timeless.any() else -1
+            if none >= 0:
+                parts.append(_sight(versions, sample, int(times[sample]), mine[~timeless], none))
+        if not parts:
+            nothing = np.zeros(0, np.int64)
+            return cls(nothing, nothing, nothing, nothing, np.zeros(0, np.bool_))
+        of, row, first, last, found = (np.concatenate(some) for some in zip(*parts, strict=True))
+        return cls(of, row, first, last, found.astype(np.bool_))
+
+    def covers(self, samples: int) -> Flags:
+        """Return the samples whose rows were found. They are few for a feature over several tables."""
+        found = np.zeros(samples, np.bool_)
+        found[self.of] = True
+        return found
+
+    def where(self, flags: Flags) -> Sight:
+        """Return some of the intervals."""
+        return Sight(self.of[flags], self.row[flags], self.first[flags], self.last[flags], self.found[flags])
+
+    def gives(self, values: Column, served: Column, same: _Same) -> Sight:
+        """Return the intervals in which the rows have the served values."""
+        return self.where(same(values.take(self.row), served.take(self.of)))
+
+
+def _sight(versions: Versions, sample: int, at: int, rows: Micros, none: int) -> tuple[Micros, ...]:
+    now = int(np.searchsorted(versions.event[rows], at, "right"))
+    rows = rows[max(0, now - _ROWS) : now + _ROWS // 10]
+    event, available = versions.event[rows], versions.available[rows]
+    earliest = np.minimum.accumulate(available[::-1])[::-1]  # of this row and all later ones
+    last = at - available - ((event >= at) & (available <= at))
+    first = np.append(at - earliest[1:], -_FOREVER)
+    seen = np.flatnonzero(first < last)
+    old = np.zeros(len(rows), np.bool_)
+    if versions.max_age is not None:
+        old = at - event > versions.max_age // timedelta(microseconds=1)
+    return (
+        np.full(len(seen) + 1, sample),
+        np.append(np.where(old[seen], none, rows[seen]), none),
+        np.append(first[seen], at - earliest[0] if len(rows) else -_FOREVER),
+        np.append(last[seen], _FOREVER),
+        np.append(~old[seen], False),
+    )
+
+
+def best_delay(seen: Sight, *, positive: bool | None = None) -> tuple[int, int, int]:
+    """Return the delays, first and last, with which most samples agree, and how many. Of several, those nearest to 0."""
+    first, last = seen.first, seen.last
+    if positive is not None:
+        first, last = (np.maximum(first, 0), last) if positive else (first, np.minimum(last, -1))
+    keep = first < last
+    if not keep.any():
+        return 0, 0, 0
+    at = np.concatenate([first[keep], last[keep]])
+    step = np.concatenate([np.ones(keep.sum(), np.int64), -np.ones(keep.sum(), np.int64)])
+    order = np.lexsort((step, at))
+    at, count = at[order], np.cumsum(step[order])
+    ends = np.append(at[1:] != at[:-1], True)
+    at, count = at[ends], count[ends]
+    best = np.flatnonzero(count == count.max())
+    nearest = best[
+        np.argmin(
+            np.where((at[best] < 0) & (_next(at, best) > 0), 0, np.minimum(np.abs(at[best]), np.abs(_next(at, best))))
+        )
+    ]
+    return int(at[nearest]) + 1, int(_next(at, np.array([nearest]))[0]), int(count.max())
+
+
+def _next(at: Micros, places: npt.NDArray[np.int64]) -> Micros:
+    return at[np.minimum(places + 1, len(at) - 1)]
+
+
+def agreeing(seen: Sight, delay: int, samples: int) -> Flags:
+    """Return which samples agree with a delay."""
+    found = np.zeros(samples, np.bool_)
+    found[seen.of[(seen.first < delay) & (delay <= seen.last)]] = True
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Same:
+    """Compares candidates with served values, in the precision in which these are served."""
+
+    tolerance: Tolerance
+    half: bool
+
+    def __call__(self, candidate: Column, served: Column) -> Flags:
+        return compared(candidate.in_half_precision() if self.half else candidate, served, self.tolerance).agree
+
+
+def causes_of(
+    name: str,
+    kept: Kept,
+    found: Found,
+    tolerance: Tolerance,
+    elsewhere: Mapping[str, Flags],
+    sights: Mapping[int, Sight],
+) -> tuple[int, list[Cause], float | None, dict[str, Sight]]:
+    """Return how many differences of a feature were looked at, their causes, the share without one, and the delays with which
+    all samples would agree, by view. ``elsewhere`` has for each view the samples whose values are those of another key, and
+    ``sights`` what samples see of each :class:`Versions`, by its identity.
+    """
+    offline, served = kept.offline[name], kept.served[name]
+    differ = ~compared(offline, served, tolerance).agree
+    same = _Same(tolerance, _is_half(offline, served))
+    delays = {
+        view: sights[id(of)].gives(of.features[name], served, same) for view, of in found.versions.get(name, {}).items()
+    }
+    tried_for = np.ones(len(kept), np.bool_)
+    for view in delays:
+        tried_for &= sights[id(found.versions[name][view])].covers(len(kept))
+    differ &= tried_for
+    rows = np.flatnonzero(differ)
+    if not len(rows):
+        return 0, [], None, delays
+    mine, theirs = offline.take(rows), served.take(rows)
+    tried = [
+        *_of_form(mine, theirs, same),
+        *(
+            h
+            for view, seen in delays.items()
+            for h in _of_versions(view, found.versions[name][view], seen, rows, kept.at_random & tried_for)
+        ),
+        *_of_alternatives(name, found.alternatives, rows, theirs, same),
+        *(
+            Hypothesis(
+                "another key",
+                flags[rows],
+                f"with the row of `{view}` of another key",
+                "check which key the service looks up.",
+            )
+            for view, flags in elsewhere.items()
+        ),
+    ]
+    causes, rest = _named(name, tried, len(rows))
+    return len(rows), causes, rest, delays
+
+
+def _is_half(offline: Column, served: Column) -> bool:
+    """Whether all served numbers are those of float16, though the offline ones are not."""
+    if offline.values.dtype != np.float64 or served.values.dtype != np.float64 or not len(served.values):
+        return False
+    return _fits_half(served) and not _fits_half(offline)
+
+
+def _fits_half(column: Column) -> bool:
+    return bool(np.array_equal(column.in_half_precision().values, column.values, equal_nan=True))
+
+
+def _named(name: str, tried: Sequence[Hypothesis], count: int) -> tuple[list[Cause], float]:
+    """Name the causes, first the one that explains most, and return them with the share that none explains."""
+    left = np.ones(count, np.bool_)
+    causes: list[Cause] = []
+    while left.any():
+        # Other hypotheses compare in the served precision, so they explain what precision explains, too.
+        best = max(
+            tried, key=lambda one: (one.is_of_all and not causes, int((one.explains & left).sum())), default=None
+        )
+        new = 0 if best is None else int((best.explains & left).sum())
+        if best is None or new < max(1, _LEAST * count):
+            break
+        share = float(best.explains.mean())
+        of_rest = "of the other differences" if causes else "of the differences"
+        figure = new / int(left.sum()) if causes else share
+        sentence = f"`{name}` is served {best.words} in {figure:.1%} {of_rest}."
+        if best.advice:
+            sentence = f"{sentence[:-1]}: {best.advice}"
+        causes.append(Cause(best.name, share, new / count, sentence))
+        left &= ~best.explains
+    return causes, float(left.mean())
+
+
+def _of_form(offline: Column, served: Column, same: _Same) -> Iterator[Hypothesis]:
+    """Try other forms of the same value: precision, rounding, a factor, a shift."""
+    if same.half:
+        yield Hypothesis(
+            "precision", same(offline, served), "as float16", "serve float32, or declare a tolerance.", True
+        )
+    if not (offline.single and served.single):
+        return
+    mine, theirs = offline.numbers(), served.numbers()
+    both = np.isfinite(mine) & np.isfinite(theirs)
+    if both.sum() < _FEWEST or len(np.unique(mine[both])) < 3:
+        return
+    if np.array_equal(theirs[both], np.trunc(theirs[both])):
+        for how, whole in (("rounded", np.round(mine)), ("cut to whole numbers", np.trunc(mine))):
+            yield Hypothesis("precision", both & (whole == theirs), how, "serve the number as it is.")
+    yield from _factor(mine, theirs, both)
+    yield from _shift(mine, theirs, both)
+
+
+def _factor(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags) -> Iterator[Hypothesis]:
+    usable = both & (mine != 0) & (theirs != 0)
+    if usable.sum() < _FEWEST:
+        return
+    factor = float(np.median(theirs[usable] / mine[usable]))
+    near = next((f for one in _FACTORS for f in (one, 1 / one) if abs(factor / f - 1) < 1e-3), factor)
+    explains = usable & (np.abs(theirs / np.where(mine == 0, 1, mine) / near - 1) < 1e-3)
+    if (
+        explains.sum() >= max(_FEWEST, 0.3 * usable.sum())
+        and abs(near - 1) > 1e-3
+        and len(np.unique(mine[explains])) >= 3
+    ):
+        unit = next(
+            (f", as between {what} and the whole" for one, what in _FACTORS.items() if near in (one, 1 / one)), ""
+        )
+        yield Hypothesis("unit", explains, f"{near:g} times as large", f"the units differ by this factor{unit}.")
+
+
+def _shift(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags) -> Iterator[Hypothesis]:
+    whole = np.array_equal(mine[both], np.trunc(mine[both])) and np.array_equal(theirs[both], np.trunc(theirs[both]))
+    cycle = next(((c, unit) for c, unit in _CYCLES if whole and mine[both].min() >= 0 and mine[both].max() < c), None)
+    apart = (theirs - mine)[both]
+    apart = apart if cycle is None else apart % cycle[0]
+    values, often = np.unique(np.round(apart, 6), return_counts=True)
+    if often.max() < max(_FEWEST, 0.5 * both.sum()):
+        return
+    shift = float(values[np.argmax(often)])
+    off = theirs - mine - shift
+    off = off if cycle is None else np.minimum(off % cycle[0], -off % cycle[0])
+    explains = both & (np.abs(off) <= 1e-6 * np.maximum(1, np.abs(mine)))
+    if len(np.unique(mine[explains])) < 3:
+        return
+    if cycle is not None and shift > cycle[0] / 2:
+        shift -= cycle[0]
+    words = f"{shift:+g} {cycle[1]} apart" if cycle else f"{shift:+g} apart"
+    hours = cycle is not None or (abs(shift) >= 900 and shift % 900 == 0)
+    yield Hypothesis(
+        "zone" if hours else "shift", explains, words, "check the time zone." if hours else "check the formula."
+    )
+
+
+def _of_versions(view: str, versions: Versions, seen: Sight, rows: Micros, at_random: Flags) -> Iterator[Hypothesis]:
+    """Try rows of the view that are older or newer than the one of the sample, and no row."""
+    samples = len(at_random)
+    here = np.isin(seen.of, rows)
+    of = seen.where(here)
+    none = np.zeros(samples, np.bool_)
+    none[of.of[~of.found]] = True
+    yield Hypothesis(
+        "no row", none[rows], f"as if `{view}` had no row", "look-ups fail or come too late; count them in the service."
+    )
+    for positive in (True, False):
+        first, last, count = best_delay(of, positive=positive)
+        if count:
+            delay = _as_all(seen.where(at_random[seen.of]), first, last)
+            now, then = (float(agreeing(seen, d, samples)[at_random].mean()) for d in (0, delay))
+            yield Hypothesis(
+                "late row" if positive else "early row",
+                agreeing(of, delay, samples)[rows],
+                _when(delay),
+                _advice(view, versions, delay, now, then),
+            )
+    older = np.zeros(samples, np.bool_)
+    late = of.found & (of.last > 0)
+    older[of.of[late]] = True
+    typical = format_span(int(np.median(np.maximum(of.first[late], 1)))) if late.any() else ""
+    yield Hypothesis("older row", older[rows], f"with an older row of `{view}`, at least {typical} late in half of the cases,",
+                     "the delay of the store varies; see when it is written.")  # fmt: skip
+
+
+def _as_all(seen: Sight, first: int, last: int) -> int:
+    """Return the delay between both with which most samples agree, those that do not differ too."""
+    within = Sight(seen.of, seen.row, np.maximum(seen.first, first - 1), np.minimum(seen.last, last), seen.found)
+    closest, farthest, count = best_delay(within)
+    return shown_delay(closest, farthest) if count else shown_delay(first, last)
+
+
+def _when(delay: int) -> str:
+    if abs(delay) < _SKEW:
+        return f"{format_span(abs(delay))} {'late' if delay > 0 else 'early'}"
+    return f"{format_span(delay)} late" if delay > 0 else f"{format_span(-delay)} earlier than the job sees it"
+
+
+def _advice(view: str, versions: Versions, delay: int, now: float, then: float) -> str:
+    if abs(delay) < _SKEW:
+        return "the clocks of service and logs differ, or rows arrive at the same moment."
+    if then < now:
+        return "only for a part of the keys or servers, since all samples together agree less with such a delay."
+    wanted = versions.delay + timedelta(microseconds=delay)
+    if wanted < timedelta():
+        return f"`{view}` is known before the time that the samples take for it."
+    after = format_span(wanted // timedelta(microseconds=1))
+    return f"with `available_after: {after}` of `{view}` agreement would be {then:.1%} ({now:.1%} now)."
+
+
+def shown_delay(first: int, last: int) -> int:
+    """Return a delay between both, inclusive, that is a whole number of large units if there is one."""
+    if first <= 0 <= last:
+        return 0
+    low, high = (first, last) if first > 0 else (-last, -first)
+    for unit in (86400, 3600, 900, 300, 60, 30, 10, 1):
+        whole = -(-low // (unit * _SECOND)) * unit * _SECOND
+        if whole <= high:
+            return whole if first > 0 else -whole
+    return first if first > 0 else last
+
+
+def format_span(micros: int) -> str:
+    """Format a delay as the configuration has durations, rounded up to seconds."""
+    return format_duration(timedelta(seconds=-(-micros // _SECOND)))
+
+
+def _of_alternatives(
+    name: str, alternatives: Sequence[tuple[Alternative, Column]], rows: Micros, served: Column, same: _Same
+) -> Iterator[Hypothesis]:
+    advice = {
+        "window": "the service takes another window.",
+        "state": "load the fitted state of the samples that the model was trained with.",
+        "definition": "the service follows another configuration than the samples.",
+    }
+    for form, values in alternatives:
+        if form.of == name:
+            yield Hypothesis(form.cause, same(values.take(rows), served), form.what, advice[form.cause])

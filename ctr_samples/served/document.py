@@ -1,0 +1,141 @@
+"""The comparison as a document: counts, features, causes. Written as JSON with a schema, and read back for trends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+SERVED_FORMAT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """Samples and served lines that have each other. ``repeated`` counts further lines of an impression, ``without_id`` lines
+    without an id. ``why_no_sample`` says for a part of the lines without a sample what became of their impressions.
+    """
+
+    samples: int
+    served: int
+    matched: int
+    not_served: int
+    no_sample: int
+    repeated: int
+    without_id: int
+    why_no_sample: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A cause that explains a ``share`` of the differences of a feature alone. ``rest`` is the share that no cause named before
+    explains. ``sentence`` tells what was found and what to do.
+    """
+
+    name: str
+    share: float
+    rest: float
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A sample whose served value differs, with both values as text."""
+
+    impression_id: int
+    offline: str
+    served: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A feature on both sides. The counts add up to the matched samples. ``unexplained`` is the share of differences that no
+    cause explains, or None if causes were not sought.
+    """
+
+    equal: int
+    near: int
+    different: int
+    only_served: int
+    only_offline: int
+    by_hour: Sequence[tuple[int, int]] = ()
+    """For each hour of serving: values, and those that differ. Empty if the log has no times."""
+    by_age: Sequence[tuple[str, int, int]] = ()
+    """By age of the view's row, of the samples looked at: values, and those that differ."""
+    lists: Mapping[str, float] = field(default_factory=dict)
+    """Of lists that differ: mean lengths and edits; of vectors: mean and least cosine."""
+    pairs: Sequence[Pair] = ()
+    looked_at: int = 0
+    """Differences whose cause was sought."""
+    causes: Sequence[Cause] = ()
+    unexplained: float | None = None
+
+    @property
+    def differ(self) -> int:
+        """Samples that differ or have a value on one side only."""
+        return self.different + self.only_served + self.only_offline
+
+    @property
+    def samples(self) -> int:
+        """Samples compared."""
+        return self.equal + self.near + self.differ
+
+    @property
+    def share(self) -> float:
+        """Share of the samples that differ."""
+        return self.differ / self.samples if self.samples else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An ``available_after`` for a view with which the samples would agree best, and the agreement of its features."""
+
+    view: str
+    now: str
+    available_after: str
+    agreement_now: float
+    agreement: float
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """One comparison of a day."""
+
+    format: int
+    name: str
+    run_date: str
+    generation: int
+    run_id: str
+    served: str
+    created_at: str
+    coverage: Coverage
+    features: Mapping[str, Compared]
+    not_logged: Sequence[str]
+    """Features that the log does not have."""
+    proposals: Sequence[Proposal]
+    beyond: Sequence[str]
+    """A sentence for each limit that is exceeded."""
+
+    def to_json(self) -> str:
+        """Return the document."""
+        return json.dumps(asdict(self), indent=1) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Served:
+        """Read a document. Raises ValueError or TypeError if it is none."""
+        data: dict[str, Any] = json.loads(text)
+        features = {
+            name: Compared(
+                **{
+                    **one,
+                    "causes": [Cause(**cause) for cause in one["causes"]],
+                    "pairs": [Pair(**pair) for pair in one["pairs"]],
+                    "by_hour": [tuple(hour) for hour in one["by_hour"]],
+                    "by_age": [tuple(age) for age in one["by_age"]],
+                }
+            )
+            for name, one in data["features"].items()
+        }
+        proposals = [Proposal(**one) for one in data["proposals"]]
+        whole = {**data, "features": features, "coverage": Coverage(**data["coverage"]), "proposals": proposals}
+        return cls(**whole)

@@ -1,0 +1,278 @@
+"""What a service could have seen: all rows of the keys of some impressions, and other forms of their features.
+
+Spark computes every value with the job's own expressions, so a served value that equals one of them was made from it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+from ctr_samples.config import Feature, JobConfig, WindowView
+from ctr_samples.config.units import format_duration
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.errors import InputError
+from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.features import IMPRESSION, SampleColumns
+from ctr_samples.samples.features.row import ROWS, made
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, KEY, PAYLOAD
+from ctr_samples.served.columns import Column
+from ctr_samples.sparksql.columns import joint_key, quoted
+from ctr_samples.vocabulary import FittedState
+
+NEAREST = 64
+"""Rows of a view that are tried for a feature over several tables: those nearest in time to the impression."""
+_FEW = 1000
+"""Impressions for which such features are tried."""
+NO_TIME = np.iinfo(np.int64).min
+"""Time of a row that stands for no match."""
+
+Micros = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """Rows of a view, by ``group``: the key of an impression, or its number. Row 0 is that of no match.
+
+    ``event`` and ``available`` are microseconds since 1970. ``of`` is the group of each impression, -1 for none.
+    """
+
+    group: Micros
+    event: Micros
+    available: Micros
+    features: Mapping[str, Column]
+    of: Micros
+    max_age: timedelta | None
+    delay: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """Another form of a feature: what it is called, its definition, and the fitted state that it uses."""
+
+    of: str
+    cause: str
+    what: str
+    feature: Feature
+    state: FittedState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What there is for the impressions with ``ids``: their times, the versions of views by feature, and alternatives."""
+
+    ids: Micros
+    times: Micros
+    versions: Mapping[str, Mapping[str, Versions]] = field(default_factory=dict)
+    alternatives: Sequence[tuple[Alternative, Column]] = ()
+
+
+def found_for(
+    inputs: Inputs,
+    state: FittedState | None,
+    ids: Sequence[int],
+    differing: Sequence[str],
+    alternatives: Sequence[Alternative],
+    contract: ExampleContract,
+) -> Found:
+    """Find all rows of the keys of some impressions, for the features that differ. Runs some Spark jobs on the driver.
+
+    ``contract`` has one feature per configured feature. Raises the errors of a run.
+    """
+    config = inputs.config
+    specs = {spec.name: spec for spec in contract.features}
+    forms = {f"{one.of}__{number}": one for number, one in enumerate(alternatives)}
+    wanted = {name: config.features[name] for name in differing} | _crossed(config, differing)
+    every = config.model_copy(update={"features": wanted | {name: one.feature for name, one in forms.items()}})
+    few, views = SampleBuilder(_with(inputs, every), state).joined_few(ids)
+    few = few.localCheckpoint()
+    columns = SampleColumns.of(few.limit(0), every.model_copy(update={"features": wanted}), state)
+    base = _table(
+        few.select(F.col(f"{IMPRESSION}.impression_id").alias("id"), _time(f"{IMPRESSION}.impression_time", "at"))
+    )
+    known = np.asarray(base.column("id").to_numpy(), np.int64)
+    order = np.argsort(known)
+    times = np.asarray(base.column("at").to_numpy(), np.int64)[order]
+    versions: dict[str, dict[str, Versions]] = {name: {} for name in differing}
+    for view in config.views:
+        mine = [name for name in differing if columns.homes[name] == view]
+        others = [n for n in differing if columns.homes[n] == ROWS and any(p[0] == view for p in columns.paths[n])]
+        if AVAILABLE_TIME not in views.rows(view).columns:
+            continue
+        for names, home in ((mine, view), (others, ROWS)):
+            if names:
+                made_of = _versions(config, few, views.rows(view), view, columns, names, home, known[order], specs)
+                for name in names:
+                    versions[name][view] = made_of
+    return Found(known[order], times, versions, list(_alternatives(few, every, forms, state, known[order], specs)))
+
+
+def _with(inputs: Inputs, config: JobConfig) -> Inputs:
+    return replace(inputs, config=config)
+
+
+def _crossed(config: JobConfig, names: Sequence[str]) -> dict[str, Feature]:
+    return {part: config.features[part] for name in names for part in config.features[name].cross or ()}
+
+
+def _alternatives(
+    few: DataFrame,
+    config: JobConfig,
+    forms: Mapping[str, Alternative],
+    state: FittedState | None,
+    ids: Micros,
+    specs: Mapping[str, FeatureSpec],
+) -> Iterator[tuple[Alternative, Column]]:
+    for name, form in forms.items():
+        one = config.model_copy(update={"features": {name: form.feature}})
+        try:
+            columns = SampleColumns.of(few.limit(0), one, form.state or state)
+        except (InputError, KeyError):
+            continue  # what it is made from is not there any more
+        rows = columns.add(few, columns.homes[name])
+        table = _table(
+            rows.select(F.col(f"{IMPRESSION}.impression_id").alias("id"), F.col(quoted(made(name))).alias("value"))
+        )
+        places = np.argsort(np.asarray(table.column("id").to_numpy(), np.int64))
+        yield form, Column.of(table.column("value").take(pa.array(places)), specs[form.of], form.of)
+
+
+def _versions(
+    config: JobConfig,
+    few: DataFrame,
+    rows: DataFrame,
+    view: str,
+    columns: SampleColumns,
+    names: Sequence[str],
+    home: str,
+    ids: Micros,
+    specs: Mapping[str, FeatureSpec],
+) -> Versions:
+    """Compute features over all rows of a view: once for each row, or for each impression and the rows of its key."""
+    own = few.select("*", _key_of(config, view, few).alias("_own"))
+    kind = few.schema[view].dataType
+    payload = F.struct(*[F.col(PAYLOAD)[name].alias(name) for name in rows.schema[PAYLOAD].dataType.names])  # type: ignore[attr-defined]
+    text = rows.select(F.col(KEY).cast("string").alias("_key"), EVENT_TIME, AVAILABLE_TIME, payload.alias(PAYLOAD))
+    seen = F.col(f"{IMPRESSION}.impression_time")
+    if home == ROWS:
+        chosen = own.orderBy(F.xxhash64(f"{IMPRESSION}.impression_id")).limit(_FEW)
+        pairs = chosen.drop(view).join(text, F.col("_own") == F.col("_key"))
+        apart = F.abs(F.unix_micros(EVENT_TIME) - F.unix_micros(seen))
+        rank = F.row_number().over(Window.partitionBy(f"{IMPRESSION}.impression_id").orderBy(apart))
+        near = pairs.select("*", rank.alias("_rank")).where(F.col("_rank") <= NEAREST)
+        age = (F.unix_micros(seen) - F.unix_micros(EVENT_TIME)) / 1_000_000
+        nothing = chosen.select(*[c for c in chosen.columns if c != view], F.lit(None).cast(kind).alias(view))
+        group = F.col(f"{IMPRESSION}.impression_id").cast("string")
+    else:
+        keys = own.select(F.col("_own").alias("_wanted")).distinct()
+        near = text.join(F.broadcast(keys), F.col("_key") == F.col("_wanted"), "left_semi")
+        age = F.lit(None).cast("double")
+        nothing = few.limit(1).select(F.lit(None).cast(kind).alias(view))
+        group = F.col("_key")
+    fields = [F.col(PAYLOAD)[name].alias(name) for name in kind.names if name not in ("age_s", "matched")]  # type: ignore[attr-defined]
+    struct = F.struct(*fields, age.alias("age_s"), F.lit(True).alias("matched")).cast(kind)
+    others = [c for c in near.columns if c in (IMPRESSION, *config.views, *config.histories) and c != view]
+    times = [_time(EVENT_TIME, "_event"), _time(AVAILABLE_TIME, "_available")]
+    there = near.select(*others, struct.alias(view), group.alias("_group"), *times)
+    none = F.struct(*[F.col(view)[n].alias(n) for n in kind.names if n != "matched"], F.lit(False).alias("matched"))  # type: ignore[attr-defined]
+    of_none = F.lit(None).cast("string") if home != ROWS else group
+    absent = nothing.select(
+        *others,
+        none.cast(kind).alias(view),
+        of_none.alias("_group"),
+        F.lit(None).cast("long").alias("_event"),
+        F.lit(None).cast("long").alias("_available"),
+    )
+    frame = columns.add(there.unionByName(absent), home)
+    table = _table(
+        frame.select("_group", "_event", "_available", *[F.col(quoted(made(name))).alias(name) for name in names])
+    )
+    groups = _table(
+        own.select(F.col(f"{IMPRESSION}.impression_id").alias("id"), F.col("_own").cast("string").alias("key"))
+    )
+    return _grouped(table, groups, names, home, ids, specs, config.views[view].max_age, config.views[view].delay)
+
+
+def _grouped(
+    table: pa.Table,
+    own: pa.Table,
+    names: Sequence[str],
+    home: str,
+    ids: Micros,
+    specs: Mapping[str, FeatureSpec],
+    max_age: timedelta | None,
+    delay: timedelta,
+) -> Versions:
+    texts = table.column("_group").to_pylist()
+    codes = {text: number for number, text in enumerate(sorted({text for text in texts if text is not None}))}
+    group = np.array([-1 if text is None else codes[text] for text in texts], np.int64)
+    event, available = (
+        np.asarray(table.column(name).fill_null(NO_TIME).to_numpy(), np.int64) for name in ("_event", "_available")
+    )
+    order = np.lexsort((available, event, group))
+    at = np.argsort(np.asarray(own.column("id").to_numpy(), np.int64))
+    keys = [str(number) for number in ids] if home == ROWS else [own.column("key")[int(place)].as_py() for place in at]
+    features = {name: Column.of(table.column(name).take(pa.array(order)), specs[name], name) for name in names}
+    of = np.array([-1 if key is None else codes.get(key, -1) for key in keys], np.int64)
+    return Versions(group[order], event[order], available[order], features, of, max_age, delay)
+
+
+def _key_of(config: JobConfig, view: str, few: DataFrame) -> SparkColumn:
+    """Return the key of an impression in a view, as text."""
+    parts = [F.col(part if "." in part else f"{IMPRESSION}.{part}") for part in config.views[view].joined_on]
+    return joint_key(parts).cast("string")
+
+
+def _time(column: str, name: str) -> SparkColumn:
+    return F.unix_micros(F.col(column)).alias(name)
+
+
+def _table(frame: DataFrame) -> pa.Table:
+    return frame.toArrow()
+
+
+def other_windows(config: JobConfig, names: Sequence[str]) -> Iterator[Alternative]:
+    """Yield each feature of a windowed view over the other windows of that view."""
+    for name in names:
+        feature = config.features[name]
+        text = feature.from_ or feature.expr or ""
+        for view, of in config.views.items():
+            if not isinstance(of, WindowView):
+                continue
+            windows = [format_duration(window) for window in of.aggregates.windows]
+            for window in windows:
+                used = rf"\b{re.escape(view)}\.(\w+)_{window}\b"
+                for other in windows if re.search(used, text) else ():
+                    if other != window:
+                        said = {"from_" if feature.from_ else "expr": re.sub(used, rf"{view}.\1_{other}", text)}
+                        what = f"over {other} in place of {window}"
+                        yield Alternative(name, "window", what, feature.model_copy(update=said), None)
+
+
+def other_states(config: JobConfig, names: Sequence[str], states: Sequence[FittedState]) -> Iterator[Alternative]:
+    """Yield each fitted feature with other versions of the fitted state."""
+    for name in names:
+        for state in states if config.features[name].is_fitted else ():
+            what = f"with version {state.version} of the fitted state, of {state.through}"
+            yield Alternative(name, "state", what, config.features[name], state)
+
+
+def other_definitions(
+    config: JobConfig, names: Sequence[str], others: Sequence[tuple[str, Mapping[str, Feature]]]
+) -> Iterator[Alternative]:
+    """Yield each feature as other generations of the samples define it."""
+    for name in names:
+        for when, features in others:
+            other = features.get(name)
+            if other is not None and other != config.features[name] and not other.cross:
+                yield Alternative(name, "definition", f"as the samples of {when} define it", other, None)
