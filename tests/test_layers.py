@@ -63,15 +63,16 @@ MAY_IMPORT = {
     "training": LEAVES | {"readers", "shards"},
     "job": LEAVES | {"codec", "config", "descriptions", "quality", "records", "samples", "shards", "sparksql"},
     "explain": LEAVES | {"config", "job", "samples", "sparksql"},
+    "served": LEAVES | {"codec", "config", "job", "quality", "records", "samples", "shards", "sparksql"},
     "starter": {"errors", "serving"},
     "telemetry": LEAVES | {"config", "job", "quality", "shards"},
     "cli": LEAVES
     | {"config", "converters", "descriptions", "explain", "job", "packing", "quality", "records", "samples", "shards"}
-    | {"cli/demo", "simulator", "sparksql", "starter", "telemetry", "terminal", "tfrecord", "training"},
+    | {"cli/demo", "served", "simulator", "sparksql", "starter", "telemetry", "terminal", "tfrecord", "training"},
 }
 
 LIBRARIES = {
-    "pyspark": {"converters", "dataframes", "explain", "job", "samples", "sparksql", "tfrecord"},
+    "pyspark": {"converters", "dataframes", "explain", "job", "samples", "served", "sparksql", "tfrecord"},
     "py4j": {"sparksql"},
     "tensorflow": {"readers", "training", "codec/reference"},
     "keras": {"training"},

@@ -19,6 +19,7 @@ from ctr_samples.cli.outputs import clean, forget, history, paths, rollback, sho
 from ctr_samples.cli.pack import pack
 from ctr_samples.cli.preview import preview
 from ctr_samples.cli.report import compare, report
+from ctr_samples.cli.served import compare_served
 from ctr_samples.cli.simulate import simulate
 from ctr_samples.cli.status import partials, status, trends
 from ctr_samples.cli.train import train
@@ -33,6 +34,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "compare": compare,
         "trends": trends,
         "explain": explain,
+        "compare-served": compare_served,
         "show": show,
         "verify": verify,
         "infer": infer,

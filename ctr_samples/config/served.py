@@ -43,7 +43,7 @@ class Served(Model):
     columns: dict[Name, str] = Field({}, description="For features with another name in the log: their columns.")
     tolerance: dict[Name, Annotated[float, Field(ge=0)]] = Field(
         {},
-        description="For features: the largest difference of two numbers that are near. Default: four steps of float32; ids are "
-        "equal or not.",
+        description="For features: the largest difference of two numbers that are near. Default: four steps of float32. Ids "
+        "are equal or not.",
     )
     limits: ServedLimits = Field(ServedLimits(), description="How much may differ.")

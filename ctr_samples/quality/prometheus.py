@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -28,8 +28,12 @@ class Family:
 
 def prometheus_text(metrics: Metrics) -> str:
     """Format the metrics of a run as gauges with the label ``sample_set``. Unknown figures are omitted."""
-    lines = [line for family in _families(metrics) for line in _lines(family, metrics.name)]
-    return "".join(f"{line}\n" for line in lines)
+    return text_of(_families(metrics), metrics.name)
+
+
+def text_of(families: Iterable[Family], name: str) -> str:
+    """Format other gauges of a sample set."""
+    return "".join(f"{line}\n" for family in families for line in _lines(family, name))
 
 
 def refused_text(name: str, day: Period) -> str:
@@ -38,7 +42,7 @@ def refused_text(name: str, day: Period) -> str:
         "refused_run_date_timestamp_seconds", "Midnight (UTC) of the newest day that was refused and is not published."
     )
     _add_start(family, str(day))
-    return "".join(f"{line}\n" for line in _lines(family, name))
+    return text_of([family], name)
 
 
 def last_run_text(name: str, exit_code: int, seconds: float, ended: float) -> str:
@@ -50,7 +54,7 @@ def last_run_text(name: str, exit_code: int, seconds: float, ended: float) -> st
     )
     for family, value in zip(families, (exit_code, seconds, ended), strict=True):
         family.add(value)
-    return "".join(f"{line}\n" for family in families for line in _lines(family, name))
+    return text_of(families, name)
 
 
 def _families(metrics: Metrics) -> Iterator[Family]:

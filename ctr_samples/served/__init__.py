@@ -2,6 +2,7 @@
 
 log.py          reads what was served: tf.Examples, Parquet, JSON lines, CSV
 times.py        times of served lines
+keys.py         impressions of lines that have keys in place of an id
 joining.py      brings both sides together, in parts
 columns.py      values of a feature, and when two are equal or near
 comparing.py    counts, and samples whose causes are sought

@@ -162,6 +162,15 @@ def joined(columns: list[Column]) -> Column:
     )
 
 
+def together(columns: list[Column]) -> npt.NDArray[np.uint64]:
+    """Return a hash of the values of several features of each sample."""
+    with np.errstate(over="ignore"):
+        whole = np.zeros(len(columns[0]), np.uint64)
+        for column in columns:
+            whole = whole * np.uint64(0x9E3779B97F4A7C15) + column.hashes()
+    return whole
+
+
 def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     """Mix bits as splitmix64 does (Steele, Lea and Flood, 2014)."""
     bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

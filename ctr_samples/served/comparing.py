@@ -15,11 +15,11 @@ from ctr_samples.codec import ExampleDecoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure.collecting import columns_of
 from ctr_samples.records.read import records_of
-from ctr_samples.served.columns import Column, Tolerance, compared, joined
+from ctr_samples.served.columns import Column, Tolerance, compared, joined, together
 from ctr_samples.served.document import Compared, Pair
 from ctr_samples.served.joining import Ids, Matched, Sides, smallest
+from ctr_samples.served.keys import ImpressionIndex
 from ctr_samples.served.log import ID, TIME, ServedLog, specs_of
-from ctr_samples.served.times import micros_of
 from ctr_samples.shards import Manifest, Storage
 
 AT_RANDOM = 4000
@@ -73,6 +73,8 @@ class Comparison:
     log: ServedLog
     tolerances: Mapping[str, Tolerance]
     zone: str
+    index: ImpressionIndex | None
+    """Finds the impressions of lines without an id."""
     groups: Mapping[str, Sequence[str]]
     """For each view, its features: a line that has those of another sample has another key's row."""
     counts: dict[str, Counts] = field(default_factory=dict)
@@ -93,7 +95,7 @@ class Comparison:
         with Sides.of(size) as sides:
             for batch in samples_of(storage, manifest, self.log.contract):
                 sides.samples.add(batch)
-            for batch in self.log.batches():
+            for batch in self.log.batches(self.index):
                 sides.served.add(batch)
             self.samples, self.served = sides.samples.rows, sides.served.rows
             self.without_id = sides.served.without_id
@@ -129,7 +131,7 @@ class Comparison:
     def _hours(self, served: pa.Table) -> npt.NDArray[np.int64] | None:
         if TIME not in served.column_names:
             return None
-        times = pa.array(micros_of(served.column(TIME)), pa.timestamp("us", "UTC")).cast(pa.timestamp("us", self.zone))
+        times = served.column(TIME).cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us", self.zone))
         return np.asarray(pa.compute.hour(times).to_numpy(zero_copy_only=False), np.int64)
 
     def _count(
@@ -189,15 +191,6 @@ class Comparison:
             )
             for name, c in self.counts.items()
         }  # fmt: skip
-
-
-def together(columns: Sequence[Column]) -> npt.NDArray[np.uint64]:
-    """Return a hash of the values of several features of each sample."""
-    with np.errstate(over="ignore"):
-        whole = np.zeros(len(columns[0]), np.uint64)
-        for column in columns:
-            whole = whole * np.uint64(0x9E3779B97F4A7C15) + column.hashes()
-    return whole
 
 
 def samples_of(storage: Storage, manifest: Manifest, contract: ExampleContract) -> Iterator[pa.RecordBatch]:

@@ -13,7 +13,8 @@ SERVED_FORMAT = 1
 @dataclass(frozen=True, slots=True)
 class Coverage:
     """Samples and served lines that have each other. ``repeated`` counts further lines of an impression, ``without_id`` lines
-    without an id. ``why_no_sample`` says for a part of the lines without a sample what became of their impressions.
+    without an id. ``why_no_sample`` says for a part of the lines without a sample what became of their impressions. Of lines
+    with keys, ``too_far`` are not near in time to any impression of these, and ``tied`` are as near to two.
     """
 
     samples: int
@@ -24,6 +25,8 @@ class Coverage:
     repeated: int
     without_id: int
     why_no_sample: Mapping[str, int] = field(default_factory=dict)
+    too_far: int = 0
+    tied: int = 0
 
 
 @dataclass(frozen=True, slots=True)

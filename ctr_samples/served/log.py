@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -20,6 +20,8 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 from ctr_samples.quality.measure.collecting import columns_of, measured
 from ctr_samples.records.foreign import ForeignRecords, find_foreign
+from ctr_samples.served.keys import ImpressionIndex
+from ctr_samples.served.times import micros_of
 
 ID, TIME = "_id", "_time"
 """Columns of a batch: the id of the impression, and when it was served, if the log says so."""
@@ -40,7 +42,9 @@ class ServedLog:
     format: str
     columns: Mapping[str, Sequence[str]]
     id: Sequence[str]
+    """Path of the column with the id. Empty if ``keys`` have the paths of the keys of impressions."""
     time: Sequence[str] | None
+    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: str, contract: ExampleContract, served: Served) -> ServedLog:
@@ -68,8 +72,14 @@ class ServedLog:
                     f"served.columns.{name}: {path} has no column {served.columns[name]!r}; it has {', '.join(there.names)}."
                 )
         found = {name: way for name, way in names.items() if _has(there, way)}
-        id_ = tuple((served.id or _key(contract)).split("."))
-        if not _has(there, id_):
+        keys = {} if served.id is not None else {name: tuple(text.split(".")) for name, text in served.keys.items()}
+        for name, way in keys.items():
+            if not _has(there, way):
+                raise InputError(
+                    f"served.keys.{name}: {path} has no column {served.keys[name]!r}; it has {', '.join(there.names)}."
+                )
+        id_ = () if keys else tuple((served.id or _key(contract)).split("."))
+        if not keys and not _has(there, id_):
             raise InputError(
                 f"{path} has no column {'.'.join(id_)!r} with the id of the impression; it has {', '.join(there.names)}. Say "
                 "which one it is with `served.id`."
@@ -82,15 +92,16 @@ class ServedLog:
         time = tuple(served.time.split(".")) if served.time is not None else None
         if time is not None and not _has(there, time):
             raise InputError(f"served.time: {path} has no column {served.time!r}; it has {', '.join(there.names)}.")
-        return cls(files, contract, kind, found, id_, time)
+        return cls(files, contract, kind, found, id_, time, keys)
 
     @property
     def absent(self) -> list[str]:
         """Features that the log does not have."""
         return [name for name in specs_of(self.contract) if name not in self.columns]
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the lines of the log with ``_id``, ``_time`` and a column for each feature that it has.
+    def batches(self, index: ImpressionIndex | None) -> Iterator[pa.RecordBatch]:
+        """Yield the lines of the log with ``_id``, ``_time`` and a column for each feature that it has. ``index`` finds the ids
+        of a log with keys.
 
         Raises DamagedFile for a file that cannot be read, and InputError for ids that are no whole numbers.
         """
@@ -99,9 +110,14 @@ class ServedLog:
             return
         for table in _tables(self.files, self.format):
             for batch in table.to_batches(max_chunksize=_BATCH):
-                columns = {ID: self._ids(_at(batch, self.id))}
+                columns = {}
                 if self.time is not None:
-                    columns[TIME] = _at(batch, self.time)
+                    columns[TIME] = pa.array(micros_of(_at(batch, self.time)))
+                if index is None:
+                    columns[ID] = self._ids(_at(batch, self.id))
+                else:
+                    times = columns[TIME].to_numpy() if TIME in columns else None
+                    columns[ID] = index.find([_at(batch, way) for way in self.keys.values()], times)
                 columns |= {name: _at(batch, way) for name, way in self.columns.items()}
                 yield pa.RecordBatch.from_pydict(columns)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
@@ -25,10 +24,11 @@ from ctr_samples.samples.features.contracts import columns_contract
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.served.causes import Sight, agreeing, best_delay, causes_of, format_span, shown_delay
-from ctr_samples.served.columns import Flags, Tolerance, compared
-from ctr_samples.served.comparing import Comparison, Kept, together
+from ctr_samples.served.columns import Flags, Tolerance, compared, together
+from ctr_samples.served.comparing import Comparison, Kept
 from ctr_samples.served.document import SERVED_FORMAT, Compared, Coverage, Proposal, Served
 from ctr_samples.served.joining import Ids, smallest
+from ctr_samples.served.keys import ImpressionIndex
 from ctr_samples.served.log import ServedLog
 from ctr_samples.served.versions import (
     Found,
@@ -47,7 +47,8 @@ _DAYS = 14
 """Published days on either side whose definitions of features are tried."""
 _AGES = (60, 600, 3600, 6 * 3600, 86400, 7 * 86400)
 
-Session = Callable[[], AbstractContextManager[tuple[SparkSession, Reporter]]]
+Session = Callable[[], tuple[SparkSession, Reporter]]
+"""Starts Spark at its first call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,11 @@ def compare_served(task: Task, session: Session, *, causes: bool, propose: bool)
         for name in task.log.columns
     }
     groups = _groups(task.config, task.log)
-    comparison = Comparison(task.log, tolerances, task.config.timezone, groups)
+    index = None
+    if task.log.keys:
+        inputs = read_inputs(*session()[:1], task.config, task.period, session()[1], watched=False)
+        index = ImpressionIndex.of(inputs, list(task.log.keys), task.served.within)
+    comparison = Comparison(task.log, tolerances, task.config.timezone, index, groups)
     comparison.run(task.storage, task.manifest)
     _check_ids(task, comparison)
     features = comparison.features()
@@ -85,18 +90,19 @@ def compare_served(task: Task, session: Session, *, causes: bool, propose: bool)
     why: Mapping[str, int] = {}
     proposals: list[Proposal] = []
     if (causes and (any(one.differ for one in features.values()) or len(lost))) or propose:
-        with session() as (spark, reporter):
-            inputs = read_inputs(spark, task.config, task.period, reporter, watched=False)
-            if len(lost):
-                reporter.stage("looking up served lines without a sample")
-                why = _why_no_sample(inputs, lost)
-            if propose or any(one.differ for one in features.values()):
-                reporter.stage("seeking the causes")
-                search = _Search(task, inputs, comparison.looked_at(), tolerances)
-                features, proposals = search.explained(features, comparison, propose=propose)
+        spark, reporter = session()
+        inputs = read_inputs(spark, task.config, task.period, reporter, watched=False)
+        if len(lost):
+            reporter.stage("looking up served lines without a sample")
+            why = _why_no_sample(inputs, lost)
+        if propose or any(one.differ for one in features.values()):
+            reporter.stage("seeking the causes")
+            search = _Search(task, inputs, comparison.looked_at(), tolerances)
+            features, proposals = search.explained(features, comparison, propose=propose)
     coverage = Coverage(
         comparison.samples, comparison.served, comparison.matched, comparison.not_served, len(lost),
-        comparison.repeated, comparison.without_id, why,
+        comparison.repeated, comparison.without_id - (index.far + index.tied if index else 0), why,
+        *((index.far, index.tied) if index else ()),
     )  # fmt: skip
     manifest = task.manifest
     return Served(
@@ -122,12 +128,21 @@ def _check_ids(task: Task, comparison: Comparison) -> None:
     if comparison.matched:
         return
     lost = np.concatenate([*comparison.no_sample, np.zeros(0, np.int64)])
+    index = comparison.index
+    if index is not None:
+        near = format_span(index.nearest)
+        apart = f" For {index.far:,} lines the nearest impression of their keys is {near} away: check the time zone of " \
+                f"`served.time`, or `served.within` ({format_span(index.within)})." if index.far else ""  # fmt: skip
+        raise InputError(
+            f"No line of {task.path} has the keys of an impression of {task.manifest.run_date}."
+            f"{apart or ' Check `served.keys`.'}"
+        )
     if not comparison.served:
         raise InputError(f"{task.path} has no served line with an id.")
     example = f"such as {lost[0]}" if len(lost) else "none"
     raise InputError(
-        f"None of the {comparison.served:,} served lines has a sample of {task.manifest.run_date}: their ids, {example}, are not "
-        "among those that `ctr-samples show` prints. Check `served.id` and the day of the log."
+        f"None of the {comparison.served:,} served lines has a sample of {task.manifest.run_date}: their ids, {example}, are "
+        "not among those that `ctr-samples show` prints. Check `served.id` and the day of the log."
     )
 
 

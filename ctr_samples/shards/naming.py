@@ -28,6 +28,7 @@ Compression = Literal["none", "gzip", "zlib"]
 MANIFESTS_OF_TABLE = "_manifests"
 """Directory of a table's manifests. Readers that list directories skip names that start with an underscore."""
 METRICS, REPORT, STATISTICS = "metrics.json", "report.html", "statistics.pbtxt"
+SERVED, SERVED_PAGE = "served.json", "served.html"
 TRENDS = "_trends.html"
 """Multi-day report page, directly below the output directory."""
 CONTRACT, SCHEMA, VOCABULARIES = "contract.json", "schema.pbtxt", "vocabularies"

@@ -1,0 +1,149 @@
+"""The comparison as a page, as Prometheus gauges, and the proposed clocks as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from markupsafe import Markup
+
+from ctr_samples.quality.html import filled
+from ctr_samples.quality.prometheus import Family, text_of
+from ctr_samples.quality.report.charts import columns, round_top
+from ctr_samples.quality.report.features import anchor_of
+from ctr_samples.quality.report.wording import count, number, plural, share, shown, table
+from ctr_samples.served.document import Compared, Coverage, Served
+
+_DETAILS = 40
+"""Features with a section of their own: those that differ most."""
+
+
+def page_of(served: Served) -> str:
+    """Return the page, which loads nothing from the network."""
+    ranked = sorted(served.features, key=lambda name: (-served.features[name].share, name))
+    differing = [name for name in ranked if served.features[name].differ]
+    tone = "refused" if served.beyond else "warned" if differing else "passed"
+    return filled(
+        "served.html.j2",
+        ("page.css",),
+        ("page.js",),
+        {
+            "title": f"{shown(served.name)} {served.run_date}",
+            "subtitle": (f"generation {served.generation}", f"served: {shown(served.served, 200)}", served.created_at),
+            "tone": tone,
+            "heading": {"refused": "Beyond the limits", "warned": "Differs within the limits", "passed": "Equal"}[tone],
+            "summary": summary_of(served),
+            "sentences": [*served.beyond, *(cause.sentence for name in differing for cause in served.features[name].causes)],
+            "coverage": table("Both sides", "<what | lines", coverage_rows(served.coverage)),
+            "lost": table("Served without a sample", "<why | lines looked up", _why(served.coverage)),
+            "features": table(
+                "Features, most different first",
+                "<feature | equal | near | different | only served | only offline | differ | <first cause",
+                (_row(name, served.features[name]) for name in ranked),
+                2000,
+            ),
+            "not_logged": ", ".join(map(shown, served.not_logged)),
+            "proposals": table(
+                "Proposed clocks", "<view | available_after | proposed | agreement now | with it",
+                ((p.view, p.now, p.available_after, share(p.agreement_now), share(p.agreement)) for p in served.proposals),
+            ),
+            "details": [_detail(name, served.features[name]) for name in differing[:_DETAILS]],
+            "command": f"ctr-samples explain --config CONFIG --date {served.run_date} --impression-id=ID",
+        },
+    )  # fmt: skip
+
+
+def summary_of(served: Served) -> str:
+    """Say in a sentence how much was compared, and how much of it differs."""
+    differing = sum(one.differ > 0 for one in served.features.values())
+    return (
+        f"{plural(served.coverage.matched, 'sample')} and {plural(len(served.features), 'feature')} were compared; "
+        f"{count(differing)} of the features differ anywhere."
+    )
+
+
+def coverage_rows(coverage: Coverage) -> Iterator[tuple[str, str]]:
+    """Yield what there is on either side, with its count."""
+    for name, words in _COVERAGE.items():
+        value = getattr(coverage, name)
+        if value or name in ("samples", "served", "matched"):
+            yield words, count(value)
+
+
+_COVERAGE = {
+    "samples": "samples",
+    "served": "served lines",
+    "matched": "on both sides",
+    "not_served": "samples without a served line",
+    "no_sample": "served impressions without a sample",
+    "repeated": "further served lines of an impression, left out",
+    "without_id": "served lines without an id, left out",
+    "too_far": "served lines too far in time from an impression of their keys, left out",
+    "tied": "served lines as near to two impressions, left out",
+}
+
+
+def _why(coverage: Coverage) -> Iterator[tuple[str, str]]:
+    for reason, lines in coverage.why_no_sample.items():
+        yield shown(reason), count(lines)
+
+
+def _row(name: str, one: Compared) -> tuple[Any, ...]:
+    told = one.causes[0].name if one.causes else "unexplained" if one.unexplained else ""
+    cell = Markup('<a href="#{}">{}</a>').format(anchor_of(name), shown(name)) if one.differ else shown(name)
+    counts = (one.equal, one.near, one.different, one.only_served, one.only_offline)
+    return cell, *map(count, counts), share(one.share), told
+
+
+def _detail(name: str, one: Compared) -> dict[str, Any]:
+    rates = [differ / values if values else None for values, differ in one.by_hour]
+    top = round_top(max((rate for rate in rates if rate), default=0.0))
+    drawing = (
+        columns(rates, (), top=top, label=f"Share of {shown(name)} that differs by hour", grid=True) if rates else None
+    )
+    notes = [f"{key.replace('_', ' ')} {number(value)}" for key, value in one.lists.items()]
+    if one.unexplained is not None:
+        notes.append(f"{share(one.unexplained)} of {plural(one.looked_at, 'difference')} looked at unexplained")
+    return {
+        "name": shown(name),
+        "anchor": anchor_of(name),
+        "drawing": drawing,
+        "axis": (share(top), share(top / 2), "0%"),
+        "note": "; ".join(notes),
+        "causes": table(
+            "Causes",
+            "<cause | explains alone | beyond those above | ~in words",
+            ((cause.name, share(cause.share), share(cause.rest), cause.sentence) for cause in one.causes),
+        ),
+        "ages": table(
+            "By age of the row", "<age | looked at | differ", ((age, count(n), count(d)) for age, n, d in one.by_age)
+        ),
+        "pairs": table(
+            "Pairs that differ most",
+            "<impression | <sample | <served",
+            ((str(p.impression_id), p.offline, p.served) for p in one.pairs),
+        ),
+    }
+
+
+def prometheus_of(served: Served) -> str:
+    """Return the comparison as gauges with the label ``sample_set``."""
+    differ = Family("served_different_ratio", "Share of the samples whose served value of a feature differs.")
+    unexplained = Family("served_unexplained_ratio", "Share of these differences that no cause explains.")
+    for name, one in served.features.items():
+        differ.add(one.share, feature=name)
+        if one.unexplained is not None:
+            unexplained.add(one.unexplained, feature=name)
+    lines = Family("served_lines", "Lines and samples of the comparison, by kind.")
+    for kind in _COVERAGE:
+        lines.add(getattr(served.coverage, kind), kind=kind)
+    return text_of([lines, differ, unexplained], served.name)
+
+
+def proposed_yaml(served: Served) -> str:
+    """Return the proposed clocks as a part of a configuration."""
+    lines = ["# Clocks with which the samples would agree best with what was served.\n", "views:\n"]
+    for one in served.proposals:
+        agreement = f"agreement {one.agreement:.2%}, {one.agreement_now:.2%} with {one.now}"
+        lines.append(f"  {one.view}: {{available_after: {one.available_after}}}  # {agreement}\n")
+    return "".join(lines) if served.proposals else "# No other clock agrees better with what was served.\n"

@@ -1,0 +1,128 @@
+"""Served logs of every form, with ids or keys, and the sentence for each that does not fit."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+import tensorflow as tf
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import Served as ServedConfig
+from ctr_samples.errors import InputError
+from ctr_samples.serving import load_assembler
+from tests.served.served_day import DAY, SHOWN, Day
+
+
+def test_json_and_csv_say_the_same_as_parquet(spark: SparkSession, day: Day) -> None:
+    lines = day.served(change=lambda line: line.update(age=line["age"] + (line["n"] < 600)))
+    frame = pd.DataFrame(lines)
+    frame["at"] = frame["at"].map(lambda at: at.isoformat())
+    frame.to_csv(day.root / "served.csv", index=False)
+    frame.to_json(day.root / "served.jsonl.gz", orient="records", lines=True, double_precision=15)
+    for name in ("served.csv", "served.jsonl.gz"):
+        found = day.compared(spark, day.root / name, causes=False).features
+        assert {name: one.differ for name, one in found.items()} == {**dict.fromkeys(found, 0), "age": 600}
+        assert sum(n for n, _ in found["age"].by_hour) == SHOWN
+        assert sum(n for _, n in found["age"].by_hour) == 600
+
+
+def test_columns_may_be_nested_and_have_other_names(spark: SparkSession, day: Day) -> None:
+    path = day.root / "nested.json"
+    lines = day.served()
+    path.write_text(
+        "".join(json.dumps({"id": str(one["impression_id"]), "f": {"years": one["age"]}}) + "\n" for one in lines)
+    )
+    served = ServedConfig(id="id", columns={"age": "f.years"})
+    found = day.compared(spark, path, served)
+    assert {name: one.equal for name, one in found.features.items()} == {"age": SHOWN}
+    assert list(found.not_logged) == ["n", "score", "price", "red", "hour", "fit"]
+
+
+def test_keys_and_times_find_the_impressions(spark: SparkSession, day: Day) -> None:
+    lines = day.served()
+    for line in lines:
+        del line["impression_id"]
+        line["at"] += timedelta(milliseconds=300)
+    found = day.compared(spark, lines, ServedConfig(keys={"user": "u", "item": "i"}, time="at"))
+    matched = found.coverage.matched
+    assert matched + found.coverage.not_served == SHOWN
+    assert matched > 0.99 * SHOWN
+    assert found.features["age"].differ == 0
+
+
+def test_keys_whose_times_are_in_another_zone_are_refused_with_the_distance(spark: SparkSession, day: Day) -> None:
+    lines = [{**one, "at": one["at"] + timedelta(hours=8)} for one in day.served()[:1]]
+    with pytest.raises(InputError, match=r"nearest impression of their keys is .* away: check the time zone"):
+        day.compared(spark, lines, ServedConfig(keys={"user": "u", "item": "i"}, time="at"))
+
+
+@pytest.mark.parametrize(
+    ("served", "line", "message"),
+    [
+        ({}, {"id": 1, "age": 2.0}, "has no column 'impression_id' with the id .* it has id, age"),
+        ({}, {"impression_id": 1, "size": 2.0}, "has none of the features of the samples; it has impression_id, size"),
+        ({}, {"impression_id": "abc", "age": 2.0}, "'impression_id' holds 'abc'; expected the `impression_id`"),
+        (
+            {},
+            {"impression_id": 1, "age": 2.0},
+            "None of the 1 served lines has a sample of 2019-06-05: their ids, such as 1",
+        ),
+        ({"columns": {"agee": "age"}}, {"impression_id": 1, "age": 2.0}, "no feature 'agee'; did you mean 'age'"),
+        (
+            {"columns": {"age": "x.y"}},
+            {"impression_id": 1, "age": 2.0},
+            "has no column 'x.y'; it has impression_id, age",
+        ),
+        ({"time": "at"}, {"impression_id": 1, "age": 2.0}, "served.time: .* has no column 'at'"),
+        (
+            {"time": "at"},
+            {"impression_id": 1, "age": 2.0, "at": "2019-06-05T10:00:00"},
+            "have no zone; expected instants",
+        ),
+        ({"keys": {"user": "uid"}}, {"u": 1, "age": 2.0}, "served.keys.user: .* has no column 'uid'; it has u, age"),
+    ],
+)
+def test_a_log_that_does_not_fit_is_refused_in_a_sentence(
+    spark: SparkSession, day: Day, served: dict[str, Any], line: dict[str, Any], message: str
+) -> None:
+    path = day.root / "bad.json"
+    path.write_text(json.dumps(line) + "\n")
+    with pytest.raises(InputError, match=message):
+        day.compared(spark, path, ServedConfig.model_validate(served))
+
+
+def test_text_in_place_of_a_number_is_refused(spark: SparkSession, day: Day) -> None:
+    lines = [{**line, "age": "old"} for line in day.served()]
+    with pytest.raises(
+        InputError, match=r"served\.columns\.age: the column is string; expected numbers, as the samples"
+    ):
+        day.compared(spark, lines)
+
+
+def test_a_directory_without_a_log_is_refused(spark: SparkSession, day: Day, tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"has no files of a served log; expected tf.Examples, Parquet, JSON lines or CSV"
+    ):
+        day.compared(spark, tmp_path)
+    with pytest.raises(InputError, match="has no files of a served log"):
+        day.compared(spark, day.root / "out")
+
+
+def test_examples_of_the_assembler_are_compared_byte_by_byte_with_the_samples(spark: SparkSession, day: Day) -> None:
+    assembler = load_assembler(day.root / "out", date=DAY)
+    examples = []
+    for line in day.served():
+        user = {"age": line["age"], "score": line["score"] / 2}
+        rows = {"user": user, "item": {"price": line["price"], "color": "red" if line["red"] else "blue"}}
+        given = {name: line[name] for name in ("score", "red", "fit", "impression_id")}
+        examples.append(assembler.assemble({"n": line["n"], "impression_time": line["at"]}, rows, given))
+    with tf.io.TFRecordWriter(str(day.root / "examples.tfrecord")) as writer:
+        for example in examples:
+            writer.write(example)
+    found = day.compared(spark, day.root / "examples.tfrecord", ServedConfig())
+    assert {name: one.equal for name, one in found.features.items()} == dict.fromkeys(found.features, SHOWN)
