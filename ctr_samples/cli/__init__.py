@@ -14,6 +14,7 @@ convert.py    images, libsvm
 demo.py       demo, where
 pack.py       pack
 report.py     report, compare
+served.py     compare-served
 outputs.py    verify, show, paths, history, clean, rollback, forget
 messages.py   errors as sentences and exit codes
 """

@@ -20,7 +20,7 @@ from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
     from ctr_samples.config import JobConfig
-    from ctr_samples.served.document import Served
+    from ctr_samples.quality.served import Served
     from ctr_samples.shards import Manifest
 
 LIMITS_EXCEEDED = 3
@@ -65,8 +65,8 @@ def compare_served(
             raise UsageError("--json, --prometheus and --open are mutually exclusive; give only one.")
         from ctr_samples.contract import ExampleContract
         from ctr_samples.periods import parse_period
+        from ctr_samples.quality.report.served import page_of, prometheus_of, proposed_yaml
         from ctr_samples.served.log import ServedLog
-        from ctr_samples.served.page import page_of, prometheus_of, proposed_yaml
         from ctr_samples.served.run import Task
         from ctr_samples.served.run import compare_served as compared
         from ctr_samples.shards import open_storage
@@ -118,8 +118,8 @@ def _config_of(manifest: Manifest, config: Path | None, changes: list[str] | Non
 
 
 def _tell(console: Console, found: Served) -> None:
+    from ctr_samples.quality.report.served import coverage_rows, summary_of
     from ctr_samples.quality.report.wording import count, share
-    from ctr_samples.served.page import coverage_rows, summary_of
 
     console.print(summary_of(found), style="bold", soft_wrap=True)
     table = Table("what", "lines", box=None, header_style="dim")

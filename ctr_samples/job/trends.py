@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 
 from ctr_samples.errors import DamagedFile, StorageError
@@ -10,9 +11,10 @@ from ctr_samples.job.day_status import DayStatus, statuses
 from ctr_samples.job.gate import metrics_of_run, read_metrics
 from ctr_samples.periods import Period
 from ctr_samples.quality.metrics import Finding, Metrics
+from ctr_samples.quality.served import Served
 from ctr_samples.quality.trends import DayPoint, Standing, figures_of, render
 from ctr_samples.shards import Manifest, Storage
-from ctr_samples.shards.naming import REPORT, TRENDS, run_directory
+from ctr_samples.shards.naming import REPORT, SERVED, TRENDS, run_directory
 
 MOST_DAYS = 400
 _AT_ONCE = 8
@@ -70,10 +72,17 @@ def _published(storage: Storage, root: str, day: DayStatus, manifest: Manifest) 
         day.sentence + (f", accepted: {', '.join(metrics.accepted)}" if metrics.accepted else ""),
         f"{root}{run_directory(day.day, manifest.made_by)}/{REPORT}",
         manifest.generation,
-        figures_of(metrics, manifest),
+        figures_of(metrics, manifest, _served(storage, manifest)),
         _not_passed(metrics),
         frozenset(name for name, label in metrics.labels.items() if label.binary),
     )
+
+
+def _served(storage: Storage, manifest: Manifest) -> Served | None:
+    """Return the comparison of a day with what was served, or None if there is none that can be read."""
+    with suppress(FileNotFoundError, StorageError, ValueError):
+        return Served.from_json(storage.read(f"{run_directory(manifest.day, manifest.made_by)}/{SERVED}"))
+    return None
 
 
 def _not_passed(metrics: Metrics) -> tuple[Finding, ...]:

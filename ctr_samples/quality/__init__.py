@@ -10,5 +10,6 @@ html.py             rendering of the page templates
 prometheus.py       Prometheus gauges
 statistics.py       statistics for TensorFlow Data Validation
 pseudonyms.py       pseudonyms for users and requests
+served.py           document of a comparison with what was served
 words.py            the words behind ids: tokens, limits of buckets
 """

@@ -12,7 +12,7 @@ from typing import Any
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-_PACKAGES = ("ctr_samples.quality.report", "ctr_samples.quality.trends", "ctr_samples.served")
+_PACKAGES = ("ctr_samples.quality.report", "ctr_samples.quality.trends")
 """Packages with templates, styles and scripts."""
 
 _TURNING = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}

@@ -8,7 +8,5 @@ columns.py      values of a feature, and when two are equal or near
 comparing.py    counts, and samples whose causes are sought
 versions.py     rows that the service could have seen, computed by Spark
 causes.py       hypotheses, and what they explain
-document.py     the comparison as a document
 run.py          all of it for one day
-page.py         the page
 """

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ctr_samples.config.units import format_duration
+from ctr_samples.quality.served import Cause
 from ctr_samples.served.columns import Column, Flags, Tolerance, compared
 from ctr_samples.served.comparing import Kept
-from ctr_samples.served.document import Cause
 from ctr_samples.served.versions import NO_TIME, Alternative, Found, Versions
 
 Micros = npt.NDArray[np.int64]

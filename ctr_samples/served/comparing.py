@@ -14,9 +14,9 @@ import pyarrow as pa
 from ctr_samples.codec import ExampleDecoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure.collecting import columns_of
+from ctr_samples.quality.served import Compared, Pair
 from ctr_samples.records.read import records_of
 from ctr_samples.served.columns import Column, Tolerance, compared, joined, together
-from ctr_samples.served.document import Compared, Pair
 from ctr_samples.served.joining import Ids, Matched, Sides, smallest
 from ctr_samples.served.keys import ImpressionIndex
 from ctr_samples.served.log import ID, TIME, ServedLog, specs_of

@@ -20,13 +20,13 @@ from ctr_samples.job.planning import read_inputs
 from ctr_samples.job.reporting import Reporter
 from ctr_samples.periods import Period
 from ctr_samples.quality.report.wording import span
+from ctr_samples.quality.served import SERVED_FORMAT, Compared, Coverage, Proposal, Served
 from ctr_samples.samples.features.contracts import columns_contract
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.served.causes import Sight, agreeing, best_delay, causes_of, format_span, shown_delay
 from ctr_samples.served.columns import Flags, Tolerance, compared, together
 from ctr_samples.served.comparing import Comparison, Kept
-from ctr_samples.served.document import SERVED_FORMAT, Compared, Coverage, Proposal, Served
 from ctr_samples.served.joining import Ids, smallest
 from ctr_samples.served.keys import ImpressionIndex
 from ctr_samples.served.log import ServedLog

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -18,10 +19,11 @@ from ctr_samples.config import Served as ServedConfig
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.job import run as job
+from ctr_samples.job.fit import fit
 from ctr_samples.job.reporting import Silent
 from ctr_samples.quality.checks import CHECKS
+from ctr_samples.quality.served import Served
 from ctr_samples.readers import iter_batches
-from ctr_samples.served.document import Served
 from ctr_samples.served.log import ServedLog
 from ctr_samples.served.run import Task, compare_served
 from ctr_samples.shards import open_storage, require_manifest
@@ -31,19 +33,22 @@ DAY = date(2019, 6, 5)
 START = datetime(2019, 6, 5, tzinfo=UTC)
 SHOWN, USERS, ITEMS = 6000, 300, 40
 NONE = Faults()
+STEP = 600
+PLACES = {"home": 3, "search": 4}
+"""The ids of the second version of the vocabulary. The first one knows `home` alone, and others have id 2."""
 WITH_TIMES = ServedConfig(time="at")
 CONFIG = """
 name: served
 timezone: UTC
 sources:
-  log: {format: json, path: DIR/log.json, schema: "at DOUBLE, n BIGINT, u BIGINT, i BIGINT, clicked BOOLEAN"}
+  log: {format: json, path: DIR/log.json, schema: "at DOUBLE, n BIGINT, u BIGINT, i BIGINT, place STRING, clicked BOOLEAN"}
   users: {format: json, path: DIR/users.json, schema: "u BIGINT, at DOUBLE, known DOUBLE, age DOUBLE, score DOUBLE"}
   items: {format: json, path: DIR/items.json, schema: "i BIGINT, at DOUBLE, known DOUBLE, price DOUBLE, color STRING"}
 impressions:
   source: log
   time: timestamp_millis(bigint(at * 1000))
   keys: {user: u, item: i}
-  columns: {n: n}
+  columns: {n: n, place: place}
 labels:
   clicked: {expr: clicked}
 views:
@@ -61,6 +66,15 @@ views:
     event_time: timestamp_millis(bigint(at * 1000))
     available_time: timestamp_millis(bigint(known * 1000))
     ttl: 3d
+  shows:
+    source: log
+    on: item
+    key: i
+    event_time: timestamp_millis(bigint(at * 1000))
+    aggregates: {windows: [1h, 6h], step: 10m, counts: {all: "true"}}
+vocabularies:
+  places: {capacity: 10, min_count: 1}
+fitted: {path: DIR/fitted, days: 1}
 features:
   n: {from: impression.n, dtype: int64}
   age: {from: user.age, dtype: float32}
@@ -69,6 +83,9 @@ features:
   red: {expr: "case when item.color = 'red' then 1 else 0 end", dtype: int64}
   hour: {from: impression.impression_time, date_part: hour, dtype: int64}
   fit: {expr: user.score * item.price, dtype: float32, default: -1}
+  shows_1h: {from: shows.all_1h, dtype: int64}
+  shows_6h: {from: shows.all_6h, dtype: int64}
+  place: {from: impression.place, vocabulary: places, dtype: int64}
 split: {eval: 0.1, by: impression}
 output: {path: DIR/out, partitions: 2}
 """
@@ -82,6 +99,8 @@ class Day:
     shown: list[dict[str, Any]]
     stores: Mapping[str, Store]
     ids: Mapping[int, int]
+    times: Mapping[int, Sequence[float]]
+    """When each item was shown, in seconds since the day began, days before included."""
 
     def served(
         self, faults: Faults = NONE, change: Callable[[dict[str, Any]], object] = lambda line: None
@@ -103,9 +122,17 @@ class Day:
             line |= {"score": 2 * user.get("score", 0.0), "price": item.get("price", 0.0), "hour": at.hour}
             line |= {"red": int(item.get("color") == "red")}
             line |= {"fit": user["score"] * item["price"] if user and item else -1.0}
+            line |= {f"shows_{hours}h": self.shows(one["i"], one["at"], hours) for hours in (1, 6)}
+            line |= {"place": PLACES[one["place"]]}
             change(line)
             lines.append(line)
         return list(server.logged(lines))
+
+    def shows(self, item: int, at: float, hours: int) -> int:
+        """How often an item was shown in the last hours before the last full step of ten minutes."""
+        end = at // STEP * STEP
+        times = self.times[item]
+        return bisect_left(times, end) - bisect_left(times, end - 3600 * hours)
 
     def compared(
         self,
@@ -151,6 +178,7 @@ def tables(rng: random.Random) -> dict[str, list[dict[str, Any]]]:
             "n": n,
             "u": rng.randrange(USERS + 5),
             "i": rng.randrange(ITEMS),
+            "place": rng.choice(["home", "search"]),
             "clicked": rng.random() < 0.1,
         }
         for n in range(SHOWN)
@@ -161,12 +189,17 @@ def tables(rng: random.Random) -> dict[str, list[dict[str, Any]]]:
 def published(spark: SparkSession, root: Path) -> Day:
     """Publish a day in a directory."""
     made = tables(random.Random(39))
+    before = [
+        {"at": -3600.0 * hours, "n": -hours, "u": 1, "i": hours % ITEMS, "place": place, "clicked": False}
+        for hours, place in [*((n, "search") for n in range(1, 20)), *((n, "home") for n in range(20, 48))]
+    ]
     for name, unrounded in made.items():
         rows = [
             {**row, "at": round(row["at"], 3), **({"known": round(row["known"], 3)} if "known" in row else {})}
             for row in unrounded
         ]
         made[name] = rows
+        rows = [*before, *rows] if name == "log" else rows
         base = START.timestamp()
         lines = [
             {**row, "at": base + row["at"], **({"known": base + row["known"]} if "known" in row else {})}
@@ -174,6 +207,10 @@ def published(spark: SparkSession, root: Path) -> Day:
         ]
         (root / f"{name}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
     (root / "c.yaml").write_text(CONFIG.replace("DIR", str(root)))
+    earlier = load_config(root / "c.yaml", ["features.red.expr=case when item.color = 'blue' then 1 else 0 end"])
+    for days in (2, 1):
+        fit(spark, load_config(root / "c.yaml"), DAY - timedelta(days=days))
+    job.run(spark, earlier, DAY - timedelta(days=1), accept=CHECKS)
     job.run(spark, load_config(root / "c.yaml"), DAY, accept=CHECKS)
     ids = {}
     for split in ("train", "eval"):
@@ -186,4 +223,7 @@ def published(spark: SparkSession, root: Path) -> Day:
             for r in made[name]
         ]
         stores[view] = Store.of(rows, timedelta(days=ttl))
-    return Day(root, made["log"], stores, ids)
+    times: dict[int, list[float]] = {item: [] for item in range(ITEMS)}
+    for one in sorted([*before, *made["log"]], key=lambda row: row["at"]):
+        times[one["i"]].append(one["at"])
+    return Day(root, made["log"], stores, ids, times)

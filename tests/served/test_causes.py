@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.simulator.server import Faults, part_of
-from tests.served.served_day import SHOWN, Day
+from tests.served.served_day import SHOWN, START, Day
 
 
 def share(lines: list[dict[str, Any]], right: list[dict[str, Any]], name: str) -> float:
@@ -103,3 +103,37 @@ def test_served_lines_without_a_sample_are_looked_up(spark: SparkSession, day: D
     coverage = day.compared(spark, lines).coverage
     assert (coverage.not_served, coverage.no_sample) == (1, 1)
     assert coverage.why_no_sample == {"not in the log of impressions": 1}
+
+
+def test_another_window_is_named(spark: SparkSession, day: Day) -> None:
+    found = day.compared(spark, day.served(change=lambda line: line.update(shows_1h=line["shows_6h"]))).features
+    assert found["shows_6h"].differ == 0
+    cause = found["shows_1h"].causes[0]
+    assert (cause.name, cause.share) == ("window", 1.0)
+    assert "over 6h in place of 1h" in cause.sentence
+
+
+def test_late_counts_are_named_with_their_delay(spark: SparkSession, day: Day) -> None:
+    def late(line: dict[str, Any]) -> None:
+        line["shows_6h"] = day.shows(line["i"], (line["at"] - START).total_seconds() - 7200, 6)
+
+    cause = day.compared(spark, day.served(change=late)).features["shows_6h"].causes[0]
+    assert cause.name == "late row"
+    assert cause.share > 0.97
+    assert "2h late" in cause.sentence
+
+
+def test_yesterdays_vocabulary_is_named(spark: SparkSession, day: Day) -> None:
+    found = day.compared(spark, day.served(change=lambda line: line.update(place={3: 3, 4: 2}[line["place"]])))
+    cause = found.features["place"].causes[0]
+    assert (cause.name, cause.share) == ("state", 1.0)
+    assert "with version 1 of the fitted state, of 2019-06-03" in cause.sentence
+
+
+def test_the_definition_of_another_day_is_named(spark: SparkSession, day: Day) -> None:
+    def old(line: dict[str, Any]) -> None:
+        line["red"] = int(line["price"] > 0 and not line["red"])
+
+    cause = day.compared(spark, day.served(change=old)).features["red"].causes[0]
+    assert (cause.name, cause.share) == ("definition", 1.0)
+    assert "as the samples of 2019-06-04 define it" in cause.sentence

@@ -8,6 +8,7 @@
     histograms.py  histograms from stored distribution curves
     verdict.py, flow.py, clicks.py, features.py, labels.py, shards.py, origin.py   data for the page sections
     page.py        renders templates/ within a size limit
+    served.py      page about a comparison with what was served
     files.py       page about files that no manifest lists
 """
 

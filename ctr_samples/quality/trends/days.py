@@ -9,9 +9,12 @@ from typing import Literal
 from ctr_samples.quality.drift import compared
 from ctr_samples.quality.metrics import Finding, Metrics
 from ctr_samples.quality.report.manifest_view import Run
+from ctr_samples.quality.served import Served
 
 Standing = Literal["passed", "warned", "refused", "missing", "damaged"]
-Group = Literal["volume", "dropped", "rate", "rate_by", "orphans", "flips", "matched", "age", "missing", "drift", "run"]
+Group = Literal[
+    "volume", "dropped", "rate", "rate_by", "orphans", "flips", "matched", "age", "missing", "drift", "served", "run"
+]
 _VALUES = 10
 """Number of values of a column whose rates have a line."""
 Figures = Mapping[Group, Mapping[str, float]]
@@ -42,8 +45,8 @@ class DayPoint:
         return self.figures.get(group, {}).get(name)
 
 
-def figures_of(metrics: Metrics, run: Run) -> Figures:
-    """Return the figures of a published day.
+def figures_of(metrics: Metrics, run: Run, served: Served | None = None) -> Figures:
+    """Return the figures of a published day, with those of a comparison with what was served, if there is one.
 
     The group ``run`` holds the ``run time`` in seconds, the bytes ``written`` and ``read``, the number of ``shards``
     and ``lines``, the ``generation`` and the share of ``malformed lines``. Uncounted figures are omitted.
@@ -65,6 +68,7 @@ def figures_of(metrics: Metrics, run: Run) -> Figures:
         "age": {name: view["age_s_median"] for name, view in metrics.views.items() if "age_s_median" in view},
         "missing": dict(_missing(metrics)),
         "drift": dict(metrics.drift),
+        "served": {} if served is None else {name: one.share for name, one in served.features.items()},
         "run": dict(_run(metrics, run)),
     }
 

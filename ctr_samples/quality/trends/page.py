@@ -50,6 +50,7 @@ def _page(name: str, days: Sequence[DayPoint], drawn: int) -> str:
         "Labels changed since the generation before": charts_of(days, "flips", "share"),
         "Samples matched by view": charts_of(days, "matched", "share"),
         "Median age of matched rows": charts_of(days, "age", "seconds"),
+        "Samples whose served value differs": charts_of(days, "served", "share"),
     }
     runs = [
         *charts_of(days, "run", "seconds", ["run time"]),

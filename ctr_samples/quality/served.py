@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
+
+from pydantic import TypeAdapter
 
 SERVED_FORMAT = 1
 
@@ -121,24 +121,13 @@ class Served:
 
     def to_json(self) -> str:
         """Return the document."""
-        return json.dumps(asdict(self), indent=1) + "\n"
+        return DOCUMENT.dump_json(self, indent=1).decode() + "\n"
 
     @classmethod
-    def from_json(cls, text: str) -> Served:
-        """Read a document. Raises ValueError or TypeError if it is none."""
-        data: dict[str, Any] = json.loads(text)
-        features = {
-            name: Compared(
-                **{
-                    **one,
-                    "causes": [Cause(**cause) for cause in one["causes"]],
-                    "pairs": [Pair(**pair) for pair in one["pairs"]],
-                    "by_hour": [tuple(hour) for hour in one["by_hour"]],
-                    "by_age": [tuple(age) for age in one["by_age"]],
-                }
-            )
-            for name, one in data["features"].items()
-        }
-        proposals = [Proposal(**one) for one in data["proposals"]]
-        whole = {**data, "features": features, "coverage": Coverage(**data["coverage"]), "proposals": proposals}
-        return cls(**whole)
+    def from_json(cls, text: str | bytes) -> Served:
+        """Read a document. Raises ValueError if it is none."""
+        return DOCUMENT.validate_json(text)
+
+
+DOCUMENT = TypeAdapter(Served)
+"""Reads and writes the document. Its schema is in ``served.schema.json``."""

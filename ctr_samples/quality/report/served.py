@@ -12,7 +12,7 @@ from ctr_samples.quality.prometheus import Family, text_of
 from ctr_samples.quality.report.charts import columns, round_top
 from ctr_samples.quality.report.features import anchor_of
 from ctr_samples.quality.report.wording import count, number, plural, share, shown, table
-from ctr_samples.served.document import Compared, Coverage, Served
+from ctr_samples.quality.served import Compared, Coverage, Served
 
 _DETAILS = 40
 """Features with a section of their own: those that differ most."""
