@@ -159,6 +159,12 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
     for name in shown.rates_by:
         if name not in valid:
             yield Problem(("impressions", "rates_by"), f"impressions have no column {name!r}{nearest(name, valid)}")
+    for section, known in ((config.served.keys, shown.keys_and_request), (config.served.columns, config.features)):
+        key = "keys" if section is config.served.keys else "columns"
+        for name in section:
+            if name not in known:
+                what = "impressions have no key" if key == "keys" else "there is no feature"
+                yield Problem(("served", key, name), f"{what} {name!r}{nearest(name, known)}")
     skip = config.impressions.skip_above
     if skip is not None and skip not in config.labels:
         what = f"there is no label {skip!r}{nearest(skip, config.labels)}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Annotated
 
 from pydantic import Field
@@ -37,9 +38,7 @@ class Served(Model):
     time: str | None = Field(
         None, description="The column with the time of serving: ISO 8601 with a zone, or seconds, ms or µs since 1970."
     )
-    within: Duration = Field(
-        "1s", validate_default=True, description="How far `time` may be from that of the impression."
-    )
+    within: Duration = Field(timedelta(seconds=1), description="How far `time` may be from that of the impression.")
     columns: dict[Name, str] = Field({}, description="For features with another name in the log: their columns.")
     tolerance: dict[Name, Annotated[float, Field(ge=0)]] = Field(
         {},
