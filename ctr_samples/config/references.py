@@ -62,6 +62,7 @@ def check_references(config: JobConfig) -> list[Problem]:
         *grain_problems(config),
         *_impressions(config),
         *_labels(config),
+        *_served(config),
         *_keys_of_quality(config),
         *_views(config),
         *_chains(config),
@@ -159,18 +160,23 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
     for name in shown.rates_by:
         if name not in valid:
             yield Problem(("impressions", "rates_by"), f"impressions have no column {name!r}{nearest(name, valid)}")
-    for section, known in ((config.served.keys, shown.keys_and_request), (config.served.columns, config.features)):
-        key = "keys" if section is config.served.keys else "columns"
-        for name in section:
-            if name not in known:
-                what = "impressions have no key" if key == "keys" else "there is no feature"
-                yield Problem(("served", key, name), f"{what} {name!r}{nearest(name, known)}")
     skip = config.impressions.skip_above
     if skip is not None and skip not in config.labels:
         what = f"there is no label {skip!r}{nearest(skip, config.labels)}"
         yield Problem(("impressions", "skip_above"), what)
     elif skip is not None and not config.labels[skip].is_flag:
         yield Problem(("impressions", "skip_above"), f"label {skip!r} has a value; expected a label with `reduce: any`")
+
+
+def _served(config: JobConfig) -> Iterator[Problem]:
+    keys = config.impressions.keys_and_request
+    for name in config.served.keys:
+        if name not in keys:
+            yield Problem(("served", "keys", name), f"impressions have no key {name!r}{nearest(name, keys)}")
+    for key in ("columns", "tolerance"):
+        for name in getattr(config.served, key):
+            if name not in config.features:
+                yield Problem(("served", key, name), f"there is no feature {name!r}{nearest(name, config.features)}")
 
 
 def _labels(config: JobConfig) -> Iterator[Problem]:

@@ -13,7 +13,8 @@ import tensorflow as tf
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import Served as ServedConfig
-from ctr_samples.errors import InputError
+from ctr_samples.config import load_config
+from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.serving import load_assembler
 from tests.served.served_day import DAY, SHOWN, Day
 
@@ -133,3 +134,17 @@ def test_examples_of_the_assembler_are_compared_byte_by_byte_with_the_samples(sp
             writer.write(example)
     found = day.compared(spark, day.root / "examples.tfrecord", ServedConfig())
     assert {name: one.equal for name, one in found.features.items()} == dict.fromkeys(found.features, SHOWN)
+
+
+@pytest.mark.parametrize(
+    ("section", "message"),
+    [
+        ("keys: {usr: u}", "served.keys.usr: impressions have no key 'usr'; did you mean 'user'"),
+        ("columns: {agee: a}", "served.columns.agee: there is no feature 'agee'; did you mean 'age'"),
+        ("tolerance: {agee: 1}", "served.tolerance.agee: there is no feature 'agee'; did you mean 'age'"),
+    ],
+)
+def test_names_that_the_configuration_lacks_are_refused(day: Day, tmp_path: Path, section: str, message: str) -> None:
+    (tmp_path / "c.yaml").write_text((day.root / "c.yaml").read_text() + f"served:\n  {section}\n")
+    with pytest.raises(ConfigError, match=message):
+        load_config(tmp_path / "c.yaml")
