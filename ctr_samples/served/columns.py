@@ -138,7 +138,8 @@ def compared(offline: Column, served: Column, tolerance: Tolerance) -> Agreement
         with np.errstate(invalid="ignore"):
             both_nan = (mine.values != mine.values) & (theirs.values != theirs.values)
             limit = tolerance.absolute + tolerance.relative * np.abs(mine.values)
-            same, close = same | both_nan, same | both_nan | (np.abs(mine.values - theirs.values) <= limit)
+            within = np.isfinite(limit) & (np.abs(mine.values - theirs.values) <= limit)
+            same, close = same | both_nan, same | both_nan | within
     equal, agree = neither.copy(), neither.copy()
     equal[rows] = _all(same, mine.splits)
     agree[rows] = _all(close, mine.splits)

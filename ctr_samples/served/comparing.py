@@ -205,14 +205,13 @@ def samples_of(storage: Storage, manifest: Manifest, contract: ExampleContract) 
 
 
 def _worst(ids: Ids, rows: Ids, offline: Column, served: Column) -> Iterator[tuple[float, int, str, str]]:
-    """Yield the pairs that differ most: numbers relative to their size, others as they come."""
+    """Yield the pairs that differ most: numbers relative to their size, others and ties by their ids."""
+    apart = np.ones(len(rows))
     if offline.single and served.single:
         mine, theirs = offline.numbers()[rows], served.numbers()[rows]
         with np.errstate(invalid="ignore", divide="ignore"):
             apart = np.nan_to_num(np.abs(mine - theirs) / (np.abs(mine) + np.abs(theirs)), nan=1.0)
-        at = np.argpartition(-apart, min(PAIRS, len(apart) - 1))[:PAIRS]
-    else:
-        apart, at = np.ones(len(rows)), np.arange(min(PAIRS, len(rows)))
+    at = np.lexsort((~ids[rows], -apart))[:PAIRS]
     for place in at:
         row = int(rows[place])
         yield float(apart[place]), int(ids[row]), text_of(offline, row), text_of(served, row)
