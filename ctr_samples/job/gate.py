@@ -198,7 +198,9 @@ def _with_facts_of(earlier: Metrics, measured: Measured) -> Measured:
     labels.
     """
     features = {
-        name: replace(
+        name: feature
+        if name not in earlier.features
+        else replace(
             feature,
             splits={
                 split: replace(earlier.features[name].splits[split], top=facts.top, auc=facts.auc)

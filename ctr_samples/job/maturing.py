@@ -41,24 +41,34 @@ class EarlierRun:
     manifest: Manifest
     storage: Storage
     clocks: ClocksByDay
+    kept: tuple[str, ...] | None = None
+    """The features that are reused. None stands for all of them, in a run that makes only labels anew."""
+    joined: frozenset[str] = frozenset()
+    """The views that are joined for the other features."""
 
     @property
     def features(self) -> EarlierFeatures:
         """Features of the generation."""
         contract = ExampleContract.from_dict(dict(self.manifest.contract))
-        return EarlierFeatures(self.storage, self.manifest.shards, contract)
+        return EarlierFeatures(self.storage, self.manifest.shards, contract, self.kept)
 
     @property
     def metrics(self) -> Metrics | None:
-        """Metrics of its features, or None if they are gone."""
+        """Metrics of the features that are reused, or None if they are gone."""
         try:
-            return read_metrics(self.storage, self.manifest)
+            metrics = read_metrics(self.storage, self.manifest)
         except (FileNotFoundError, StorageError, DamagedFile):
             return None
+        kept = metrics.features if self.kept is None else self.kept
+        return replace(metrics, features={name: one for name, one in metrics.features.items() if name in kept})
 
     def completed(self, manifest: Manifest) -> Manifest:
         """Complete the run's manifest with counts that require joins, and with line counts of unread sources."""
-        views = {name: {**facts, **self._rows_of(name, facts)} for name, facts in self.manifest.views.items()}
+        before = {name: {**facts, **self._rows_of(name, facts)} for name, facts in self.manifest.views.items()}
+        views = {
+            name: manifest.views[name] if name in self.joined else before[name]
+            for name in manifest.config.get("views") or {}
+        }
         inputs = {name: {**facts, **self._lines_of(name, facts)} for name, facts in manifest.inputs.items()}
         return replace(manifest, views=views, inputs=inputs)
 
@@ -67,8 +77,8 @@ class EarlierRun:
         return {key: facts.get(key, 0) + count for key, count in counts_of_view(self.clocks, view).items()}
 
     def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-        before = self.manifest.inputs[name]
-        same = before["fingerprint"] == facts["fingerprint"]
+        before = self.manifest.inputs.get(name, {})
+        same = before.get("fingerprint") == facts["fingerprint"]
         return {key: before[key] for key in ("lines", "malformed") if same and key in before}
 
 

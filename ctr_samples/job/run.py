@@ -22,6 +22,7 @@ from ctr_samples.job.manifest_facts import descriptions, facts_of_run, order_fac
 from ctr_samples.job.maturing import EarlierRun, earlier_run
 from ctr_samples.job.planning import Prepared, check_writable, open_output, planning, warn_of_event_log
 from ctr_samples.job.reporting import Reporter, Silent
+from ctr_samples.job.reuse import kept_features
 from ctr_samples.periods import Period, period_of
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.quality.words import words_of
@@ -90,7 +91,19 @@ class _Plan:
     @property
     def described(self) -> list[str]:
         """The join steps and the use of partial results, in words."""
-        return [] if self.earlier else [*described(self.samples.steps), *self.partials.described()]
+        return (
+            []
+            if self.earlier and self.earlier.kept is None
+            else [*described(self.samples.steps), *self.partials.described()]
+        )
+
+
+def _samples(builder: SampleBuilder, earlier: EarlierRun | None) -> SamplePlan:
+    if earlier is None:
+        return builder.build()
+    if earlier.kept is None:
+        return builder.build_on(earlier.features)
+    return builder.build_beside(earlier.features, earlier.kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,11 +181,14 @@ class _Run:
             if earlier
             else Partials.prepare(prepared.inputs, self.period, reporter)
         )
+        kept = None if earlier or why_joined else kept_features(prepared, output)
+        if kept is not None:
+            earlier, features_from = kept
         prepared = replace(prepared, inputs=partials.applied(prepared.inputs))
         check_sources(prepared.inputs)  # covers only partial results; the rest is counted during reading
         reporter.stage("planning the joins")
         builder = SampleBuilder(prepared.inputs, prepared.state)
-        samples = builder.build_on(earlier.features) if earlier else builder.build()
+        samples = _samples(builder, earlier)
         return _Plan(prepared, earlier, features_from, partials, samples)
 
     def _written(self, plan: _Plan, run: DayRun) -> list[Receipt]:

@@ -29,6 +29,7 @@ from ctr_samples.samples.features import (
     SampleColumns,
     order_of,
 )
+from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.samples.features.complete import MakeSamples, beside
 from ctr_samples.samples.features.row import NO_FEATURES, ROWS, made
 from ctr_samples.samples.final_order import in_final_order, with_shuffle
@@ -109,6 +110,20 @@ class SampleBuilder:
         stage = in_final_order(self._kept(self._labelled(events)), config.output.partitions, order_of(config))
         stage = stage.then(replace(samples, paths={}), samples.kind_without_features())
         return self._plan(earlier.behind(stage, samples.kind(columns.kinds)), ())
+
+    def build_beside(self, earlier: EarlierFeatures, kept: Collection[str]) -> SamplePlan:
+        """Plan the samples of :meth:`build` with the ``kept`` features from an earlier generation. Computes all others,
+        with the views and histories that they need.
+        """
+        config = self.inputs.config
+        few = only_features(config, [name for name in config.features if name not in kept])
+        made_now = SampleBuilder(replace(self.inputs, config=few), self.state).build()
+        # Only the types are needed of the others; a plan that never runs must not be counted.
+        typed = replace(self, inputs=self.inputs.uncounted())
+        blank = _Joins.of(typed.inputs, self._shown(typed._events())).blank()
+        columns = SampleColumns.of(blank, config, self.state)
+        kind = MakeSamples.of(columns, config).kind(columns.kinds)
+        return replace(made_now, samples=earlier.behind(made_now.samples, kind))
 
     def _started(self) -> tuple[_Joins, SampleColumns, Stage]:
         """Return the joins, the features, and the labelled impressions."""

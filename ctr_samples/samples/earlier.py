@@ -1,4 +1,4 @@
-"""Features from the shards of an earlier generation, for a run in which only labels can have changed.
+"""Features from the shards of an earlier generation, for a run that makes the same samples with other labels or features.
 
 The rows of a run and the records of the shards are partitioned and sorted by the same hash. So each task reads the
 shards of its own partition from start to end. The next record holds the features of the next row and must have the same
@@ -7,7 +7,7 @@ id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ import pyarrow.types as pt
 from pyspark.sql.types import StructType
 
 from ctr_samples.codec import ExampleDecoder
-from ctr_samples.contract import ExampleContract
+from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, StorageError, UnusableFeatures
 from ctr_samples.records.read import records_of
 from ctr_samples.samples.columnar.blocks import Item
@@ -36,6 +36,8 @@ class EarlierFeatures:
     storage: Storage
     shards: Sequence[Shard]
     contract: ExampleContract
+    names: Collection[str] | None = None
+    """The features that are taken. None stands for all."""
 
     def behind(self, rows: Stage, schema: StructType) -> Stage:
         """Add the features to samples in final order, with the types of ``schema``. Lazy.
@@ -46,7 +48,7 @@ class EarlierFeatures:
 
     def records(self, partition: int, split: str, types: pa.Schema) -> Iterator[pa.RecordBatch]:
         """Yield the ids and features of one split of a partition, in the order they were written."""
-        specs = tuple(spec for spec in self.contract.features if spec.role == "feature" or spec.name == _ID)
+        specs = tuple(spec for spec in self.contract.features if self._takes(spec))
         decoder = ExampleDecoder(ExampleContract(specs, self.contract.record))
         for shard in self.shards:
             if (shard.partition, shard.split) == (partition, split):
@@ -54,6 +56,12 @@ class EarlierFeatures:
                     batch = decoder.decode_frames(chunk.buffer, chunk.offsets)
                     columns = [_as_type(batch.column(spec.name), types.field(spec.name).type) for spec in specs]
                     yield pa.RecordBatch.from_arrays(columns, [spec.name for spec in specs])
+
+    def _takes(self, spec: FeatureSpec) -> bool:
+        """Whether a column is read: the id, and the features that are taken."""
+        if spec.name == _ID:
+            return True
+        return spec.role == "feature" and (self.names is None or spec.name in self.names)
 
     def splits(self, partition: int) -> set[str]:
         """Return the splits that have records in a partition."""

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import Feature, JobConfig, Vocabulary
 from ctr_samples.errors import InputError
 from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.samples.features.one_feature import fitted_value
 from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.samples.inputs.watched import Inputs
@@ -43,14 +44,8 @@ class Counted:
 
 def only_fitted(config: JobConfig) -> JobConfig:
     """Reduce the configuration to fitted features and the views and histories they need."""
-    features = {name: feature for name, feature in config.features.items() if feature.is_fitted}
-    texts = " ".join(text for f in features.values() for text in (f.from_, f.expr, f.at) if text).replace("`", "")
-    wanted = [name for name in config.views if f"{name}." in texts]
-    for name in wanted:  # the list grows during the loop: a view that provides a key may itself need a key
-        wanted += [other for other in config.views[name].needed_views if other not in wanted]
-    views = {name: view for name, view in config.views.items() if name in wanted}
-    histories = {name: history for name, history in config.histories.items() if f"{name}." in texts}
-    return config.model_copy(update={"features": features, "views": views, "histories": histories, "sampling": None})
+    names = [name for name, feature in config.features.items() if feature.is_fitted]
+    return only_features(config, names).model_copy(update={"sampling": None})
 
 
 def count_days(

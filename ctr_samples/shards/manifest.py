@@ -144,17 +144,21 @@ class Rollback:
 @dataclass(frozen=True, slots=True)
 class FeaturesFrom:
     """The earlier generation of the day whose features a run reused. If the run joined all features again instead,
-    ``why`` is the reason.
+    ``why`` is the reason. ``features`` has those that were reused, if some were made anew.
     """
 
     generation: GenerationNumber
     why: str = ""
+    features: tuple[str, ...] = ()
 
     @property
     def described(self) -> str:
         """Origin of the features, as text for users."""
         if self.why:
             return f"features are not taken from generation {self.generation}: {self.why}"
+        if self.features:
+            some = f"{len(self.features)} feature{'s are' if len(self.features) > 1 else ' is'}"
+            return f"{some} taken from generation {self.generation}; the others are made anew"
         return f"features are those of generation {self.generation}; only labels are made anew"
 
 

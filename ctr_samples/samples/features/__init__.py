@@ -1,5 +1,6 @@
 """Turn impressions and their views into samples. Spark computes each feature, over as few rows as possible.
 
+chosen.py      a configuration with some of its features
 values.py      raw value of a feature: a column, an expression, or part of a map, list or time
 number_steps.py clip, log1p, scaling and bucketing of numbers
 ids.py         ids from hashes, vocabularies, buckets and crosses; multi-hot vectors

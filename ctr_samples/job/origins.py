@@ -1,0 +1,146 @@
+"""What each part of a sample is made from, as values that can be compared: the rows, each label, each feature.
+
+A value has the configuration of the part and of all that it uses, the fingerprints of their files, the fitted state and the
+release. Parts with equal values have equal bytes. It is found by the names in expressions, which may find too much and then
+compares more than is needed, but never too little.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+
+from ctr_samples.config import ActionLabel, JobConfig
+from ctr_samples.config.document import filled
+from ctr_samples.shards import Manifest
+
+Origin = Mapping[str, Any]
+"""What a part is made from, as plain values by name."""
+
+_OF_NO_ROW = ("columns", "rates_by")
+"""Keys of impressions that decide neither which samples there are nor their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origins:
+    """What a generation is made from. ``rows`` decides which samples there are, and their order, splits and partitions."""
+
+    rows: Origin
+    labels: Mapping[str, Origin]
+    features: Mapping[str, Origin]
+
+    @classmethod
+    def of(cls, config: JobConfig, files: Mapping[str, Any], fitted: Any, release: str) -> Origins:
+        """Return the origins of a run. ``files`` are the fingerprints of the sources, and ``fitted`` that of the state."""
+        return _Finder(config, config.model_dump(mode="json", by_alias=True), files, fitted, release).origins()
+
+    @classmethod
+    def of_manifest(cls, manifest: Manifest) -> Origins | None:
+        """Return the origins of a published generation, or None if its configuration is not that of this release, or if
+        changes of an input cannot be told.
+        """
+        files = {name: facts.get("fingerprint") for name, facts in manifest.inputs.items()}
+        if not manifest.fingerprint or None in files.values():
+            return None
+        try:
+            config = config_as_written(manifest.config)
+        except ValidationError:
+            return None
+        fitted = (manifest.contract.get("state") or {}).get("fingerprint")
+        return cls.of(config, files, fitted, manifest.versions.get("ctr_samples", ""))
+
+
+def config_as_written(document: Mapping[str, Any]) -> JobConfig:
+    """Return a configuration whose references to the environment stay as they are written."""
+    return JobConfig.model_validate(filled(dict(document), lambda name, _: f"${{{name}}}"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """Finds what the parts of one configuration use. ``plain`` is the configuration with all defaults, as plain values."""
+
+    config: JobConfig
+    plain: Mapping[str, Any]
+    files: Mapping[str, Any]
+    fitted: Any
+    release: str
+
+    def origins(self) -> Origins:
+        config = self.config
+        rows = self._rows()
+        labels = {name: self._label(name) for name in config.labels}
+        if config.sampling is not None or config.impressions.skip_above is not None:
+            rows["labels"] = labels
+        features = {name: dict(self._feature(name)) for name in config.features}
+        return Origins(rows, labels, features)
+
+    def _rows(self) -> dict[str, Any]:
+        shown = {key: value for key, value in self.plain["impressions"].items() if key not in _OF_NO_ROW}
+        output = {key: self.plain["output"][key] for key in ("partitions", "order", "layout")}
+        whole = {key: self.plain[key] for key in ("name", "grain", "timezone", "split", "sampling")}
+        return {
+            **whole,
+            "impressions": shown,
+            "output": output,
+            "release": self.release,
+            **dict(self._source(self.config.impressions.source)),
+        }
+
+    def _label(self, name: str) -> dict[str, Any]:
+        label = self.config.labels[name]
+        source = label.source if isinstance(label, ActionLabel) and label.source else self.config.impressions.source
+        return {"label": self.plain["labels"][name], "release": self.release, **dict(self._source(source))}
+
+    def _feature(self, name: str) -> Iterator[tuple[str, Any]]:
+        """Yield what a feature uses, each with its name."""
+        feature = self.config.features[name]
+        yield "definition", self.plain["features"][name]
+        yield "release", self.release
+        yield "timezone", self.config.timezone
+        for part in feature.cross or ():
+            yield f"features.{part}", dict(self._feature(part))
+        if feature.is_fitted:
+            yield "fitted state", self.fitted
+        if feature.vocabulary is not None:
+            yield f"vocabularies.{feature.vocabulary}", self.plain["vocabularies"][feature.vocabulary]
+        used = _words([feature.from_, feature.expr, feature.at])
+        yield from self._columns(used)
+        for history in _among(used, self.config.histories):
+            yield f"histories.{history}", self.plain["histories"][history]
+            yield from self._source(self.config.histories[history].source)
+        for view in _among(used, self.config.views):
+            yield from self._view(view)
+
+    def _view(self, name: str) -> Iterator[tuple[str, Any]]:
+        view = self.config.views[name]
+        yield f"views.{name}", self.plain["views"][name]
+        yield from self._source(view.source)
+        for other in view.needed_views:
+            yield from self._view(other)
+
+    def _columns(self, used: Collection[str]) -> Iterator[tuple[str, Any]]:
+        columns = self.plain["impressions"]["columns"]
+        for name in _among(used, columns):
+            yield f"impressions.columns.{name}", columns[name]
+
+    def _source(self, name: str) -> Iterator[tuple[str, Any]]:
+        yield f"sources.{name}", self.plain["sources"][name]
+        yield f"files of {name}", self.files.get(name)
+
+
+def _words(texts: Iterable[str | None]) -> set[str]:
+    return {word.lower() for text in texts if text for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
+
+
+def _among(words: Collection[str], names: Iterable[str]) -> list[str]:
+    """Return the names that are among words, in any case, as Spark reads them."""
+    return [name for name in names if name.lower() in words]
+
+
+def differences(now: Origin, before: Origin) -> list[str]:
+    """Return the names of what differs between two origins of a part."""
+    return [name for name in dict.fromkeys([*now, *before]) if now.get(name) != before.get(name)]

@@ -1,0 +1,176 @@
+"""A changed configuration: features that are made from the same are read back, and the shards are those of a full run."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import asdict
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import load_config
+from ctr_samples.job import run as job
+from ctr_samples.job.fit import fit
+from ctr_samples.job.run import RunResult
+from ctr_samples.quality.checks import CHECKS
+from ctr_samples.shards import Manifest, latest_manifest, open_storage
+
+DAY = date(2019, 6, 5)
+START = 1559692800
+CONFIG = """
+name: reused
+timezone: UTC
+sources:
+  log: {format: json, path: ROOT/log.json, schema: "at BIGINT, rid STRING, u STRING, i BIGINT, words ARRAY<STRING>"}
+  clicks: {format: json, path: ROOT/clicks.json, schema: "at BIGINT, u STRING, i BIGINT"}
+  users: {format: json, path: ROOT/users.json, schema: "u STRING, at BIGINT, age DOUBLE, city STRING"}
+  items: {format: json, path: ROOT/items.json, schema: "i BIGINT, price DOUBLE, vector ARRAY<DOUBLE>"}
+impressions:
+  source: log
+  time: timestamp_seconds(at)
+  keys: {user: u, item: i}
+  request: rid
+  columns: {words: words}
+labels:
+  clicked: {source: clicks, keys: {user: u, item: i}, time: timestamp_seconds(at), window: 1h}
+views:
+  user: {source: users, on: user, key: u, event_time: timestamp_seconds(at), ttl: 30d}
+  item: {source: items, on: item, key: i, static: true}
+  shown:
+    source: log
+    on: item
+    key: i
+    event_time: timestamp_seconds(at)
+    aggregates: {windows: [1h], step: 10m, counts: {all: "true"}}
+histories:
+  last: {source: clicks, time: timestamp_seconds(at), user: u, item: i, last: 3, within: 2d}
+vocabularies:
+  cities: {capacity: 9}
+fitted: {path: ROOT/fitted}
+features:
+  age: {from: user.age, dtype: float32}
+  city: {from: user.city, vocabulary: cities, dtype: int64}
+  vector: {from: item.vector, dtype: float32, shape: [2]}
+  words: {from: impression.words, dtype: string, ragged: true}
+  price: {from: item.price, dtype: float32, nulls: omit}
+  shown: {from: shown.all_1h, dtype: int64}
+  last: {from: last.items, dtype: int64, shape: [3], hash_buckets: 100}
+split: {eval: 0.25}
+output: {path: ROOT/OUT, partitions: 2}
+"""
+
+
+@pytest.fixture(scope="module")
+def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    where, rng = tmp_path_factory.mktemp("reused"), random.Random(40)
+    at = lambda: START + rng.randrange(-86400, 86400)  # noqa: E731
+    tables: dict[str, list[dict[str, Any]]] = {
+        "log": [
+            {"at": START + 60 * n, "rid": f"r{n // 3}", "u": f"u{rng.randrange(9)}", "i": rng.randrange(7),
+             "words": rng.sample(["a", "b", "ü", ""], rng.randrange(4))}
+            for n in range(-700, 1400)
+        ],
+        "users": [{"u": f"u{n}", "at": at(), "age": rng.choice([None, 20.0 + n]), "city": rng.choice(["x", "y", None])}
+                  for n in range(8) for _ in range(3)],
+        "items": [{"i": n, "price": rng.choice([None, 1.5 * n]), "vector": [n / 7, -n]} for n in range(6)],
+    }  # fmt: skip
+    shown = tables["log"]
+    tables["clicks"] = [{"at": one["at"] + 30, "u": one["u"], "i": one["i"]} for one in rng.sample(shown, 300)]
+    for name, rows in tables.items():
+        (where / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (where / "c.yaml").write_text(CONFIG.replace("ROOT", str(where)).replace("OUT", "fitting"))
+    fit(spark, load_config(where / "c.yaml"), DAY - timedelta(days=1))
+    return where
+
+
+def made(spark: SparkSession, root: Path, text: str, out: str, *, force: bool = False) -> RunResult:
+    (root / f"{out}.yaml").write_text(text.replace("ROOT", str(root)).replace("OUT", out))
+    return job.run(spark, load_config(root / f"{out}.yaml"), DAY, accept=CHECKS, force=force)
+
+
+def content(manifest: Manifest) -> list[tuple[str, int, int, int]]:
+    return sorted((s.split, s.partition, s.records, s.crc32c) for s in manifest.shards)
+
+
+AGE = "  age: {from: user.age, dtype: float32}\n"
+EVERY = {"age", "city", "vector", "words", "price", "shown", "last"}
+CHANGES: dict[str, tuple[str, str, set[str]]] = {
+    "added": ("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsplit:", EVERY),
+    "dropped": ("  price: {from: item.price, dtype: float32, nulls: omit}\n", "", EVERY - {"price"}),
+    "renamed": ("  age: {from", "  years: {from", EVERY - {"age"}),
+    "moved to the end": ("split:", "  age: {from: user.age, dtype: float32}\nsplit:", EVERY),
+    "with another default": ("user.age, dtype: float32", "user.age, dtype: float32, default: 7", EVERY - {"age"}),
+    "of another shape": ("shape: [3], hash", "shape: [2], hash", EVERY - {"last"}),
+    "over another view": ("ttl: 30d", "ttl: 6h", EVERY - {"age", "city"}),
+    "with another window": ("windows: [1h]", "windows: [1h, 6h]", EVERY - {"shown"}),
+    "beside another label": ("window: 1h", "window: 10m", EVERY),
+    "and two at once": (
+        AGE,
+        "  years: {from: user.age, dtype: float32, default: 3}\n  x: {from: item.price, dtype: float32}\n",
+        EVERY - {"age"},
+    ),
+    "crossed": ("split:", "  both: {cross: [city, shown], dtype: int64, hash_buckets: 99}\nsplit:", EVERY),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_changed_feature_is_made_and_the_others_are_read(spark: SparkSession, root: Path, change: str) -> None:
+    old, new, kept = CHANGES[change]
+    text = CONFIG.replace(AGE, "" if change == "moved to the end" else AGE).replace(old, new)
+    out = f"out_{list(CHANGES).index(change)}"
+    made(spark, root, CONFIG, out)
+    result = made(spark, root, text, out)
+    assert result.published
+    assert result.manifest.features_from is not None
+    assert set(result.manifest.features_from.features) == kept
+    whole = made(spark, root, text, f"{out}_whole")
+    assert content(result.manifest) == content(whole.manifest)
+    mine, theirs = (facts(m) for m in (result.manifest, whole.manifest))
+    assert mine == theirs
+
+
+def facts(manifest: Manifest) -> dict[str, Any]:
+    labels = {n: {k: v for k, v in one.items() if k != "flips"} for n, one in manifest.labels.items()}
+    views = {n: {k: v for k, v in one.items() if k != "canaries"} for n, one in manifest.views.items()}
+    return {**asdict(manifest), **dict.fromkeys(VARYING), "labels": labels, "views": views}
+
+
+VARYING = (
+    "run_id", "parent", "created_at", "generation", "shards", "config", "seconds", "plan", "quality", "features_from",
+    "checksum", "fingerprint",
+)  # fmt: skip
+"""What two runs do not share, though their samples are equal."""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("columns: {words: words}", "where: u <> 'u1'\n  columns: {words: words}"),
+        ("partitions: 2", "partitions: 3"),
+        ("eval: 0.25", "eval: 0.5"),
+        ("timezone: UTC", "timezone: Asia/Shanghai"),
+    ],
+)
+def test_other_samples_or_another_order_are_made_whole(spark: SparkSession, root: Path, old: str, new: str) -> None:
+    out = f"other_{abs(hash(new)) % 1000}"
+    made(spark, root, CONFIG, out)
+    assert made(spark, root, CONFIG.replace(old, new), out).manifest.features_from is None
+
+
+def test_a_forced_run_makes_all(spark: SparkSession, root: Path) -> None:
+    made(spark, root, CONFIG, "forced")
+    more = CONFIG.replace("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsplit:")
+    assert made(spark, root, more, "forced", force=True).manifest.features_from is None
+
+
+def test_a_generation_whose_shards_are_gone_is_made_whole(spark: SparkSession, root: Path) -> None:
+    made(spark, root, CONFIG, "gone")
+    manifest = latest_manifest(open_storage(root / "gone"), DAY)
+    assert manifest is not None
+    (root / "gone" / manifest.shards[0].path).unlink()
+    more = CONFIG.replace("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsplit:")
+    assert made(spark, root, more, "gone").manifest.features_from is None
