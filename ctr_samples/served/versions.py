@@ -107,11 +107,13 @@ def found_for(
     for view in config.views:
         mine = [name for name in differing if columns.homes[name] == view]
         others = [n for n in differing if columns.homes[n] == ROWS and any(p[0] == view for p in columns.paths[n])]
-        if AVAILABLE_TIME not in views.rows(view).columns:
-            continue
+        rows = views.rows(view)
+        if AVAILABLE_TIME not in rows.columns:  # a static table has no other versions, but a look-up may fail
+            never = F.lit(None).cast("timestamp")
+            rows = rows.withColumns({EVENT_TIME: never, AVAILABLE_TIME: never}).where(F.lit(False))
         for names, home in ((mine, view), (others, ROWS)):
             if names:
-                made_of = _versions(config, few, views.rows(view), view, columns, names, home, known[order], specs)
+                made_of = _versions(config, few, rows, view, columns, names, home, known[order], specs)
                 for name in names:
                     versions[name][view] = made_of
     return Found(known[order], times, versions, list(_alternatives(few, every, forms, state, known[order], specs)))

@@ -44,6 +44,7 @@ sources:
   log: {format: json, path: DIR/log.json, schema: "at DOUBLE, n BIGINT, u BIGINT, i BIGINT, place STRING, clicked BOOLEAN"}
   users: {format: json, path: DIR/users.json, schema: "u BIGINT, at DOUBLE, known DOUBLE, age DOUBLE, score DOUBLE"}
   items: {format: json, path: DIR/items.json, schema: "i BIGINT, at DOUBLE, known DOUBLE, price DOUBLE, color STRING"}
+  homes: {format: json, path: DIR/homes.json, schema: "u BIGINT, code BIGINT"}
 impressions:
   source: log
   time: timestamp_millis(bigint(at * 1000))
@@ -72,6 +73,7 @@ views:
     key: i
     event_time: timestamp_millis(bigint(at * 1000))
     aggregates: {windows: [1h, 6h], step: 10m, counts: {all: "true"}}
+  home: {source: homes, on: user, key: u, static: true}
 vocabularies:
   places: {capacity: 10, min_count: 1}
 fitted: {path: DIR/fitted, days: 1}
@@ -83,6 +85,7 @@ features:
   red: {expr: "case when item.color = 'red' then 1 else 0 end", dtype: int64}
   hour: {from: impression.impression_time, date_part: hour, dtype: int64}
   fit: {expr: user.score * item.price, dtype: float32, default: -1}
+  home: {from: home.code, dtype: int64}
   shows_1h: {from: shows.all_1h, dtype: int64}
   shows_6h: {from: shows.all_6h, dtype: int64}
   place: {from: impression.place, vocabulary: places, dtype: int64}
@@ -123,6 +126,7 @@ class Day:
             line |= {"red": int(item.get("color") == "red")}
             line |= {"fit": user["score"] * item["price"] if user and item else -1.0}
             line |= {f"shows_{hours}h": self.shows(one["i"], one["at"], hours) for hours in (1, 6)}
+            line |= {"home": 7 * one["u"] + 1 if one["u"] < USERS else 0}
             line |= {"place": PLACES[one["place"]]}
             change(line)
             lines.append(line)
@@ -206,6 +210,8 @@ def published(spark: SparkSession, root: Path) -> Day:
             for row in rows
         ]
         (root / f"{name}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    homes = [{"u": u, "code": 7 * u + 1} for u in range(USERS)]
+    (root / "homes.json").write_text("".join(json.dumps(one) + "\n" for one in homes))
     (root / "c.yaml").write_text(CONFIG.replace("DIR", str(root)))
     earlier = load_config(root / "c.yaml", ["features.red.expr=case when item.color = 'blue' then 1 else 0 end"])
     for days in (2, 1):

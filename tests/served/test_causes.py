@@ -137,3 +137,10 @@ def test_the_definition_of_another_day_is_named(spark: SparkSession, day: Day) -
     cause = day.compared(spark, day.served(change=old)).features["red"].causes[0]
     assert (cause.name, cause.share) == ("definition", 1.0)
     assert "as the samples of 2019-06-04 define it" in cause.sentence
+
+
+def test_failing_look_ups_in_a_static_table_are_named(spark: SparkSession, day: Day) -> None:
+    lines = day.served(change=lambda line: line.update(home=line["home"] * (line["n"] % 10 > 0)))
+    cause = day.compared(spark, lines).features["home"].causes[0]
+    assert (cause.name, cause.share) == ("no row", 1.0)
+    assert "as if `home` had no row" in cause.sentence
