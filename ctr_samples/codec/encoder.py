@@ -50,6 +50,11 @@ class EncodedBatch:
         """Return the bytes of records ``first`` to ``stop`` (exclusive), without a copy."""
         return self.buffer.data[self.offsets[first] : self.offsets[stop]]
 
+    def slice(self, first: int, stop: int) -> EncodedBatch:
+        """Return the records ``first`` to ``stop`` (exclusive), without a copy of their bytes."""
+        offsets = self.offsets[first : stop + 1]
+        return EncodedBatch(self.buffer[offsets[0] : offsets[-1]], offsets - offsets[0])
+
 
 class ExampleEncoder:
     """Encodes batches as framed records of the contract's type: Example, SequenceExample or ByteArray.

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, Self
 import numpy as np
 import numpy.typing as npt
 
-from ctr_samples.codec.deflate import PIECE, Compression, Readable, before_damage, compressor, pieces
+from ctr_samples.codec.deflate import PIECE, Compression, Compressor, Readable, before_damage, compressor, pieces
 from ctr_samples.codec.encoder import EncodedBatch
 from ctr_samples.codec.frames import PROBLEMS, as_bytes, scan
 from ctr_samples.codec.layout import BAD_LENGTH, BAD_MESSAGE, FOOTER, HEADER, SOUND
@@ -20,6 +20,10 @@ from ctr_samples.errors import DamagedFile
 CHUNK = 8 << 20
 LARGEST_RECORD = 1 << 30
 WRITE_PIECE = 4 << 20
+COMPRESSED_PIECE = 64 << 10
+"""Number of bytes that a compressor gets at a time. ISA-L compresses each call on its own, so that files would depend on
+the sizes of batches.
+"""
 
 
 class RecordWriter:
@@ -32,7 +36,8 @@ class RecordWriter:
 
     def __init__(self, file: BinaryIO, compression: Compression = "none", *, level: int = 1) -> None:
         self._file = file
-        self._compressor = compressor(compression, level)
+        self._compressor = None if compression == "none" else compressor(compression, level)
+        self._waiting = bytearray()
         self._closed = False
         self.records = 0
         self.size = 0
@@ -42,14 +47,33 @@ class RecordWriter:
         """Append every record of ``batch``."""
         data = batch.buffer.data
         for first in range(0, len(data), WRITE_PIECE):
-            self._put(self._compressor.compress(data[first : first + WRITE_PIECE]))
+            piece = data[first : first + WRITE_PIECE]
+            if self._compressor is None:
+                self._put(piece)
+            else:
+                self._compress(self._compressor, piece)
         self.records += len(batch)
+
+    def room(self, size: int) -> int:
+        """Return the number of further bytes of records before which :attr:`size` is below ``size``."""
+        if self._compressor is None:
+            return max(0, size - self.size)
+        return COMPRESSED_PIECE - len(self._waiting)
 
     def close(self) -> None:
         """Flush the compressor. Repeated calls have no effect."""
-        if not self._closed:
+        if not self._closed and self._compressor is not None:
+            self._put(self._compressor.compress(self._waiting))
             self._put(self._compressor.flush())
-            self._closed = True
+        self._closed = True
+
+    def _compress(self, compress: Compressor, data: memoryview) -> None:
+        """Compress all whole pieces, and let the rest wait."""
+        self._waiting += data
+        ends = range(COMPRESSED_PIECE, len(self._waiting) + 1, COMPRESSED_PIECE)
+        for end in ends:
+            self._put(compress.compress(self._waiting[end - COMPRESSED_PIECE : end]))
+        del self._waiting[: len(ends) * COMPRESSED_PIECE]
 
     def _put(self, data: bytes | memoryview) -> None:
         view = memoryview(data)

@@ -77,7 +77,7 @@ def _samples(config: JobConfig) -> Iterator[str]:
         yield f"  of a list with {shown.skip_above}, those below its last position are dropped"
     for name, label in config.labels.items():
         yield f"  label {name}: {_label(label, config)}"
-    if config.partials is not None and config.grain != "all":
+    if config.grain != "all":
         how = "takes the features of the first, if what they come from is the same"
         how = how if config.joins_anew is None else f"joins all anew: {config.joins_anew}"
         yield f"  a later run that makes labels final {how}"

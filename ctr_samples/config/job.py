@@ -85,10 +85,14 @@ class JobConfig(Model):
             return "`skip_above` left out impressions by their labels"
         if self.output.layout == "legacy_121":
             return "the layout legacy_121 has no impression ids"
-        for name, view in self.views.items():
-            if isinstance(view, CountingView) and view.look_up:
-                return f"`views.{name}.look_up` may see rows that no impression sees"
+        if self.looking_up:
+            return f"`views.{self.looking_up[0]}.look_up` may see rows that no impression sees"
         return None
+
+    @property
+    def looking_up(self) -> tuple[str, ...]:
+        """The views with `look_up`."""
+        return tuple(name for name, view in self.views.items() if isinstance(view, CountingView) and view.look_up)
 
     @property
     def request_keys(self) -> tuple[str, ...]:

@@ -4,8 +4,9 @@ run.py              the run itself, in the order of docs/architecture.md
 planning.py         inputs and contract of a run, before it reads rows; changes since a day was published
 accounting.py       checks that every impression became a sample or was dropped for a reason; stops a run on bad counts
 gate.py             the quality verdict from the measures; alarms.py has the warnings from a manifest's counts
-maturing.py         reuse of the previous generation's features if only labels can have changed
-reuse.py            features that are read back, since they are made from the same; origins.py has what each is made from
+reuse.py            what a run takes from the day's current generation, since it is made from the same
+origins.py          what rows, labels and features are made from, as values
+arrivals.py         what came to the sources since a generation, and whether its samples could see it
 manifest_facts.py   facts in a manifest besides its shards
 checking.py         finds all problems of a configuration and its inputs in one pass
 preview.py          a few samples as a table, without writing

@@ -106,7 +106,8 @@ def judge(
     names: Pseudonyms | None = None,
     kept_for: timedelta = timedelta(hours=24),
     warn: Callable[[str], None] = lambda sentence: None,
-    same_features: Metrics | None = None,
+    earlier: Metrics | None = None,
+    same_samples: bool = False,
     words: Mapping[str, Words] | None = None,
 ) -> Manifest:
     """Return the manifest of a written, unpublished day with its verdict.
@@ -114,13 +115,17 @@ def judge(
     ``tasks`` are the packed measures of the tasks. They are compared with two earlier days. ``metrics.json``, the page
     and the statistics for TensorFlow are written beside the shards, regardless of the verdict. Raises GateRefused if a
     finding blocks publishing; other findings go to ``warn``. With ``names``, user ids are written only as pseudonyms.
-    ``same_features`` are the metrics of a generation with the same features, measured before they became records.
+    ``earlier`` has the metrics of features that were taken from a generation, measured before they became records. With
+    ``same_samples``, the labels were taken from it, too.
     ``words`` says what the ids of a feature stand for. Runs on the driver.
     """
     measured = measured_of(manifest, Measures.of(tasks), wanted)
     measured = replace(measured, features=with_words(measured.features, words or {}))
     measured = measured if names is None else names.applied(measured)
-    measured = measured if same_features is None else _with_facts_of(same_features, measured)
+    measured = measured if earlier is None else _with_facts_of(earlier, measured)
+    if same_samples and earlier is not None:  # records lack some columns of impressions
+        of_impressions = ("click_rate", "users", "requests")
+        measured = replace(measured, **{name: getattr(earlier, name) for name in of_impressions})
     before = last_before(storage, manifest.day)
     filling = filling_features([manifest, *_manifest_of(storage, before)])
     days = Days(measured, before, last_same_weekday(storage, manifest.day), filling)

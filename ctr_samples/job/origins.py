@@ -16,6 +16,7 @@ from pydantic import ValidationError
 
 from ctr_samples.config import ActionLabel, JobConfig
 from ctr_samples.config.document import filled
+from ctr_samples.config.references import measured_key
 from ctr_samples.shards import Manifest
 
 Origin = Mapping[str, Any]
@@ -32,11 +33,23 @@ class Origins:
     rows: Origin
     labels: Mapping[str, Origin]
     features: Mapping[str, Origin]
+    measures: Origin
+    """What is measured of impressions, besides labels and features."""
 
     @classmethod
-    def of(cls, config: JobConfig, files: Mapping[str, Any], fitted: Any, release: str) -> Origins:
-        """Return the origins of a run. ``files`` are the fingerprints of the sources, and ``fitted`` that of the state."""
-        return _Finder(config, config.model_dump(mode="json", by_alias=True), files, fitted, release).origins()
+    def of(
+        cls,
+        config: JobConfig,
+        files: Mapping[str, Any],
+        fitted: Any,
+        release: str,
+        label_files: Mapping[str, Any] | None = None,
+    ) -> Origins:
+        """Return the origins of a run. ``files`` are the fingerprints of the sources, ``label_files`` those that labels
+        are made from if these differ, and ``fitted`` that of the state.
+        """
+        plain = config.model_dump(mode="json", by_alias=True)
+        return _Finder(config, plain, files, label_files or files, fitted, release).origins()
 
     @classmethod
     def of_manifest(cls, manifest: Manifest) -> Origins | None:
@@ -66,6 +79,7 @@ class _Finder:
     config: JobConfig
     plain: Mapping[str, Any]
     files: Mapping[str, Any]
+    label_files: Mapping[str, Any]
     fitted: Any
     release: str
 
@@ -76,7 +90,8 @@ class _Finder:
         if config.sampling is not None or config.impressions.skip_above is not None:
             rows["labels"] = labels
         features = {name: dict(self._feature(name)) for name in config.features}
-        return Origins(rows, labels, features)
+        measures = {"rates_by": config.impressions.rates_by, "heavy_user": measured_key(config)}
+        return Origins(rows, labels, features, measures)
 
     def _rows(self) -> dict[str, Any]:
         shown = {key: value for key, value in self.plain["impressions"].items() if key not in _OF_NO_ROW}
@@ -93,12 +108,18 @@ class _Finder:
     def _label(self, name: str) -> dict[str, Any]:
         label = self.config.labels[name]
         source = label.source if isinstance(label, ActionLabel) and label.source else self.config.impressions.source
-        return {"label": self.plain["labels"][name], "release": self.release, **dict(self._source(source))}
+        return {
+            "label": self.plain["labels"][name],
+            "release": self.release,
+            **dict(self._source(source, self.label_files)),
+        }
 
     def _feature(self, name: str) -> Iterator[tuple[str, Any]]:
         """Yield what a feature uses, each with its name."""
         feature = self.config.features[name]
         yield "definition", self.plain["features"][name]
+        if feature.hash_buckets and not feature.salt:
+            yield "salt", name
         yield "release", self.release
         yield "timezone", self.config.timezone
         for part in feature.cross or ():
@@ -127,9 +148,9 @@ class _Finder:
         for name in _among(used, columns):
             yield f"impressions.columns.{name}", columns[name]
 
-    def _source(self, name: str) -> Iterator[tuple[str, Any]]:
+    def _source(self, name: str, files: Mapping[str, Any] | None = None) -> Iterator[tuple[str, Any]]:
         yield f"sources.{name}", self.plain["sources"][name]
-        yield f"files of {name}", self.files.get(name)
+        yield f"files of {name}", (files or self.files).get(name)
 
 
 def _words(texts: Iterable[str | None]) -> set[str]:

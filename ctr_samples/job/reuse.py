@@ -1,50 +1,191 @@
-"""Take features from the day's current generation that are made from the same as now, and make only the others."""
+"""Take from the day's current generation what is made from the same as now, and make only the rest.
+
+The shards of that generation hold its features, so nothing else is kept. The shards of the run are those of a run that
+makes everything.
+"""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 from ctr_samples import __version__
-from ctr_samples.errors import DamagedFile
-from ctr_samples.job.maturing import EarlierRun
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import DamagedFile, StorageError, UnusableFeatures
+from ctr_samples.job.arrivals import Arrivals
+from ctr_samples.job.gate import read_metrics
 from ctr_samples.job.origins import Origins, config_as_written, differences
-from ctr_samples.job.planning import Prepared
+from ctr_samples.job.planning import Prepared, labels_are_mature
+from ctr_samples.quality.metrics import Metrics
+from ctr_samples.samples.builder import SampleBuilder, SamplePlan
+from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features.chosen import only_features
-from ctr_samples.shards import DayOutput, FeaturesFrom, check_shards
+from ctr_samples.samples.watches.times import ClocksByDay, counts_of_view
+from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards
 
 
-def kept_features(prepared: Prepared, output: DayOutput) -> tuple[EarlierRun, FeaturesFrom] | None:
-    """Return the current generation with the features that a full run would make again, and the entry for the manifest.
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """The current generation of a day, and what a run takes from it.
 
-    Returns None if there are none: without a generation, if it has other samples, or if the inputs of all features changed.
+    ``names`` has the features that are taken, with the names they had then; None stands for all, in any layout. ``others``
+    are the features that are made, ``joined`` the views that they need, and ``whole`` says that the labels are taken,
+    too. ``clocks`` counts the rows that have arrived for its views since then.
     """
-    current, config = output.current, prepared.inputs.config
-    if current is None or current.forgotten or config.output.layout != "columns":
-        return None
-    now, before = origins_of(prepared), Origins.of_manifest(current)
-    known_by = prepared.inputs.span.known_by
-    if now is None or before is None or current.known_by != (known_by and known_by.isoformat()):
-        return None
-    if differences(now.rows, before.rows):
-        return None
-    by_label = config.sampling is not None or config.impressions.skip_above is not None
-    if by_label and current.label_mature != prepared.label_mature:
-        return None
-    kept = [name for name, origin in now.features.items() if before.features.get(name) == origin]
-    if not kept:
-        return None
+
+    manifest: Manifest
+    storage: Storage
+    clocks: ClocksByDay
+    names: Mapping[str, str] | None
+    others: tuple[str, ...]
+    joined: frozenset[str]
+    metrics: Metrics | None
+    whole: bool
+
+    def samples(self, builder: SampleBuilder) -> SamplePlan:
+        """Plan the samples with what is taken."""
+        contract = ExampleContract.from_dict(dict(self.manifest.contract))
+        features = EarlierFeatures(self.storage, self.manifest.shards, contract, self.names)
+        return builder.build_again(features) if self.whole else builder.build_beside(features, self.others)
+
+    @property
+    def described(self) -> FeaturesFrom:
+        """The entry for the manifest."""
+        taken = () if self.names is None else tuple(self.names)
+        return FeaturesFrom(self.manifest.generation, features=taken if self.others else (), labels=self.whole)
+
+    def completed(self, manifest: Manifest) -> Manifest:
+        """Complete the run's manifest with counts that require joins, and with line counts of unread sources."""
+        before = {name: {**facts, **self._rows_of(name, facts)} for name, facts in self.manifest.views.items()}
+        views = {
+            name: manifest.views[name] if name in self.joined else before[name]
+            for name in manifest.config.get("views") or {}
+        }
+        inputs = {name: {**facts, **self._lines_of(name, facts)} for name, facts in manifest.inputs.items()}
+        manifest = replace(manifest, views=views, inputs=inputs)
+        return self._with_counts(manifest) if self.whole else manifest
+
+    def _with_counts(self, manifest: Manifest) -> Manifest:
+        """Copy the counts of the impressions and of the actions, of which the run read none. Raises UnusableFeatures if
+        samples were lost.
+        """
+        if manifest.records != self.manifest.records:
+            raise UnusableFeatures(f"{manifest.records:,} of its {self.manifest.records:,} samples were read")
+        own = {name: {"flips": facts["flips"]} if "flips" in facts else {} for name, facts in manifest.labels.items()}
+        then = {name: {k: v for k, v in facts.items() if k != "flips"} for name, facts in self.manifest.labels.items()}
+        return replace(
+            manifest,
+            accounting=self.manifest.accounting,
+            labels={name: {**then[name], **flips} for name, flips in own.items()},
+            order=self.manifest.order,
+            sampling=self.manifest.sampling,
+            label_mature=self.manifest.label_mature,
+        )
+
+    def _rows_of(self, view: str, facts: Mapping[str, float]) -> dict[str, float]:
+        """Count the bad rows of a view, including rows that have arrived since then."""
+        return {key: facts.get(key, 0) + count for key, count in counts_of_view(self.clocks, view).items()}
+
+    def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+        before = self.manifest.inputs.get(name, {})
+        same = before.get("fingerprint") == facts["fingerprint"]
+        return {key: before[key] for key in ("lines", "malformed") if same and key in before}
+
+
+def earlier_of(
+    prepared: Prepared, output: DayOutput, why_joined: str = ""
+) -> tuple[Earlier | None, FeaturesFrom | None]:
+    """Return what the run takes from the current generation, and the manifest entry that records the decision.
+
+    ``why_joined`` is a reason to make everything anew, or empty. Both results are None without a generation. May run a
+    Spark job over days that were added to the sources since then.
+    """
+    current = output.current
+    if current is None:
+        return None, None
+    try:
+        if why_joined:
+            raise UnusableFeatures(why_joined)
+        earlier = _usable(prepared, output, current)
+    except UnusableFeatures as error:
+        return None, FeaturesFrom(current.generation, str(error))
+    return earlier, earlier.described
+
+
+def _usable(prepared: Prepared, output: DayOutput, current: Manifest) -> Earlier:
+    """Return what a full run would make again. Raises UnusableFeatures, with the reason, if that is nothing."""
+    config = prepared.inputs.config
+    before = _before(prepared, current)
+    now, arrivals = _now(prepared, current)
+    if changed := differences(now.rows, before.rows):
+        if changed == ["labels"]:
+            raise UnusableFeatures(config.joins_anew or "other labels leave out other impressions")
+        raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else f"{_listed(changed)} changed")
     try:
         check_shards(output.storage, current.shards, "so its features are gone")
-    except DamagedFile:
-        return None
-    others = only_features(config, [name for name in config.features if name not in kept])
-    earlier = EarlierRun(current, output.storage, {}, tuple(kept), frozenset(others.views))
-    return earlier, FeaturesFrom(current.generation, features=tuple(kept))
+    except DamagedFile as error:
+        raise UnusableFeatures(str(error).rstrip(".")) from None
+    then = {_key(origin): name for name, origin in before.features.items()}
+    names = {name: then[_key(origin)] for name, origin in now.features.items() if _key(origin) in then}
+    same = list(now.features.items()) == list(before.features.items())
+    if not names or not (same or config.output.layout == "columns"):
+        raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else "all of its features changed")
+    others = tuple(name for name in config.features if name not in names)
+    joined = frozenset(only_features(config, others).views)
+    metrics = _metrics(output.storage, current, names)
+    whole = not others and (now.labels, now.measures) == (before.labels, before.measures) and metrics is not None
+    whole = whole and not (prepared.label_mature and _were_open(prepared, current))
+    return Earlier(current, output.storage, arrivals.clocks, None if same else names, others, joined, metrics, whole)
 
 
-def origins_of(prepared: Prepared) -> Origins | None:
-    """Return what a run makes its samples from, or None if changes of an input cannot be told."""
+def _before(prepared: Prepared, current: Manifest) -> Origins:
+    if current.forgotten:
+        raise UnusableFeatures("users were forgotten in it")
+    if prepared.inputs.config.output.layout == "legacy_121":
+        raise UnusableFeatures(prepared.inputs.config.joins_anew or "")
+    known_by = prepared.inputs.span.known_by
+    if current.known_by != (known_by and known_by.astimezone(UTC).isoformat()):
+        raise UnusableFeatures("it has what was known at another time")
+    before = Origins.of_manifest(current)
+    if before is None or not prepared.fingerprint:
+        raise UnusableFeatures(
+            "a source is a table that cannot be compared, or another release wrote its configuration"
+        )
+    return before
+
+
+def _now(prepared: Prepared, current: Manifest) -> tuple[Origins, Arrivals]:
+    """Return what the run makes its samples from, given what has arrived since the generation."""
     inputs, contract = prepared.inputs, prepared.contract
-    if not prepared.fingerprint:
-        return None
-    fitted = contract.state and contract.state["fingerprint"]
+    arrivals = Arrivals.since(inputs, current)
     files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
-    return Origins.of(config_as_written(prepared.loaded.document), files, fitted, __version__)
+    fitted = contract.state and contract.state["fingerprint"]
+    config = config_as_written(prepared.loaded.document)
+    return Origins.of(config, arrivals.files, fitted, __version__, files), arrivals
+
+
+def _were_open(prepared: Prepared, current: Manifest) -> bool:
+    """Whether label windows were open when the generation was made. Labels may also not be final because a log was cut."""
+    began = datetime.fromisoformat(current.created_at) - timedelta(seconds=current.seconds)
+    return not labels_are_mature(prepared.inputs, current.day, began)
+
+
+def _key(origin: Mapping[str, Any]) -> str:
+    return json.dumps(origin, sort_keys=True, default=str)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(f"`{name}`" for name in names)
+
+
+def _metrics(storage: Storage, current: Manifest, names: Mapping[str, str]) -> Metrics | None:
+    """Return the metrics of a generation with only the features that are taken, or None if they are gone."""
+    try:
+        metrics = read_metrics(storage, current)
+    except (FileNotFoundError, StorageError, DamagedFile):
+        return None
+    features = {now: metrics.features[then] for now, then in names.items() if then in metrics.features}
+    return replace(metrics, features=features)

@@ -15,15 +15,15 @@ from ctr_samples.config import LoadedConfig
 from ctr_samples.config.loading import loaded_of
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
-from ctr_samples.job.accounting import balanced, check_sources
+from ctr_samples.job.accounting import account, balanced, check_sources
 from ctr_samples.job.gate import check_accepted, judge
 from ctr_samples.job.looking_back import LookBack
 from ctr_samples.job.manifest_facts import descriptions, facts_of_run, order_fact
-from ctr_samples.job.maturing import EarlierRun, earlier_run
 from ctr_samples.job.planning import Prepared, check_writable, open_output, planning, warn_of_event_log
 from ctr_samples.job.reporting import Reporter, Silent
-from ctr_samples.job.reuse import kept_features
+from ctr_samples.job.reuse import Earlier, earlier_of
 from ctr_samples.periods import Period, period_of
+from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.quality.words import words_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
@@ -82,28 +82,26 @@ class _Plan:
     """The inputs and joins of a run, and the origin of its features."""
 
     prepared: Prepared
-    earlier: EarlierRun | None
-    """Generation whose features are reused, or None if views are joined."""
+    earlier: Earlier | None
+    """What is taken from the current generation, or None if everything is made."""
     features_from: FeaturesFrom | None
     partials: Partials
     samples: SamplePlan
 
     @property
+    def wanted(self) -> Wanted:
+        """Measures to collect. Records lack some columns of impressions."""
+        wanted = self.prepared.wanted
+        if self.earlier and self.earlier.whole:
+            return replace(wanted, hour=None, user=None, request=None, by={})
+        return wanted
+
+    @property
     def described(self) -> list[str]:
         """The join steps and the use of partial results, in words."""
-        return (
-            []
-            if self.earlier and self.earlier.kept is None
-            else [*described(self.samples.steps), *self.partials.described()]
-        )
-
-
-def _samples(builder: SampleBuilder, earlier: EarlierRun | None) -> SamplePlan:
-    if earlier is None:
-        return builder.build()
-    if earlier.kept is None:
-        return builder.build_on(earlier.features)
-    return builder.build_beside(earlier.features, earlier.kept)
+        if self.earlier and not self.earlier.others:
+            return []
+        return [*described(self.samples.steps), *self.partials.described()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,20 +173,19 @@ class _Run:
     def _planned(self, prepared: Prepared, output: DayOutput, why_joined: str) -> _Plan:
         """Decide whether to reuse features, and plan the joins. Raises the errors of sources that are already counted."""
         reporter = self.reporter
-        earlier, features_from = earlier_run(prepared, output, why_joined, reporter)
+        if output.current is not None:
+            reporter.stage(f"comparing with generation {output.current.generation}")
+        earlier, features_from = earlier_of(prepared, output, why_joined)
         partials = (
             Partials.there(prepared.inputs, self.period)
-            if earlier
+            if earlier and not earlier.others
             else Partials.prepare(prepared.inputs, self.period, reporter)
         )
-        kept = None if earlier or why_joined else kept_features(prepared, output)
-        if kept is not None:
-            earlier, features_from = kept
         prepared = replace(prepared, inputs=partials.applied(prepared.inputs))
         check_sources(prepared.inputs)  # covers only partial results; the rest is counted during reading
         reporter.stage("planning the joins")
         builder = SampleBuilder(prepared.inputs, prepared.state)
-        samples = _samples(builder, earlier)
+        samples = earlier.samples(builder) if earlier else builder.build()
         return _Plan(prepared, earlier, features_from, partials, samples)
 
     def _written(self, plan: _Plan, run: DayRun) -> list[Receipt]:
@@ -203,7 +200,7 @@ class _Run:
             output.compression,
             output.shard_size,
             output.engine,
-            plan.prepared.wanted,
+            plan.wanted,
             plan.samples.order,
         )
         return write_shards(plan.samples.samples, sink, progress, plan.prepared.inputs.watches.tasks)
@@ -212,9 +209,10 @@ class _Run:
         """Build the manifest, not yet judged. Raises the errors of inputs and of counts that do not balance."""
         prepared, config = plan.prepared, self.loaded.config
         inputs, watches = prepared.inputs, prepared.inputs.watches
-        accounting = balanced(inputs, receipts, self.period)
+        whole = plan.earlier is not None and plan.earlier.whole
+        accounting = account(inputs.watches, receipts) if whole else balanced(inputs, receipts, self.period)
         canaries = check_canaries(config, plan.samples.steps, watches.canary)
-        cut = list(watches.coverage.cut()) if prepared.label_mature else []
+        cut = list(watches.coverage.cut()) if prepared.label_mature and not whole else []
         for sentence in cut:
             self.reporter.warn(sentence)
         for sentence in crowded(watches.tasks.result(), inputs.partitions(), config.output.partitions):
@@ -239,12 +237,13 @@ class _Run:
             run.storage,
             manifest,
             [receipt.measures for receipt in receipts if receipt.measures],
-            plan.prepared.wanted,
+            plan.wanted,
             config.quality,
             self.accept,
             names=pseudonyms_of(config),
             kept_for=config.output.retention.longest_run,
             warn=self.reporter.warn,
-            same_features=plan.earlier.metrics if plan.earlier else None,
+            earlier=plan.earlier.metrics if plan.earlier else None,
+            same_samples=plan.earlier is not None and plan.earlier.whole,
             words=words_of(config, plan.prepared.state),
         )

@@ -72,7 +72,7 @@ class SamplePlan:
     """Samples of a day in final order, not yet computed, and the join steps of their views.
 
     ``samples`` has the columns of the contract, ``_split``, ``_request``, ``_shuffle``, ``_hour`` and ``_user``.
-    ``order`` has the columns that order the samples of a split.
+    ``order`` has the columns that order the samples of a split, none if they come in the order of an earlier generation.
     """
 
     samples: Stage
@@ -100,30 +100,18 @@ class SampleBuilder:
         """Plan only as much as the source schemas allow. Raises the same errors as :meth:`build`."""
         self._started()
 
-    def build_on(self, earlier: EarlierFeatures) -> SamplePlan:
-        """Plan the samples of :meth:`build` with features from an earlier generation. Computes only labels."""
-        config = self.inputs.config
-        # Only the types of views and histories are needed; a plan that never runs must not be counted.
-        events = self._events()
-        columns = SampleColumns.of(_Joins.of(self.inputs.uncounted(), self._shown(events)).blank(), config, self.state)
-        samples = MakeSamples.of(columns, config)
-        stage = in_final_order(self._kept(self._labelled(events)), config.output.partitions, order_of(config))
-        stage = stage.then(replace(samples, paths={}), samples.kind_without_features())
-        return self._plan(earlier.behind(stage, samples.kind(columns.kinds)), ())
-
-    def build_beside(self, earlier: EarlierFeatures, kept: Collection[str]) -> SamplePlan:
-        """Plan the samples of :meth:`build` with the ``kept`` features from an earlier generation. Computes all others,
-        with the views and histories that they need.
+    def build_beside(self, earlier: EarlierFeatures, others: Collection[str]) -> SamplePlan:
+        """Plan the samples of :meth:`build` with features from an earlier generation. Computes only the ``others``, with
+        the views and histories that they need, and the labels.
         """
-        config = self.inputs.config
-        few = only_features(config, [name for name in config.features if name not in kept])
-        made_now = SampleBuilder(replace(self.inputs, config=few), self.state).build()
-        # Only the types are needed of the others; a plan that never runs must not be counted.
-        typed = replace(self, inputs=self.inputs.uncounted())
-        blank = _Joins.of(typed.inputs, self._shown(typed._events())).blank()
-        columns = SampleColumns.of(blank, config, self.state)
-        kind = MakeSamples.of(columns, config).kind(columns.kinds)
-        return replace(made_now, samples=earlier.behind(made_now.samples, kind))
+        few = only_features(self.inputs.config, others)
+        few = few.model_copy(update={"output": few.output.model_copy(update={"layout": "columns"})})
+        made_now = replace(self, inputs=replace(self.inputs, config=few)).build()
+        return replace(made_now, samples=earlier.behind(made_now.samples))
+
+    def build_again(self, earlier: EarlierFeatures) -> SamplePlan:
+        """Plan the samples of an earlier generation, with the features that are taken from it. Reads no logs."""
+        return SamplePlan(earlier.samples(self.inputs.spark, self.inputs.config.output.partitions), (), ())
 
     def _started(self) -> tuple[_Joins, SampleColumns, Stage]:
         """Return the joins, the features, and the labelled impressions."""

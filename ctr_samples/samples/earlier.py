@@ -1,4 +1,5 @@
 """Features from the shards of an earlier generation, for a run that makes the same samples with other labels or features.
+Whole samples, for a run that leaves out or renames features.
 
 The rows of a run and the records of the shards are partitioned and sorted by the same hash. So each task reads the
 shards of its own partition from start to end. The next record holds the features of the next row and must have the same
@@ -7,23 +8,25 @@ id.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.types as pt
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from ctr_samples.codec import ExampleDecoder
-from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ContractError, DamagedFile, StorageError, UnusableFeatures
 from ctr_samples.records.read import records_of
 from ctr_samples.samples.columnar.blocks import Item
+from ctr_samples.samples.columnar.columns import integers, shuffle_hashes
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage
+from ctr_samples.samples.features import SHUFFLE, SPLIT
 from ctr_samples.samples.sink import by_split
 from ctr_samples.shards import Shard, Storage
-from ctr_samples.sparksql.releases import arrow_schema
 from ctr_samples.sparksql.workers import current_task
 
 _ID = "impression_id"
@@ -31,37 +34,51 @@ _ID = "impression_id"
 
 @dataclass(frozen=True, slots=True)
 class EarlierFeatures:
-    """Shards of an earlier generation that hold the features of a run. Pickled and sent to the executors."""
+    """Shards of an earlier generation that hold features of a run. Pickled and sent to the executors.
+
+    ``names`` has the features that are taken, with the names they had then. None stands for all.
+    """
 
     storage: Storage
     shards: Sequence[Shard]
     contract: ExampleContract
-    names: Collection[str] | None = None
-    """The features that are taken. None stands for all."""
+    names: Mapping[str, str] | None = None
 
-    def behind(self, rows: Stage, schema: StructType) -> Stage:
-        """Add the features to samples in final order, with the types of ``schema``. Lazy.
+    def behind(self, rows: Stage) -> Stage:
+        """Add the features to samples in final order. Lazy.
 
         Execution raises UnusableFeatures unless rows and records match one to one.
         """
-        return rows.then(_Task(self, schema), schema)
+        return rows.then(_Task(self), rows.kind)
 
-    def records(self, partition: int, split: str, types: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield the ids and features of one split of a partition, in the order they were written."""
-        specs = tuple(spec for spec in self.contract.features if self._takes(spec))
+    def samples(self, spark: SparkSession, partitions: int) -> Stage:
+        """Return all samples of the generation, in their order, with their labels, split and hash. Lazy.
+
+        Execution raises UnusableFeatures if a shard cannot be read.
+        """
+        return Stage(spark.range(0, partitions, 1, partitions).toDF("partition"), StructType(), (_All(self),))
+
+    def records(self, partition: int, split: str, *, whole: bool = False) -> Iterator[pa.RecordBatch]:
+        """Yield the ids and features of one split of a partition, in the order they were written. With ``whole``, yields
+        labels, masks and weights too.
+        """
+        names = self._names(whole=whole)
+        specs = tuple(spec for spec in self.contract.features if spec.name in names.values())
         decoder = ExampleDecoder(ExampleContract(specs, self.contract.record))
         for shard in self.shards:
             if (shard.partition, shard.split) == (partition, split):
                 for chunk in records_of(self.storage, shard):
                     batch = decoder.decode_frames(chunk.buffer, chunk.offsets)
-                    columns = [_as_type(batch.column(spec.name), types.field(spec.name).type) for spec in specs]
-                    yield pa.RecordBatch.from_arrays(columns, [spec.name for spec in specs])
+                    yield batch.select([*names.values()]).rename_columns([*names])
 
-    def _takes(self, spec: FeatureSpec) -> bool:
-        """Whether a column is read: the id, and the features that are taken."""
-        if spec.name == _ID:
-            return True
-        return spec.role == "feature" and (self.names is None or spec.name in self.names)
+    def _names(self, *, whole: bool) -> dict[str, str]:
+        """Return the columns that are read, with the names they had then."""
+        features, others = (
+            self.contract.names("feature"),
+            [f.name for f in self.contract.features if f.role != "feature"],
+        )
+        taken = dict(zip(features, features, strict=True)) if self.names is None else dict(self.names)
+        return taken | {name: name for name in others if whole or name == _ID}
 
     def splits(self, partition: int) -> set[str]:
         """Return the splits that have records in a partition."""
@@ -73,17 +90,14 @@ class _Task:
     """Adds features to the rows of one partition. Runs on an executor."""
 
     earlier: EarlierFeatures
-    schema: StructType
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        try:
+        with _unusable():
             yield from self._joined(items)
-        except (ContractError, DamagedFile, StorageError) as error:
-            raise UnusableFeatures(str(error)) from error
 
     def _joined(self, items: Iterable[Item]) -> Iterator[Item]:
-        earlier, partition, types = self.earlier, current_task().partitionId(), arrow_schema(self.schema)
-        waiting = {split: _Records(earlier.records(partition, split, types)) for split in earlier.splits(partition)}
+        earlier, partition = self.earlier, current_task().partitionId()
+        waiting = {split: _Records(earlier.records(partition, split)) for split in earlier.splits(partition)}
         for item in items:
             if isinstance(item, Counts):
                 yield item
@@ -91,10 +105,35 @@ class _Task:
             for split, rows in by_split(item):
                 done = 0
                 for found in waiting.get(split, _Records(iter(()))).take(rows.num_rows):
-                    yield _with_features(rows.slice(done, found.num_rows), found, types)
+                    yield _with_features(rows.slice(done, found.num_rows), found)
                     done += found.num_rows
         if not all(records.at_end() for records in waiting.values()):
             raise UnusableFeatures("it has impressions that are missing now")
+
+
+@dataclass(frozen=True, slots=True)
+class _All:
+    """Yields all samples of the task's partition. Runs on an executor."""
+
+    earlier: EarlierFeatures
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        partition = current_task().partitionId()
+        yield from (item for item in items if isinstance(item, Counts))
+        with _unusable():
+            for split in sorted(self.earlier.splits(partition)):
+                for rows in self.earlier.records(partition, split, whole=True):
+                    places = pa.array(shuffle_hashes(integers(rows.column(_ID))))
+                    yield rows.append_column(SPLIT, pa.repeat(split, len(places))).append_column(SHUFFLE, places)
+
+
+@contextmanager
+def _unusable() -> Iterator[None]:
+    """Turn errors of shards that cannot be read into UnusableFeatures."""
+    try:
+        yield
+    except (ContractError, DamagedFile, StorageError) as error:
+        raise UnusableFeatures(str(error)) from error
 
 
 class _Records:
@@ -123,21 +162,8 @@ class _Records:
             yield found
 
 
-def _with_features(rows: pa.RecordBatch, records: pa.RecordBatch, types: pa.Schema) -> pa.RecordBatch:
+def _with_features(rows: pa.RecordBatch, records: pa.RecordBatch) -> pa.RecordBatch:
     if not rows.column(_ID).equals(records.column(_ID)):
         raise UnusableFeatures("it has other impressions")
-    own = set(rows.schema.names)
-    columns = [(rows if name in own else records).column(name) for name in types.names]
-    return pa.RecordBatch.from_arrays(columns, schema=types)
-
-
-def _as_type(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast a decoded column to the type that the joins produce. Unchecked, because Spark text may not be UTF-8."""
-    while _levels(column.type) > _levels(kind):  # a multi-dimensional shape stored as one flat list in the source
-        size = column.type.list_size * column.type.value_type.list_size
-        column = pa.FixedSizeListArray.from_arrays(column.values.values, size, mask=column.is_null())
-    return column.cast(kind, safe=False)
-
-
-def _levels(kind: pa.DataType) -> int:
-    return 1 + _levels(kind.value_type) if pt.is_nested(kind) else 0
+    columns = dict(zip(records.schema.names, records.columns, strict=True))
+    return pa.RecordBatch.from_pydict(columns | dict(zip(rows.schema.names, rows.columns, strict=True)))

@@ -144,12 +144,14 @@ class Rollback:
 @dataclass(frozen=True, slots=True)
 class FeaturesFrom:
     """The earlier generation of the day whose features a run reused. If the run joined all features again instead,
-    ``why`` is the reason. ``features`` has those that were reused, if some were made anew.
+    ``why`` is the reason. ``features`` has those that were reused, if some were made anew. ``labels`` is true if the labels
+    were reused, too.
     """
 
     generation: GenerationNumber
     why: str = ""
     features: tuple[str, ...] = ()
+    labels: bool = False
 
     @property
     def described(self) -> str:
@@ -159,6 +161,8 @@ class FeaturesFrom:
         if self.features:
             some = f"{len(self.features)} feature{'s are' if len(self.features) > 1 else ' is'}"
             return f"{some} taken from generation {self.generation}; the others are made anew"
+        if self.labels:
+            return f"features and labels are those of generation {self.generation}; nothing is joined"
         return f"features are those of generation {self.generation}; only labels are made anew"
 
 

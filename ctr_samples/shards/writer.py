@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import uuid
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, BinaryIO, Protocol, Self, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -21,9 +22,7 @@ from ctr_samples.shards.storage import Storage
 _PIECE_ROWS = 4096
 _PIECE_BYTES = 4 << 20
 _PIECES_OF_A_SHARD = 32
-"""Limits on the size of a piece to encode: few enough bytes to bound memory, enough rows to amortise the calls. A shard
-ends only between pieces.
-"""
+"""Limits on the size of a piece to encode: few enough bytes to bound memory, enough rows to amortise the calls."""
 _AHEAD = 2
 """Number of encoded pieces that may wait for the store."""
 
@@ -32,7 +31,7 @@ class FrameWriter(Protocol):
     """Writes batches of framed records to a file, compressed or not, and keeps counts.
 
     ``size`` and ``crc32c`` describe the bytes written so far. The codec's RecordWriter implements this protocol, so
-    that shards do not depend on the codec.
+    that shards do not depend on the codec. The bytes of a file do not depend on how its records come in batches.
     """
 
     records: int
@@ -41,6 +40,9 @@ class FrameWriter(Protocol):
 
     def write(self, batch: Any) -> None:
         """Append whole records."""
+
+    def room(self, size: int) -> int:
+        """Return the number of further bytes of records before which the file is smaller than ``size``."""
 
     def close(self) -> None:
         """Flush the compressor; the underlying file stays open."""
@@ -87,8 +89,8 @@ class ShardWriter:
         for piece in _pieces(rows, min(_PIECE_BYTES, self._shard_size // _PIECES_OF_A_SHARD)):
             while len(self._pending) >= _AHEAD:
                 self._pending.popleft().result()
-            sums = {name: _sum(piece.column(name)) for name in self._labels}
-            self._pending.append(self._thread.submit(self._files.append, split, self._encode(piece), sums))
+            labels = piece.select(self._labels)
+            self._pending.append(self._thread.submit(self._files.append, split, self._encode(piece), labels))
 
     def close(self) -> Receipt:
         """Close the open shards and return the receipt. Further calls return the same receipt."""
@@ -144,17 +146,26 @@ class _OpenShards:
         self._closed: list[Shard] = []
         self._failed = False
 
-    def append(self, split: str, batch: Any, label_sums: Mapping[str, float]) -> None:
-        """Append framed records to the shard of a split, and close the shard once it is large enough."""
+    def append(self, split: str, batch: Any, labels: pa.RecordBatch) -> None:
+        """Append framed records to the shard of a split, and close the shard with the record that makes it large enough.
+        ``labels`` has the labels of the records.
+        """
         if self._failed:
             return  # the error is on its way to the caller; nothing may follow the gap that it left
         try:
-            if split not in self._open:
-                self._open[split] = self._start(split)
-            shard = self._open[split]
-            shard.append(batch, label_sums)
-            if shard.size >= self._shard_size:
-                self._close(split)
+            done = 0
+            while done < len(batch):
+                if split not in self._open:
+                    self._open[split] = self._start(split)
+                shard = self._open[split]
+                room = shard.room(self._shard_size)
+                end = min(
+                    len(batch), done + 1 + int(np.searchsorted(batch.offsets[done + 1 :], batch.offsets[done] + room))
+                )
+                shard.append(batch.slice(done, end), labels.slice(done, end - done))
+                if shard.size >= self._shard_size:
+                    self._close(split)
+                done = end
         except BaseException:
             self._failed = True
             raise
@@ -200,10 +211,13 @@ class _OpenShard:
     def size(self) -> int:
         return self._frames.size
 
-    def append(self, batch: Any, label_sums: Mapping[str, float]) -> None:
+    def room(self, size: int) -> int:
+        return self._frames.room(size)
+
+    def append(self, batch: Any, labels: pa.RecordBatch) -> None:
         self._frames.write(batch)
-        for name, value in label_sums.items():
-            self._label_sums[name] = self._label_sums.get(name, 0) + value
+        for name in labels.schema.names:
+            self._label_sums[name] = self._label_sums.get(name, 0) + _sum(labels.column(name))
 
     def close(self) -> Shard:
         self._frames.close()

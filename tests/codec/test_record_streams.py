@@ -42,6 +42,18 @@ def test_tensorflow_reads_what_was_written(tmp_path: Path, compression: Compress
 
 
 @every_compression
+@pytest.mark.parametrize("at_a_time", [1, 7, 400])
+def test_bytes_do_not_depend_on_how_records_come_in_batches(compression: Compression, at_a_time: int) -> None:
+    file, whole = io.BytesIO(), io.BytesIO()
+    with RecordWriter(file, compression) as writer, RecordWriter(whole, compression) as at_once:
+        for _ in range(3):  # more than a compressor gets at a time
+            at_once.write(ENCODED)
+            for first in range(0, len(ENCODED), at_a_time):
+                writer.write(ENCODED.slice(first, min(len(ENCODED), first + at_a_time)))
+    assert file.getvalue() == whole.getvalue()
+
+
+@every_compression
 def test_what_tensorflow_wrote_is_read(tmp_path: Path, compression: Compression) -> None:
     path = tmp_path / "shard"
     with tf.io.TFRecordWriter(str(path), TENSORFLOW_NAMES[compression]) as writer:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ctr_samples.shards import Manifest
+from ctr_samples.job.gate import read_metrics
+from ctr_samples.shards import Manifest, open_storage
 
 CONFIG = """
 name: partial_days
@@ -190,3 +193,32 @@ def _row(chance: random.Random, midnight: datetime, years_off: float) -> dict[st
 def shards_of(manifest: Manifest, out: Path) -> list[bytes]:
     """The shards of a day in their order."""
     return [(out / shard.path).read_bytes() for shard in manifest.shards]
+
+
+MEASURED = (
+    "samples",
+    "accounting",
+    "labels",
+    "actions",
+    "click_rate",
+    "features",
+    "views",
+    "users",
+    "duplicates",
+    "baseline",
+)
+
+
+def rounded(facts: Any) -> Any:
+    """Facts without the last digits of numbers, which depend on how many rows were added up at a time."""
+    if isinstance(facts, Mapping):
+        return {name: rounded(one) for name, one in facts.items()}
+    if isinstance(facts, list | tuple):
+        return [rounded(one) for one in facts]
+    return float(f"{facts:.12g}") if isinstance(facts, float) else facts
+
+
+def measured(output: Path, manifest: Manifest) -> dict[str, Any]:
+    """What was measured of the samples of a day and is the same in each run that makes them."""
+    metrics = asdict(read_metrics(open_storage(output), manifest))
+    return {key: rounded(metrics[key]) for key in MEASURED}

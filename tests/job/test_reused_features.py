@@ -18,6 +18,7 @@ from ctr_samples.job.fit import fit
 from ctr_samples.job.run import RunResult
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.shards import Manifest, latest_manifest, open_storage
+from tests.job.partial_days import measured
 
 DAY = date(2019, 6, 5)
 START = 1559692800
@@ -98,16 +99,18 @@ def content(manifest: Manifest) -> list[tuple[str, int, int, int]]:
 
 AGE = "  age: {from: user.age, dtype: float32}\n"
 EVERY = {"age", "city", "vector", "words", "price", "shown", "last"}
+LABEL = "beside another label"
 CHANGES: dict[str, tuple[str, str, set[str]]] = {
     "added": ("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsplit:", EVERY),
     "dropped": ("  price: {from: item.price, dtype: float32, nulls: omit}\n", "", EVERY - {"price"}),
-    "renamed": ("  age: {from", "  years: {from", EVERY - {"age"}),
+    "renamed": ("  age: {from", "  years: {from", EVERY - {"age"} | {"years"}),
+    "copied": ("split:", "  copy: {from: user.age, dtype: float32}\nsplit:", EVERY | {"copy"}),
     "moved to the end": ("split:", "  age: {from: user.age, dtype: float32}\nsplit:", EVERY),
     "with another default": ("user.age, dtype: float32", "user.age, dtype: float32, default: 7", EVERY - {"age"}),
     "of another shape": ("shape: [3], hash", "shape: [2], hash", EVERY - {"last"}),
     "over another view": ("ttl: 30d", "ttl: 6h", EVERY - {"age", "city"}),
     "with another window": ("windows: [1h]", "windows: [1h, 6h]", EVERY - {"shown"}),
-    "beside another label": ("window: 1h", "window: 10m", EVERY),
+    LABEL: ("window: 1h", "window: 10m", EVERY),
     "and two at once": (
         AGE,
         "  years: {from: user.age, dtype: float32, default: 3}\n  x: {from: item.price, dtype: float32}\n",
@@ -126,11 +129,24 @@ def test_a_changed_feature_is_made_and_the_others_are_read(spark: SparkSession, 
     result = made(spark, root, text, out)
     assert result.published
     assert result.manifest.features_from is not None
-    assert set(result.manifest.features_from.features) == kept
+    taken = result.manifest.features_from
+    made_now = set(load_config(root / f"{out}.yaml").config.features) - kept
+    assert (set(taken.features), taken.labels) == ((kept, False) if made_now else (set(), change != LABEL))
     whole = made(spark, root, text, f"{out}_whole")
     assert content(result.manifest) == content(whole.manifest)
     mine, theirs = (facts(m) for m in (result.manifest, whole.manifest))
     assert mine == theirs
+    of_mine, of_whole = (
+        measured(root / name, m) for name, m in ((out, result.manifest), (f"{out}_whole", whole.manifest))
+    )
+    assert without_sketches(of_mine) == without_sketches(of_whole)
+
+
+def without_sketches(facts: Any) -> Any:
+    """Facts without those that vary from run to run."""
+    if not isinstance(facts, dict):
+        return facts
+    return {k: without_sketches(one) for k, one in facts.items() if k not in ("cdf", "quantiles", "auc", "canaries")}
 
 
 def facts(manifest: Manifest) -> dict[str, Any]:
@@ -158,13 +174,13 @@ VARYING = (
 def test_other_samples_or_another_order_are_made_whole(spark: SparkSession, root: Path, old: str, new: str) -> None:
     out = f"other_{abs(hash(new)) % 1000}"
     made(spark, root, CONFIG, out)
-    assert made(spark, root, CONFIG.replace(old, new), out).manifest.features_from is None
+    assert made(spark, root, CONFIG.replace(old, new), out).manifest.features_from.why
 
 
 def test_a_forced_run_makes_all(spark: SparkSession, root: Path) -> None:
     made(spark, root, CONFIG, "forced")
     more = CONFIG.replace("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsplit:")
-    assert made(spark, root, more, "forced", force=True).manifest.features_from is None
+    assert made(spark, root, more, "forced", force=True).manifest.features_from.why
 
 
 def test_a_generation_whose_shards_are_gone_is_made_whole(spark: SparkSession, root: Path) -> None:
@@ -173,4 +189,4 @@ def test_a_generation_whose_shards_are_gone_is_made_whole(spark: SparkSession, r
     assert manifest is not None
     (root / "gone" / manifest.shards[0].path).unlink()
     more = CONFIG.replace("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsplit:")
-    assert made(spark, root, more, "gone").manifest.features_from is None
+    assert made(spark, root, more, "gone").manifest.features_from.why

@@ -47,8 +47,19 @@ def found(spark: SparkSession, earlier: EarlierFeatures, shown: list[tuple[str, 
     rows = [(split, number, 1) for split, number in shown]
     frame = spark.createDataFrame(rows, "_split string, impression_id bigint, clicked bigint").coalesce(1)
     columns = ["cast(name as binary)", "grid", "clicked", "impression_id"]
-    with_features = earlier.behind(Stage.of(frame), StructType.fromDDL(TYPES)).rows()
+    with_features = earlier.behind(Stage.of(frame)).each(_plain, StructType.fromDDL(TYPES)).rows()
     return [tuple(row) for row in with_features.selectExpr(*columns).collect()]
+
+
+def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows whose columns have the types and the order that Spark expects."""
+    flat = [
+        row if row is None else [number for part in row for number in part] for row in rows.column("grid").to_pylist()
+    ]
+    names = [part.split()[0] for part in TYPES.split(", ")]
+    columns = {name: rows.column(name) for name in names} | {"grid": pa.array(flat, pa.list_(pa.float64()))}
+    columns["name"] = columns["name"].cast(pa.string(), safe=False)
+    return pa.RecordBatch.from_pydict(columns)
 
 
 SAME = [(split, number) for split, ids in WRITTEN.items() for number in ids]

@@ -9,9 +9,11 @@ from pathlib import Path
 from threading import Semaphore
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from ctr_samples.codec import EncodedBatch
 from ctr_samples.crc32c import crc32c
 from ctr_samples.errors import StorageError
 from ctr_samples.shards import Receipt, Shard, ShardWriter, Storage
@@ -20,16 +22,19 @@ DIRECTORY = "dt=2019-06-05/data/20190606T020000-aaaaaaaa"
 
 
 class Lines:
-    """Frames as short as they get: each batch is a list of lines; a compressor's held-back bytes are a closing line."""
+    """Frames as short as they get, which are lines; a compressor's held-back bytes are a closing line."""
 
     def __init__(self, file: BinaryIO, end: bytes = b"") -> None:
         self._file = file
         self._end = end
         self.records = self.size = self.crc32c = 0
 
-    def write(self, batch: Any) -> None:
-        self._put(b"".join(batch))
+    def write(self, batch: EncodedBatch) -> None:
+        self._put(batch.buffer.tobytes())
         self.records += len(batch)
+
+    def room(self, size: int) -> int:
+        return max(0, size - self.size)
 
     def close(self) -> None:
         self._put(self._end)
@@ -47,9 +52,15 @@ def rows(*lines: bytes, **labels: float) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"line": pa.array(lines, pa.binary()), **columns})
 
 
+def encoded(piece: pa.RecordBatch) -> EncodedBatch:
+    lines = piece.column("line").to_pylist()
+    offsets = np.cumsum([0, *map(len, lines)]).astype(np.int64)
+    return EncodedBatch(np.frombuffer(b"".join(lines), np.uint8), offsets)
+
+
 def writer_of(storage: Storage, **options: Any) -> ShardWriter:
     settings: dict[str, Any] = {
-        "encode": lambda piece: piece.column("line").to_pylist(),
+        "encode": encoded,
         "open_frames": Lines,
         "partition": 3,
         "attempt": 17,
@@ -98,6 +109,15 @@ def test_a_shard_rolls_once_it_has_reached_its_size(storage: Storage) -> None:
     receipt = writer.close()
     assert [storage.read(s.path) for s in receipt.shards] == [b"aaaa\nbbbb\n", b"cccc\ndddddd\n", b"ee\n"]
     assert [(s.records, s.bytes) for s in receipt.shards] == [(2, 10), (2, 12), (1, 3)]
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, 3, 20])
+def test_shards_roll_at_the_same_records_however_these_come_in_batches(storage: Storage, at_a_time: int) -> None:
+    lines = [b"%d" % 10**n for n in (3, 5, 1, 8, 0, 2, 2, 9, 4, 6)]
+    writer = writer_of(storage)
+    for first in range(0, len(lines), at_a_time):
+        writer.write(rows(*lines[first : first + at_a_time]), "train")
+    assert [(s.records, s.bytes) for s in writer.close().shards] == [(2, 10), (2, 11), (4, 17), (2, 12)]
 
 
 def test_a_shard_rolls_inside_a_batch_that_is_larger(storage: Storage) -> None:
@@ -258,7 +278,7 @@ def test_an_error_in_a_roll_can_be_abandoned(storage: Storage) -> None:
 def test_nothing_is_written_after_a_gap(storage: Storage) -> None:
     class OnceFull(Lines):
         def write(self, batch: Any) -> None:
-            if batch == [b"lost"]:
+            if batch.buffer.tobytes() == b"lost":
                 raise StorageError("Cannot write: No space left on device.")
             super().write(batch)
 
@@ -276,15 +296,15 @@ def test_a_store_that_fails_stops_a_writer_that_has_far_to_go(storage: Storage) 
         def write(self, batch: Any) -> None:
             raise StorageError("Cannot write: No space left on device.")
 
-    encoded: list[int] = []
+    pieces: list[int] = []
 
-    def encode(piece: pa.RecordBatch) -> list[bytes]:
-        encoded.append(piece.num_rows)
-        return piece.column("line").to_pylist()  # type: ignore[no-any-return]
+    def encode(piece: pa.RecordBatch) -> EncodedBatch:
+        pieces.append(piece.num_rows)
+        return encoded(piece)
 
     with pytest.raises(StorageError), writer_of(storage, encode=encode, open_frames=Full) as writer:
         writer.write(rows(*[b"x"] * 512 * 1000), "train")
-    assert len(encoded) < 1000
+    assert len(pieces) < 1000
     assert files(storage) == []
 
 
@@ -300,9 +320,9 @@ def test_a_block_closes_its_shards_and_abandons_them_after_an_error(storage: Sto
 def test_large_rows_are_encoded_a_few_at_a_time(storage: Storage) -> None:
     pieces: list[int] = []
 
-    def encode(piece: pa.RecordBatch) -> list[bytes]:
+    def encode(piece: pa.RecordBatch) -> EncodedBatch:
         pieces.append(piece.num_rows)
-        return [b"x"] * piece.num_rows
+        return encoded(piece)
 
     with writer_of(storage, encode=encode, shard_size=2**30) as writer:
         writer.write(rows(*[b"i" * 2**20] * 10), "train")

@@ -6,9 +6,11 @@ import io
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from ctr_samples.codec import EncodedBatch
 from ctr_samples.errors import StorageError
 from ctr_samples.shards import CheckedFile, Shard, ShardWriter, Storage, open_storage
 from ctr_samples.shards.clean import Cleanup, carry_out
@@ -31,13 +33,17 @@ def test_a_block_whose_end_fails_leaves_nothing_of_any_split(storage: Storage) -
             self._file = file
 
         def write(self, batch: Any) -> None:
-            self._file.write(b"".join(batch))
+            self._file.write(batch.buffer.tobytes())
+
+        def room(self, size: int) -> int:
+            return size
 
         def close(self) -> NoReturn:
             raise StorageError("Cannot write: No space left on device.")
 
+    frame = EncodedBatch(np.frombuffer(b"open", np.uint8), np.array([0, 4]))
     rows = pa.RecordBatch.from_pydict({"line": [b"open"]})
-    writer = ShardWriter(storage, "run", encode=lambda piece: piece.column("line").to_pylist(), open_frames=Full)
+    writer = ShardWriter(storage, "run", encode=lambda piece: frame, open_frames=Full)
     writer.write(rows, "train")
     writer.write(rows, "eval")
     with pytest.raises(StorageError, match="No space left"), writer:

@@ -45,8 +45,9 @@ def digests(columns: Sequence[pa.Array]) -> Bits:
 def _bits(flat: Flat) -> Bits:
     numbers = flat.numbers
     if numbers is not None:
-        wide = np.float64 if numbers.dtype.kind == "f" else np.int64
-        bits: Bits = numbers.astype(wide).view(np.uint64)
+        # As records hold them, so that values that are read back have the digests of those that were written.
+        wide = numbers.astype(np.float32).astype(np.float64) if numbers.dtype.kind == "f" else numbers.astype(np.int64)
+        bits: Bits = wide.view(np.uint64)
         return bits
     encoded = flat.values.dictionary_encode()
     texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()

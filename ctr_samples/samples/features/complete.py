@@ -58,7 +58,7 @@ _ID = "impression_id"
 class MakeSamples:
     """Collects the columns of a sample, lays them out, and counts the samples. Pickled for executors.
 
-    ``paths`` has the column of each feature, or a struct and the field; it is empty if features come from elsewhere.
+    ``paths`` has the column of each feature, or a struct and the field.
     ``negatives`` is the rate at which negatives of train are kept, ``heavy`` the key whose shares are measured, or None,
     and ``by`` has the columns of impressions by whose values rates are counted.
     """
@@ -91,10 +91,6 @@ class MakeSamples:
         others += [StructField(beside(field.name), field.dataType, field.nullable) for field in also]
         return StructType([*laid_out_kind(kinds, self.contract, self.layout), *others])
 
-    def kind_without_features(self) -> StructType:
-        """Return the type of the samples without their features."""
-        return StructType([StructField(name, kind) for name, kind in {**self._others(), **self._beside()}.items()])
-
     def _beside(self) -> Mapping[str, DataType]:
         """Types of the columns that are measured, and written to no record."""
         return {**_BESIDE, **{value_of(name): StringType() for name in self.by}}
@@ -124,8 +120,6 @@ class MakeSamples:
         columns_beside = {name: rows.column(name) if name != USER else self._user(rows) for name in _BESIDE}
         columns_beside |= {value_of(name): _column(rows, (IMPRESSION, name)).cast(pa.string()) for name in self.by}
         columns_beside |= {beside(name): rows.column(name) for name in self.also}
-        if not self.paths:
-            return pa.RecordBatch.from_pydict({name: columns[name] for name in self._others()} | columns_beside)
         columns |= {name: _column(rows, path) for name, path in self.paths.items()}
         return pa.RecordBatch.from_pydict(lay_out(columns, self.contract, self.layout) | columns_beside)
 

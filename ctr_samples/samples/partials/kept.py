@@ -148,7 +148,8 @@ class Partials:
         They still show which days of the logs need not be read for impressions and labels.
         """
         config = inputs.config
-        assert config.partials is not None
+        if config.partials is None or calendar_day(run_date) is None:
+            return cls(None, config, run_date, ())
         storage, kept = open_storage(config.partials.path), []
         for what in keepable(inputs):
             definition = definition_of(inputs, what)
