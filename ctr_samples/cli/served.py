@@ -139,5 +139,8 @@ def _tell(console: Console, found: Served) -> None:
             console.print(cause.sentence, markup=False, soft_wrap=True)
         if one.unexplained:
             console.print(f"`{name}`: {share(one.unexplained)} of the differences are unexplained.", markup=False)
+    if found.not_logged:
+        names = ", ".join(found.not_logged)
+        console.print(f"Not compared, since the log has no such columns: {names}.", markup=False, soft_wrap=True)
     for sentence in found.beyond:
         console.print(sentence, style="red", markup=False, soft_wrap=True)

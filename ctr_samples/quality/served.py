@@ -91,13 +91,16 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """An ``available_after`` for a view with which the samples would agree best, and the agreement of its features."""
+    """An ``available_after`` for a view with which the samples would agree best, and the agreement of its features.
+    ``setting`` is its name in the configuration.
+    """
 
     view: str
     now: str
     available_after: str
     agreement_now: float
     agreement: float
+    setting: str = "available_after"
 
 
 @dataclass(frozen=True, slots=True)

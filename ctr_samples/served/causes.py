@@ -26,9 +26,13 @@ _FEWEST = 20
 """Differences below which no factor or shift is believed."""
 _LEAST = 0.01
 """Share of the differences that a further cause must explain."""
+_LEAST_OF_ALL = 0.1
+"""Share of the differences that a form of all served values must explain: rounded numbers fit float16, too."""
 _SECOND = 1_000_000
 _SKEW = 60 * _SECOND
 """Delays below this are told as those of a clock."""
+_BY_CHANCE = 0.6
+"""Share of what older rows explain that they may explain of values of other samples."""
 _ROWS = 400
 """Rows of a key that are tried before an impression, and a tenth of it after it."""
 _FOREVER = np.iinfo(np.int64).max
@@ -97,23 +101,31 @@ class Sight:
 
 
 def _sight(versions: Versions, sample: int, at: int, rows: Micros, none: int) -> tuple[Micros, ...]:
-    now = int(np.searchsorted(versions.event[rows], at, "right"))
-    rows = rows[max(0, now - _ROWS) : now + _ROWS // 10]
+    """Return the intervals of one sample: of each row, while it is the newest one, and of no row before the first."""
     event, available = versions.event[rows], versions.available[rows]
     earliest = np.minimum.accumulate(available[::-1])[::-1]  # of this row and all later ones
     last = at - available - ((event >= at) & (available <= at))
-    first = np.append(at - earliest[1:], -_FOREVER)
+    first = np.append(at - earliest[1:], -_FOREVER)[: len(rows)]
+    now = int(np.searchsorted(event, at, "right"))
+    tried = slice(max(0, now - _ROWS), now + _ROWS // 10)
     seen = np.flatnonzero(first < last)
+    seen = seen[(seen >= tried.start) & (seen < tried.stop)]
     old = np.zeros(len(rows), np.bool_)
     if versions.max_age is not None:
         old = at - event > versions.max_age // timedelta(microseconds=1)
-    return (
-        np.full(len(seen) + 1, sample),
-        np.append(np.where(old[seen], none, rows[seen]), none),
-        np.append(first[seen], at - earliest[0] if len(rows) else -_FOREVER),
-        np.append(last[seen], _FOREVER),
-        np.append(~old[seen], False),
-    )
+    end, closed = versions.end[rows][seen], versions.closed[rows][seen]
+    # With a longer delay than `told`, the row is seen as it was before its end was known.
+    told = np.where(closed == NO_TIME, _FOREVER, at - closed)
+    over = (end != NO_TIME) & (end <= at)
+    split = np.clip(np.where(over, told, first[seen]), first[seen], last[seen])
+    before = range(1 if not tried.start else 0)  # rows that are left out may come before the first one
+    start = at - earliest[0] if len(rows) else -_FOREVER
+    row = np.concatenate([np.full(len(seen), none), np.where(old[seen], none, rows[seen]), np.full(len(before), none)])
+    found = np.concatenate([np.zeros(len(seen), np.bool_), ~old[seen], np.zeros(len(before), np.bool_)])
+    begins = np.concatenate([first[seen], split, np.full(len(before), start)])
+    ends = np.concatenate([split, last[seen], np.full(len(before), _FOREVER)])
+    keep = begins < ends
+    return np.full(keep.sum(), sample), row[keep], begins[keep], ends[keep], found[keep]
 
 
 def best_delay(seen: Sight, *, positive: bool | None = None) -> tuple[int, int, int]:
@@ -168,14 +180,16 @@ def causes_of(
     tolerance: Tolerance,
     elsewhere: Mapping[str, Flags],
     sights: Mapping[int, Sight],
+    *,
+    is_clock: bool = False,
 ) -> tuple[int, list[Cause], float | None, dict[str, Sight]]:
     """Return how many differences of a feature were looked at, their causes, the share without one, and the delays with which
     all samples would agree, by view. ``elsewhere`` has for each view the samples whose values are those of another key, and
-    ``sights`` what samples see of each :class:`Versions`, by its identity.
+    ``sights`` what samples see of each :class:`Versions`, by its identity. ``is_clock`` marks an hour or a day of the week.
     """
     offline, served = kept.offline[name], kept.served[name]
     differ = ~compared(offline, served, tolerance).agree
-    same = _Same(tolerance, _is_half(offline, served))
+    same = _Same(tolerance, _is_half(offline, served, differ))
     delays = {
         view: sights[id(of)].gives(of.features[name], served, same) for view, of in found.versions.get(name, {}).items()
     }
@@ -186,19 +200,25 @@ def causes_of(
     rows = np.flatnonzero(differ)
     if not len(rows):
         return 0, [], None, delays
+    by_chance = {
+        view: sights[id(found.versions[name][view])].gives(of.features[name], _mixed_up(served, rows), same)
+        for view, of in found.versions.get(name, {}).items()
+    }
     mine, theirs = offline.take(rows), served.take(rows)
     tried = [
-        *_of_form(mine, theirs, same),
+        *_of_form(mine, theirs, same, is_clock=is_clock),
         *(
             h
             for view, seen in delays.items()
-            for h in _of_versions(view, found.versions[name][view], seen, rows, kept.at_random & tried_for)
+            for h in _of_versions(
+                view, found.versions[name][view], seen, rows, kept.at_random & tried_for, by_chance[view]
+            )
         ),
         *_of_alternatives(name, found.alternatives, rows, theirs, same),
         *(
             Hypothesis(
                 "another key",
-                flags[rows],
+                (flags & ~_of_own(delays.get(view), len(kept)))[rows],
                 f"with the row of `{view}` of another key",
                 "check which key the service looks up.",
             )
@@ -209,11 +229,29 @@ def causes_of(
     return len(rows), causes, rest, delays
 
 
-def _is_half(offline: Column, served: Column) -> bool:
-    """Whether all served numbers are those of float16, though the offline ones are not."""
+def _mixed_up(served: Column, rows: Micros) -> Column:
+    """Return served values of which those in ``rows`` have changed places."""
+    places = np.arange(len(served))
+    places[rows] = np.random.default_rng(len(rows)).permutation(rows)
+    return served.take(places)
+
+
+def _of_own(seen: Sight | None, samples: int) -> Flags:
+    """Return the samples whose served values some row of their own keys has."""
+    own = np.zeros(samples, np.bool_)
+    if seen is not None:
+        own[seen.of[seen.found]] = True
+    return own
+
+
+def _is_half(offline: Column, served: Column, differ: Flags) -> bool:
+    """Whether all served numbers are those of float16, though the offline ones are not, and this explains a part."""
     if offline.values.dtype != np.float64 or served.values.dtype != np.float64 or not len(served.values):
         return False
-    return _fits_half(served) and not _fits_half(offline)
+    if not _fits_half(served) or _fits_half(offline):
+        return False
+    half = compared(offline.in_half_precision(), served, Tolerance(relative=0.0)).equal
+    return bool((half & differ).sum() >= max(1, _LEAST_OF_ALL * differ.sum()))
 
 
 def _fits_half(column: Column) -> bool:
@@ -226,9 +264,7 @@ def _named(name: str, tried: Sequence[Hypothesis], count: int) -> tuple[list[Cau
     causes: list[Cause] = []
     while left.any():
         # Other hypotheses compare in the served precision, so they explain what precision explains, too.
-        best = max(
-            tried, key=lambda one: (one.is_of_all and not causes, int((one.explains & left).sum())), default=None
-        )
+        best = max(tried, key=lambda one: _rank(one, left, first=not causes), default=None)
         new = 0 if best is None else int((best.explains & left).sum())
         if best is None or new < max(1, _LEAST * count):
             break
@@ -243,8 +279,17 @@ def _named(name: str, tried: Sequence[Hypothesis], count: int) -> tuple[list[Cau
     return causes, float(left.mean())
 
 
-def _of_form(offline: Column, served: Column, same: _Same) -> Iterator[Hypothesis]:
-    """Try other forms of the same value: precision, rounding, a factor, a shift."""
+def _rank(hypothesis: Hypothesis, left: Flags, *, first: bool) -> tuple[bool, int]:
+    explains = int((hypothesis.explains & left).sum())
+    return hypothesis.is_of_all and first and explains >= _LEAST * len(left), explains
+
+
+def _of_form(offline: Column, served: Column, same: _Same, *, is_clock: bool) -> Iterator[Hypothesis]:
+    """Try other forms of the same value: none at all, precision, rounding, a factor, a shift."""
+    nothing = offline.present & ~served.present
+    if offline.single and served.single:
+        nothing |= np.isfinite(offline.numbers()) & np.isnan(served.numbers())
+    yield Hypothesis("no value", nothing, "without a value", "look-ups fail, or the features are logged too early.")
     if same.half:
         yield Hypothesis(
             "precision", same(offline, served), "as float16", "serve float32, or declare a tolerance.", True
@@ -259,7 +304,7 @@ def _of_form(offline: Column, served: Column, same: _Same) -> Iterator[Hypothesi
         for how, whole in (("rounded", np.round(mine)), ("cut to whole numbers", np.trunc(mine))):
             yield Hypothesis("precision", both & (whole == theirs), how, "serve the number as it is.")
     yield from _factor(mine, theirs, both)
-    yield from _shift(mine, theirs, both)
+    yield from _shift(mine, theirs, both, is_clock=is_clock)
 
 
 def _factor(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags) -> Iterator[Hypothesis]:
@@ -280,31 +325,43 @@ def _factor(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both
         yield Hypothesis("unit", explains, f"{near:g} times as large", f"the units differ by this factor{unit}.")
 
 
-def _shift(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags) -> Iterator[Hypothesis]:
-    whole = np.array_equal(mine[both], np.trunc(mine[both])) and np.array_equal(theirs[both], np.trunc(theirs[both]))
-    cycle = next(((c, unit) for c, unit in _CYCLES if whole and mine[both].min() >= 0 and mine[both].max() < c), None)
+def _shift(
+    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags, *, is_clock: bool
+) -> Iterator[Hypothesis]:
+    cycle = next(
+        ((c, unit) for c, unit in _CYCLES if is_clock and mine[both].min() >= 0 and mine[both].max() < c), None
+    )
     apart = (theirs - mine)[both]
     apart = apart if cycle is None else apart % cycle[0]
-    values, often = np.unique(np.round(apart, 6), return_counts=True)
-    if often.max() < max(_FEWEST, 0.5 * both.sum()):
+    # Numbers of float32 are apart by a constant only up to their precision.
+    exact = 8 * 2.0**-24 * float(np.max(np.abs([mine[both], theirs[both]])))
+    values, often = np.unique(np.round(apart / max(exact, 1e-6)), return_counts=True)
+    if often.max() < max(_FEWEST, 0.3 * both.sum()):
         return
-    shift = float(values[np.argmax(often)])
+    near = np.abs(apart / max(exact, 1e-6) - values[np.argmax(often)]) <= 1
+    shift = float(np.median(apart[near]))
+    if abs(shift - round(shift, 3)) <= exact:
+        shift = round(shift, 3)
     off = theirs - mine - shift
     off = off if cycle is None else np.minimum(off % cycle[0], -off % cycle[0])
-    explains = both & (np.abs(off) <= 1e-6 * np.maximum(1, np.abs(mine)))
-    if len(np.unique(mine[explains])) < 3:
+    explains = both & (np.abs(off) <= 2 * max(exact, 1e-6))
+    if len(np.unique(mine[explains])) < 3 or explains.sum() < max(_FEWEST, 0.5 * both.sum()):
         return
     if cycle is not None and shift > cycle[0] / 2:
         shift -= cycle[0]
     words = f"{shift:+g} {cycle[1]} apart" if cycle else f"{shift:+g} apart"
-    hours = cycle is not None or (abs(shift) >= 900 and shift % 900 == 0)
+    hours = cycle is not None or (abs(shift) >= 3600 and shift % 900 == 0)
     yield Hypothesis(
         "zone" if hours else "shift", explains, words, "check the time zone." if hours else "check the formula."
     )
 
 
-def _of_versions(view: str, versions: Versions, seen: Sight, rows: Micros, at_random: Flags) -> Iterator[Hypothesis]:
-    """Try rows of the view that are older or newer than the one of the sample, and no row."""
+def _of_versions(
+    view: str, versions: Versions, seen: Sight, rows: Micros, at_random: Flags, by_chance: Sight
+) -> Iterator[Hypothesis]:
+    """Try rows of the view that are older or newer than the one of the sample, and no row. ``by_chance`` has what rows give
+    if the served values change places: an older row that has as many of these explains nothing.
+    """
     samples = len(at_random)
     here = np.isin(seen.of, rows)
     of = seen.where(here)
@@ -324,12 +381,19 @@ def _of_versions(view: str, versions: Versions, seen: Sight, rows: Micros, at_ra
                 _when(delay),
                 _advice(view, versions, delay, now, then),
             )
-    older = np.zeros(samples, np.bool_)
     late = of.found & (of.last > 0)
-    older[of.of[late]] = True
+    older, anyhow = _any_older(of, samples), _any_older(by_chance.where(np.isin(by_chance.of, rows)), samples)
+    if anyhow.sum() > _BY_CHANCE * older.sum():
+        return
     typical = format_span(int(np.median(np.maximum(of.first[late], 1)))) if late.any() else ""
     yield Hypothesis("older row", older[rows], f"with an older row of `{view}`, at least {typical} late in half of the cases,",
                      "the delay of the store varies; see when it is written.")  # fmt: skip
+
+
+def _any_older(seen: Sight, samples: int) -> Flags:
+    older = np.zeros(samples, np.bool_)
+    older[seen.of[seen.found & (seen.last > 0)]] = True
+    return older
 
 
 def _as_all(seen: Sight, first: int, last: int) -> int:
@@ -354,7 +418,10 @@ def _advice(view: str, versions: Versions, delay: int, now: float, then: float) 
     if wanted < timedelta():
         return f"`{view}` is known before the time that the samples take for it."
     after = format_span(wanted // timedelta(microseconds=1))
-    return f"with `available_after: {after}` of `{view}` agreement would be {then:.1%} ({now:.1%} now)."
+    how = f"with `{versions.setting}: {after}` of `{view}`"
+    if versions.setting is None:
+        how = f"if the `available_time` of `{view}` were {format_span(delay)} later,"
+    return f"{how} agreement would be {then:.1%} ({now:.1%} now)."
 
 
 def shown_delay(first: int, last: int) -> int:

@@ -133,7 +133,7 @@ def compared(offline: Column, served: Column, tolerance: Tolerance) -> Agreement
     mine, theirs = offline.take(rows), served.take(rows)
     same = mine.values == theirs.values
     close = same
-    whole = mine.values.dtype == theirs.values.dtype == np.int64 and not tolerance.absolute  # ids are never near
+    whole = mine.values.dtype == np.int64 and not tolerance.absolute  # ids are never near
     if not (offline.of_text or served.of_text or whole):
         with np.errstate(invalid="ignore"):
             both_nan = (mine.values != mine.values) & (theirs.values != theirs.values)

@@ -17,9 +17,6 @@ from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.served.columns import Column, together
 
-_TIME_BITS = 38
-"""Bits of a time within the days of the impressions, in microseconds: three days."""
-
 Numbers = npt.NDArray[np.int64]
 
 
@@ -30,12 +27,15 @@ class ImpressionIndex:
     """
 
     codes: npt.NDArray[np.uint64]
-    places: Numbers
+    begins: Numbers
+    """Where the impressions of each code begin, and where the last ones end."""
+    times: Numbers
     ids: Numbers
-    start: int
     within: int
     far: int = 0
     tied: int = 0
+    unknown: int = 0
+    """Lines whose keys no impression has."""
     nearest: int = 0
     """How far the time of the last line that was too far is from an impression of its keys, in microseconds."""
 
@@ -48,31 +48,33 @@ class ImpressionIndex:
         keys = [F.col(name).cast("string").alias(f"_{name}") for name in names]
         table = mine.select("impression_id", F.unix_micros("impression_time").alias("at"), *keys).toArrow()
         times = np.asarray(table.column("at").to_numpy(), np.int64)
-        start = int(times.min()) if len(times) else 0
         codes = _codes([table.column(f"_{name}") for name in names])
-        known = np.unique(codes)
-        places = (np.searchsorted(known, codes).astype(np.int64) << _TIME_BITS) + (times - start)
-        order = np.argsort(places, kind="stable")
+        known, rank = np.unique(codes, return_inverse=True)
+        order = np.lexsort((times, rank))
+        begins = np.searchsorted(rank[order], np.arange(len(known) + 1))
         ids = np.asarray(table.column("impression_id").to_numpy(), np.int64)
-        return cls(known, places[order], ids[order], start, within // timedelta(microseconds=1))
+        return cls(known, begins, times[order], ids[order], within // timedelta(microseconds=1))
 
     def find(self, keys: Sequence[pa.Array], times: Numbers | None) -> pa.Array:
         """Return the id of each line, or null. Without times, keys must be those of one impression of the day."""
         codes = _codes(keys)
-        rank = np.minimum(np.searchsorted(self.codes, codes), max(0, len(self.codes) - 1))
-        there = self.codes[rank] == codes if len(self.codes) else np.zeros(len(codes), np.bool_)
-        first = rank.astype(np.int64) << _TIME_BITS
-        low, high = np.searchsorted(self.places, first), np.searchsorted(self.places, first + (1 << _TIME_BITS))
+        if not len(self.codes):
+            self.unknown += len(codes)
+            return pa.nulls(len(codes), pa.int64())
+        rank = np.minimum(np.searchsorted(self.codes, codes), len(self.codes) - 1)
+        there = self.codes[rank] == codes
+        self.unknown += int((~there).sum())
+        low, high = self.begins[rank], self.begins[rank + 1]
         if times is None:
             single = there & (high - low == 1)
             self.tied += int((there & (high - low > 1)).sum())
             return pa.array(self.ids[np.where(single, low, 0)], mask=~single)
-        at = times - self.start
-        after = np.clip(np.searchsorted(self.places, first + np.clip(at, 0, (1 << _TIME_BITS) - 1)), low, high)
-        apart = [self._apart(np.clip(place, low, np.maximum(high - 1, low)), first, at) for place in (after - 1, after)]
-        chosen = np.where(apart[0] < apart[1], np.maximum(after - 1, low), np.minimum(after, np.maximum(high - 1, low)))
-        distance = np.minimum(apart[0], apart[1])
-        two = (apart[0] == apart[1]) & (after > low) & (after < high)
+        after = self._first_at(times, low, high)
+        earlier, later = np.maximum(after - 1, low), np.minimum(after, high - 1)
+        apart = [np.abs(self.times[place] - times) for place in (earlier, later)]
+        chosen = np.where(apart[0] < apart[1], earlier, later)
+        distance = np.minimum(*apart)
+        two = (apart[0] == apart[1]) & (earlier != later)
         near = there & (distance <= self.within)
         far = there & ~near
         self.far += int(far.sum())
@@ -82,9 +84,17 @@ class ImpressionIndex:
         good = near & ~two
         return pa.array(self.ids[np.where(good, chosen, 0)], mask=~good)
 
-    def _apart(self, places: Numbers, first: Numbers, at: Numbers) -> Numbers:
-        within = np.clip(places, 0, max(0, len(self.places) - 1))
-        return np.abs(self.places[within] - first - at) if len(self.places) else np.full(len(at), 1 << 62)
+    def _first_at(self, times: Numbers, low: Numbers, high: Numbers) -> Numbers:
+        """Return the place of the first impression at or after each time, among those from ``low`` to ``high``: by halving
+        all intervals at once.
+        """
+        low, high = low.copy(), high.copy()
+        while (open_ := low < high).any():
+            middle = (low + high) // 2
+            below = open_ & (self.times[np.minimum(middle, len(self.times) - 1)] < times)
+            low = np.where(below, middle + 1, low)
+            high = np.where(open_ & ~below, middle, high)
+        return low
 
 
 def _codes(keys: Sequence[pa.Array | pa.ChunkedArray]) -> npt.NDArray[np.uint64]:

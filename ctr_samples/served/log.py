@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import gzip
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as pa_csv
-import pyarrow.json as pa_json
-import pyarrow.parquet as pq
 
 from ctr_samples.config import Served
 from ctr_samples.config.problems import end_sentence, nearest
@@ -21,13 +16,15 @@ from ctr_samples.errors import InputError
 from ctr_samples.quality.measure.collecting import columns_of, measured
 from ctr_samples.records.foreign import ForeignRecords, find_foreign
 from ctr_samples.served.keys import ImpressionIndex
+from ctr_samples.served.tables import Way, format_of, plain, schema_of, tables_of
 from ctr_samples.served.times import micros_of
 
 ID, TIME = "_id", "_time"
 """Columns of a batch: the id of the impression, and when it was served, if the log says so."""
 
 _BATCH = 1 << 16
-_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv"}
+_EXACT = 2.0**53
+"""Above it, not every whole number is a float."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +37,15 @@ class ServedLog:
     files: ForeignRecords
     contract: ExampleContract
     format: str
-    columns: Mapping[str, Sequence[str]]
-    id: Sequence[str]
+    columns: Mapping[str, Way]
+    id: Way
     """Path of the column with the id. Empty if ``keys`` have the paths of the keys of impressions."""
-    time: Sequence[str] | None
-    keys: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    time: Way | None
+    keys: Mapping[str, Way] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: str, contract: ExampleContract, served: Served) -> ServedLog:
-        """Find the files, and the columns of the features in the first of them. Raises InputError if there are none, or if
+        """Find the files, and the columns of the features in any of them. Raises InputError if there are none, or if
         the log has no id or no feature.
         """
         files = find_foreign(path)
@@ -57,11 +54,11 @@ class ServedLog:
                 f"--served {path} has no files of a served log; expected tf.Examples, Parquet, JSON lines or CSV. Samples of "
                 "this product are compared with `ctr-samples compare`."
             )
-        kind = _format(files.shards[0].path)
+        kind = format_of(files)
         if kind == "tfrecord":
             return cls(files, contract, kind, {name: (name,) for name in specs_of(contract)}, (_key(contract),), None)
-        there = next(_tables(files, kind)).schema
-        names = {name: tuple((served.columns.get(name) or name).split(".")) for name in specs_of(contract)}
+        there = schema_of(files, kind)
+        names = {name: _way(there, served.columns.get(name) or name) for name in specs_of(contract)}
         for name in served.columns:
             if name not in names:
                 raise InputError(
@@ -72,13 +69,13 @@ class ServedLog:
                     f"served.columns.{name}: {path} has no column {served.columns[name]!r}; it has {', '.join(there.names)}."
                 )
         found = {name: way for name, way in names.items() if _has(there, way)}
-        keys = {} if served.id is not None else {name: tuple(text.split(".")) for name, text in served.keys.items()}
+        keys = {} if served.id is not None else {name: _way(there, text) for name, text in served.keys.items()}
         for name, way in keys.items():
             if not _has(there, way):
                 raise InputError(
                     f"served.keys.{name}: {path} has no column {served.keys[name]!r}; it has {', '.join(there.names)}."
                 )
-        id_ = () if keys else tuple((served.id or _key(contract)).split("."))
+        id_ = () if keys else _way(there, served.id or _key(contract))
         if not keys and not _has(there, id_):
             raise InputError(
                 f"{path} has no column {'.'.join(id_)!r} with the id of the impression; it has {', '.join(there.names)}. Say "
@@ -89,7 +86,7 @@ class ServedLog:
                 f"{path} has none of the features of the samples; it has {', '.join(there.names)}. Say under `served.columns` "
                 "which column holds which feature."
             )
-        time = tuple(served.time.split(".")) if served.time is not None else None
+        time = None if served.time is None else _way(there, served.time)
         if time is not None and not _has(there, time):
             raise InputError(f"served.time: {path} has no column {served.time!r}; it has {', '.join(there.names)}.")
         return cls(files, contract, kind, found, id_, time, keys)
@@ -108,7 +105,10 @@ class ServedLog:
         if self.format == "tfrecord":
             yield from self._examples()
             return
-        for table in _tables(self.files, self.format):
+        specs = specs_of(self.contract)
+        texts = [way for name, way in self.columns.items() if specs[name].dtype == "bytes"]
+        texts += [*self.keys.values(), *([self.time] if self.time is not None else [])]
+        for table in tables_of(self.files, self.format, texts):
             for batch in table.to_batches(max_chunksize=_BATCH):
                 columns = {}
                 if self.time is not None:
@@ -117,8 +117,10 @@ class ServedLog:
                     columns[ID] = self._ids(_at(batch, self.id))
                 else:
                     times = columns[TIME].to_numpy() if TIME in columns else None
-                    columns[ID] = index.find([_at(batch, way) for way in self.keys.values()], times)
-                columns |= {name: _at(batch, way) for name, way in self.columns.items()}
+                    columns[ID] = index.find([self._text_of_key(batch, way) for way in self.keys.values()], times)
+                for name, way in self.columns.items():
+                    where = f"{self.files.title}: the column {'.'.join(way)!r}"
+                    columns[name] = plain(_at(batch, way), specs[name], where)
                 yield pa.RecordBatch.from_pydict(columns)
 
     def _examples(self) -> Iterator[pa.RecordBatch]:
@@ -134,10 +136,28 @@ class ServedLog:
                     )
                 yield pa.RecordBatch.from_pydict({ID: ids, **dict(columns_of(batch, contract))})
 
+    def _text_of_key(self, batch: pa.RecordBatch, way: Way) -> pa.Array:
+        column = _at(batch, way)
+        try:
+            text = column.cast(pa.string())
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            raise InputError(
+                f"{self.files.title}: the column {'.'.join(way)!r} is {column.type}; expected keys of impressions, text or "
+                "whole numbers. Check `served.keys`."
+            ) from None
+        return pc.if_else(pc.equal(text, ""), None, text) if self.format == "csv" else text
+
     def _ids(self, column: pa.Array) -> pa.Array:
+        if pa.types.is_uint64(column.type):
+            column = column.view(pa.int64())
+        if pa.types.is_floating(column.type) and (pc.max(pc.abs(column)).as_py() or 0) >= _EXACT:
+            raise InputError(
+                f"{self.files.title}: {'.'.join(self.id)!r} holds floats, in which ids lose their last digits; log them as "
+                "whole numbers or as text."
+            )
         try:
             return column.cast(pa.int64())
-        except pa.ArrowInvalid:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             example = next(str(value) for value in column.to_pylist() if value is not None)
             raise InputError(
                 f"{self.files.title}: {'.'.join(self.id)!r} holds {example!r}; expected the `impression_id` of the samples, a "
@@ -154,31 +174,7 @@ def _key(contract: ExampleContract) -> str:
     return next(iter(contract.names("key")), "impression_id")
 
 
-def _format(path: str) -> str:
-    name = path.removesuffix(".gz")
-    return next((kind for end, kind in _FORMATS.items() if name.endswith(end)), "tfrecord")
-
-
-def _tables(files: ForeignRecords, kind: str) -> Iterator[pa.Table]:
-    """Yield the rows of the files, each of which is read as a whole."""
-    for file in files.shards:
-        data = files.storage.read(file.path)
-        data = gzip.decompress(data) if file.path.endswith(".gz") else data
-        try:
-            yield _READ[kind](pa.BufferReader(data))
-        except (pa.ArrowInvalid, OSError) as error:
-            said = str(error).splitlines()[0]
-            raise InputError(f"{files.storage.locate(file.path)} cannot be read as {kind}: {said}.") from None
-
-
-_READ: Mapping[str, Any] = {
-    "parquet": partial(pq.read_table, use_threads=False),
-    "json": pa_json.read_json,
-    "csv": pa_csv.read_csv,
-}
-
-
-def _has(schema: pa.Schema, way: Sequence[str]) -> bool:
+def _has(schema: pa.Schema, way: Way) -> bool:
     kind: Any = schema
     for part in way:
         if isinstance(kind, pa.DataType) and not pa.types.is_struct(kind):
@@ -190,7 +186,12 @@ def _has(schema: pa.Schema, way: Sequence[str]) -> bool:
     return True
 
 
-def _at(batch: pa.RecordBatch, way: Sequence[str]) -> pa.Array:
+def _way(schema: pa.Schema, text: str) -> Way:
+    """Return the way to a column of this name or, if there is none, to a field of a column."""
+    return (text,) if text in schema.names else tuple(text.split("."))
+
+
+def _at(batch: pa.RecordBatch, way: Way) -> pa.Array:
     if not _has(batch.schema, way):
         return pa.nulls(batch.num_rows)
     column = batch.column(way[0])

@@ -22,6 +22,7 @@ from ctr_samples.periods import Period
 from ctr_samples.quality.report.wording import span
 from ctr_samples.quality.served import SERVED_FORMAT, Compared, Coverage, Proposal, Served
 from ctr_samples.samples.features.contracts import columns_contract
+from ctr_samples.samples.features.row import AGE
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.served.causes import Sight, agreeing, best_delay, causes_of, format_span, shown_delay
@@ -43,6 +44,7 @@ from ctr_samples.vocabulary import FittedState
 
 _LOOKED_UP = 20_000
 """Served lines without a sample that are looked up in the log of impressions."""
+_LEFT_OUT, _NO_IMPRESSION = "left out later, by sampling or `forget`", "no impression has their keys"
 _DAYS = 14
 """Published days on either side whose definitions of features are tried."""
 _AGES = (60, 600, 3600, 6 * 3600, 86400, 7 * 86400)
@@ -87,21 +89,26 @@ def compare_served(task: Task, session: Session, *, causes: bool, propose: bool)
     _check_ids(task, comparison)
     features = comparison.features()
     lost = np.concatenate([*comparison.no_sample, np.zeros(0, np.int64)])
-    why: Mapping[str, int] = {}
+    why: dict[str, int] = {}
+    sampled = bool(len(lost)) and task.config.sampling is not None  # the limit is not for what sampling leaves out
     proposals: list[Proposal] = []
-    if (causes and (any(one.differ for one in features.values()) or len(lost))) or propose:
+    if (causes and (any(one.differ for one in features.values()) or len(lost))) or propose or sampled:
         spark, reporter = session()
         inputs = read_inputs(spark, task.config, task.period, reporter, watched=False)
         if len(lost):
             reporter.stage("looking up served lines without a sample")
             why = _why_no_sample(inputs, lost)
-        if propose or any(one.differ for one in features.values()):
+        if propose or (causes and any(one.differ for one in features.values())):
             reporter.stage("seeking the causes")
             search = _Search(task, inputs, comparison.looked_at(), tolerances)
-            features, proposals = search.explained(features, comparison, propose=propose)
+            explained, proposals = search.explained(features, comparison, propose=propose)
+            features = explained if causes else features
+    if index is not None and index.unknown:
+        why[_NO_IMPRESSION] = index.unknown
     coverage = Coverage(
-        comparison.samples, comparison.served, comparison.matched, comparison.not_served, len(lost),
-        comparison.repeated, comparison.without_id - (index.far + index.tied if index else 0), why,
+        comparison.samples, comparison.served, comparison.matched, comparison.not_served,
+        len(lost) + (index.unknown if index else 0),
+        comparison.repeated, comparison.without_id - (index.far + index.tied + index.unknown if index else 0), why,
         *((index.far, index.tied) if index else ()),
     )  # fmt: skip
     manifest = task.manifest
@@ -119,7 +126,7 @@ def _groups(config: JobConfig, log: ServedLog) -> dict[str, list[str]]:
         feature = config.features.get(name)
         text = (feature.from_ or feature.expr or "") if feature is not None else ""
         used = [view for view in config.views if re.search(rf"\b{re.escape(view)}\s*\.", text)]
-        if len(used) == 1:
+        if len(used) == 1 and not re.search(rf"\.\s*{AGE}\b", text):  # an age is that of the impression
             groups.setdefault(used[0], []).append(name)
     return groups
 
@@ -155,7 +162,7 @@ def _why_no_sample(inputs: Inputs, lost: Ids) -> dict[str, int]:
     there = impressions.join(F.broadcast(wanted), "impression_id").select(
         "impression_id",
         F.when(~span_.contains(F.col("impression_time")), "another day").otherwise(
-            F.coalesce(F.col(DROPPED), F.lit("left out later, by sampling or `forget`"))
+            F.coalesce(F.col(DROPPED), F.lit(_LEFT_OUT))
         ),
     )
     found = dict(map(tuple, there.distinct().collect()))
@@ -197,7 +204,9 @@ class _Search:
         explained = dict(features)
         for name in wanted:
             mine = {view: flags for view, flags in elsewhere.items() if name in comparison.groups[view]}
-            looked_at, causes, rest, delays[name] = causes_of(name, kept, found, self.tolerances[name], mine, sights)
+            looked_at, causes, rest, delays[name] = causes_of(
+                name, kept, found, self.tolerances[name], mine, sights, is_clock=_is_clock(config.features[name])
+            )
             ages = _by_age(name, kept, found, sights, self.tolerances[name])
             explained[name] = replace(features[name], looked_at=looked_at, causes=causes, unexplained=rest, by_age=ages)
         return explained, list(self._proposals(found, kept, delays, sights)) if propose else []
@@ -246,9 +255,15 @@ class _Search:
                 for d in (0, delay)
             )
             wanted = of.delay + timedelta(microseconds=delay)
-            if then > now and wanted >= timedelta():
+            setting = next(found.versions[name][view].setting for name, by_view in delays.items() if view in by_view)
+            if then > now and wanted >= timedelta() and setting is not None:
                 after = format_span(wanted // timedelta(microseconds=1))
-                yield Proposal(view, format_span(of.delay // timedelta(microseconds=1)), after, now, then)
+                yield Proposal(view, format_span(of.delay // timedelta(microseconds=1)), after, now, then, setting)
+
+
+def _is_clock(feature: Feature) -> bool:
+    """Whether a feature is an hour or a day of the week."""
+    return feature.date_part is not None or bool(re.search(r"\b(hour|dayofweek|weekday)\s*\(", feature.expr or ""))
 
 
 def _elsewhere(comparison: Comparison, kept: Kept) -> dict[str, Flags]:
@@ -295,10 +310,12 @@ def _beyond(served: ServedConfig, coverage: Coverage, features: Mapping[str, Com
     for name, one in features.items():
         if one.share > limits.different:
             yield f"`{name}` differs in {one.share:.2%} of the samples; `served.limits.different` is {limits.different:g}."
+    looked_up = sum(coverage.why_no_sample.values())
+    left_out = coverage.no_sample * coverage.why_no_sample.get(_LEFT_OUT, 0) / looked_up if looked_up else 0
     for count, whole, key, what in (
         (coverage.not_served, coverage.samples, "not_served", "of the samples have no served line"),
         (
-            coverage.no_sample,
+            coverage.no_sample - left_out,
             coverage.matched + coverage.no_sample,
             "no_sample",
             "of the served impressions have no sample",

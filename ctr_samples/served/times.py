@@ -23,8 +23,11 @@ def micros_of(times: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
             raise InputError("served.time: the times have no zone; expected instants, such as timestamps in UTC.")
         return np.asarray(times.cast(pa.timestamp("us", "UTC"), safe=False).cast(pa.int64()).to_numpy(), np.int64)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return _of_text(times)
-    numbers = np.asarray(times.cast(pa.float64()).to_numpy(), np.float64)
+        if not pc.all(pc.match_substring_regex(times, r"^-?\d+(\.\d+)?$")).as_py():
+            return _of_text(times)
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise InputError(f"served.time: the column is {kind}; expected times, or numbers since 1970.")
+    numbers = np.asarray(times.cast(pa.float64()).to_numpy(zero_copy_only=False), np.float64)
     largest = float(np.abs(numbers).max(initial=0.0))
     factor = next((factor for limit, factor in _UNITS if largest < limit), None)
     if factor is None:
@@ -38,7 +41,7 @@ def _of_text(times: pa.ChunkedArray | pa.Array) -> npt.NDArray[np.int64]:
         without = times.filter(pc.invert(zoned))[0].as_py()
         raise InputError(f"served.time: {without!r} has no zone; expected one, as in '2019-06-05T10:00:00+08:00'.")
     try:
-        found = pc.cast(times, pa.timestamp("us", "UTC"))
+        found = pc.cast(pc.cast(times, pa.timestamp("ns", "UTC")), pa.timestamp("us", "UTC"), safe=False)
     except pa.ArrowInvalid as error:
         raise InputError(f"served.time: {str(error).splitlines()[0]}; expected ISO 8601.") from None
     return np.asarray(found.cast(pa.int64()).to_numpy(), np.int64)

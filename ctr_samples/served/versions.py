@@ -13,11 +13,12 @@ from datetime import timedelta
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from ctr_samples.config import Feature, JobConfig, WindowView
+from ctr_samples.config import EventView, Feature, JobConfig, SnapshotView, View, WindowView
 from ctr_samples.config.units import format_duration
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
@@ -25,7 +26,16 @@ from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features import IMPRESSION, SampleColumns
 from ctr_samples.samples.features.row import ROWS, made
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, KEY, PAYLOAD
+from ctr_samples.samples.views.as_of import (
+    AVAILABLE_TIME,
+    CLOSED,
+    EVENT_TIME,
+    GONE,
+    KEY,
+    PAYLOAD,
+    SEQUENCE,
+    VALID_TO,
+)
 from ctr_samples.served.columns import Column
 from ctr_samples.sparksql.columns import joint_key, quoted
 from ctr_samples.vocabulary import FittedState
@@ -35,7 +45,8 @@ NEAREST = 64
 _FEW = 1000
 """Impressions for which such features are tried."""
 NO_TIME = np.iinfo(np.int64).min
-"""Time of a row that stands for no match."""
+"""Time of a row that stands for no match, and of an end that does not come."""
+_TIMES = ("_group", "_event", "_available", "_end", "_closed")
 
 Micros = npt.NDArray[np.int64]
 
@@ -44,16 +55,21 @@ Micros = npt.NDArray[np.int64]
 class Versions:
     """Rows of a view, by ``group``: the key of an impression, or its number. Row 0 is that of no match.
 
-    ``event`` and ``available`` are microseconds since 1970. ``of`` is the group of each impression, -1 for none.
+    ``event`` and ``available`` are microseconds since 1970. A row is over from ``end`` on, for those who know that since
+    ``closed``; a tombstone, or an entity that a snapshot lacks, is over from the beginning. ``of`` is the group of each
+    impression, -1 for none. ``setting`` is the key of the configuration that delays the rows, if one does.
     """
 
     group: Micros
     event: Micros
     available: Micros
+    end: Micros
+    closed: Micros
     features: Mapping[str, Column]
     of: Micros
     max_age: timedelta | None
     delay: timedelta
+    setting: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +180,13 @@ def _versions(
     own = few.select("*", _key_of(config, view, few).alias("_own"))
     kind = few.schema[view].dataType
     payload = F.struct(*[F.col(PAYLOAD)[name].alias(name) for name in rows.schema[PAYLOAD].dataType.names])  # type: ignore[attr-defined]
-    text = rows.select(F.col(KEY).cast("string").alias("_key"), EVENT_TIME, AVAILABLE_TIME, payload.alias(PAYLOAD))
+    ends = [_or_never(VALID_TO, rows).alias("_end"), _or_never(CLOSED, rows).alias("_closed")]
+    gone = (F.coalesce(F.col(GONE), F.lit(False)) if GONE in rows.columns else F.lit(False)).alias("_gone")
+    sequence = (F.col(SEQUENCE) if SEQUENCE in rows.columns else F.lit(0)).alias("_sequence")
+    key = F.col(KEY).cast("string").alias("_key")
+    text = rows.select(key, EVENT_TIME, AVAILABLE_TIME, *ends, gone, sequence, payload.alias(PAYLOAD))
+    if isinstance(config.views[view], SnapshotView):
+        text = text.unionByName(_missing(text, own), allowMissingColumns=True)
     seen = F.col(f"{IMPRESSION}.impression_time")
     if home == ROWS:
         chosen = own.orderBy(F.xxhash64(f"{IMPRESSION}.impression_id")).limit(_FEW)
@@ -184,8 +206,11 @@ def _versions(
     fields = [F.col(PAYLOAD)[name].alias(name) for name in kind.names if name not in ("age_s", "matched")]  # type: ignore[attr-defined]
     struct = F.struct(*fields, age.alias("age_s"), F.lit(True).alias("matched")).cast(kind)
     others = [c for c in near.columns if c in (IMPRESSION, *config.views, *config.histories) and c != view]
+    # A row that is over is told by its end, so that a tombstone is over from the beginning.
+    begin = F.unix_micros(EVENT_TIME)
     times = [_time(EVENT_TIME, "_event"), _time(AVAILABLE_TIME, "_available")]
-    there = near.select(*others, struct.alias(view), group.alias("_group"), *times)
+    times += [F.when(F.col("_gone"), begin).otherwise(F.unix_micros("_end")).alias("_end"), _time("_closed", "_closed")]
+    there = near.select(*others, struct.alias(view), group.alias("_group"), *times, "_sequence")
     none = F.struct(*[F.col(view)[n].alias(n) for n in kind.names if n != "matched"], F.lit(False).alias("matched"))  # type: ignore[attr-defined]
     of_none = F.lit(None).cast("string") if home != ROWS else group
     absent = nothing.select(
@@ -193,16 +218,27 @@ def _versions(
         none.cast(kind).alias(view),
         of_none.alias("_group"),
         F.lit(None).cast("long").alias("_event"),
-        F.lit(None).cast("long").alias("_available"),
+        *[F.lit(None).cast("long").alias(name) for name in ("_available", "_end", "_closed")],
+        F.lit(None).cast(near.schema["_sequence"].dataType).alias("_sequence"),
     )
     frame = columns.add(there.unionByName(absent), home)
-    table = _table(
-        frame.select("_group", "_event", "_available", *[F.col(quoted(made(name))).alias(name) for name in names])
-    )
+    table = _table(frame.select(*_TIMES, "_sequence", *[F.col(quoted(made(name))).alias(name) for name in names]))
     groups = _table(
         own.select(F.col(f"{IMPRESSION}.impression_id").alias("id"), F.col("_own").cast("string").alias("key"))
     )
-    return _grouped(table, groups, names, home, ids, specs, config.views[view].max_age, config.views[view].delay)
+    return _grouped(table, groups, names, home, ids, specs, config.views[view])
+
+
+def _or_never(column: str, rows: DataFrame) -> SparkColumn:
+    return F.col(column) if column in rows.columns else F.lit(None).cast("timestamp")
+
+
+def _missing(rows: DataFrame, own: DataFrame) -> DataFrame:
+    """Return a row that is gone for each snapshot of a view that lacks the key of an impression."""
+    keys = own.select(F.col("_own").alias("_key")).where(F.col("_key").isNotNull()).distinct()
+    every = keys.crossJoin(F.broadcast(rows.select(EVENT_TIME, AVAILABLE_TIME).distinct()))
+    missing = every.join(rows.select("_key", EVENT_TIME), ["_key", EVENT_TIME], "left_anti")
+    return missing.withColumns({"_gone": F.lit(True), "_sequence": F.lit(None).cast(rows.schema["_sequence"].dataType)})
 
 
 def _grouped(
@@ -212,21 +248,32 @@ def _grouped(
     home: str,
     ids: Micros,
     specs: Mapping[str, FeatureSpec],
-    max_age: timedelta | None,
-    delay: timedelta,
+    view: View,
 ) -> Versions:
     texts = table.column("_group").to_pylist()
     codes = {text: number for number, text in enumerate(sorted({text for text in texts if text is not None}))}
     group = np.array([-1 if text is None else codes[text] for text in texts], np.int64)
-    event, available = (
-        np.asarray(table.column(name).fill_null(NO_TIME).to_numpy(), np.int64) for name in ("_event", "_available")
+    event, available, end, closed = (
+        np.asarray(table.column(name).fill_null(NO_TIME).to_numpy(), np.int64) for name in _TIMES[1:]
     )
-    order = np.lexsort((available, event, group))
+    sequence = table.column("_sequence").combine_chunks()
+    rank = pc.index_in(sequence, value_set=pc.drop_null(sequence).unique().sort()).fill_null(-1).to_numpy()
+    order = np.lexsort((rank, available, event, group))
     at = np.argsort(np.asarray(own.column("id").to_numpy(), np.int64))
     keys = [str(number) for number in ids] if home == ROWS else [own.column("key")[int(place)].as_py() for place in at]
     features = {name: Column.of(table.column(name).take(pa.array(order)), specs[name], name) for name in names}
     of = np.array([-1 if key is None else codes.get(key, -1) for key in keys], np.int64)
-    return Versions(group[order], event[order], available[order], features, of, max_age, delay)
+    return Versions(
+        group[order], event[order], available[order], end[order], closed[order], features, of, view.max_age, view.delay,
+        _setting(view),
+    )  # fmt: skip
+
+
+def _setting(view: View) -> str | None:
+    """Return the key of the configuration that says when the rows of a view are known, or None if a column says it."""
+    if isinstance(view, SnapshotView):
+        return "publish_delay"
+    return None if isinstance(view, EventView) and view.available_time else "available_after"
 
 
 def _key_of(config: JobConfig, view: str, few: DataFrame) -> SparkColumn:

@@ -58,7 +58,6 @@ views:
     on: user
     key: u
     event_time: timestamp_millis(bigint(at * 1000))
-    available_time: timestamp_millis(bigint(known * 1000))
     ttl: 2d
   item:
     source: items
@@ -160,20 +159,24 @@ class Day:
 
 
 def tables(rng: random.Random) -> dict[str, list[dict[str, Any]]]:
-    """Rows that change every few hours, with values that tell them apart, and are known some minutes later."""
+    """Rows that change every few hours, with values that tell them apart, and are known at once or, of items, minutes later."""
     users, items = [], []
     for u in range(USERS):
         at = -rng.uniform(0, 20) * 3600
         while at < 24 * 3600:
-            users.append(
-                {"u": u, "at": at, "known": at + rng.uniform(0, 600), "age": rng.uniform(18, 90), "score": rng.random()}
-            )
+            users.append({"u": u, "at": at, "known": at, "age": rng.uniform(18, 90), "score": rng.random()})
             at += rng.uniform(0.5, 6) * 3600
     for i in range(ITEMS):
         at = -rng.uniform(0, 20) * 3600
         while at < 24 * 3600:
             items.append(
-                {"i": i, "at": at, "known": at + 60, "price": rng.uniform(1, 100), "color": rng.choice(["red", "blue"])}
+                {
+                    "i": i,
+                    "at": at,
+                    "known": at + rng.uniform(0, 600),
+                    "price": rng.uniform(1, 100),
+                    "color": rng.choice(["red", "blue"]),
+                }
             )
             at += rng.uniform(1, 8) * 3600
     shown = [

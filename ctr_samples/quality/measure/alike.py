@@ -46,7 +46,9 @@ def _bits(flat: Flat) -> Bits:
     numbers = flat.numbers
     if numbers is not None:
         # As records hold them, so that values that are read back have the digests of those that were written.
-        wide = numbers.astype(np.float32).astype(np.float64) if numbers.dtype.kind == "f" else numbers.astype(np.int64)
+        with np.errstate(over="ignore"):
+            numbers = numbers.astype(np.float32) if numbers.dtype.kind == "f" else numbers
+        wide = numbers.astype(np.float64 if numbers.dtype.kind == "f" else np.int64)
         bits: Bits = wide.view(np.uint64)
         return bits
     encoded = flat.values.dictionary_encode()

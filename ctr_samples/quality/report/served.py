@@ -44,8 +44,11 @@ def page_of(served: Served) -> str:
             ),
             "not_logged": ", ".join(map(shown, served.not_logged)),
             "proposals": table(
-                "Proposed clocks", "<view | available_after | proposed | agreement now | with it",
-                ((p.view, p.now, p.available_after, share(p.agreement_now), share(p.agreement)) for p in served.proposals),
+                "Proposed clocks", "<view | <setting | now | proposed | agreement now | with it",
+                (
+                    (p.view, p.setting, p.now, p.available_after, share(p.agreement_now), share(p.agreement))
+                    for p in served.proposals
+                ),
             ),
             "details": [_detail(name, served.features[name]) for name in differing[:_DETAILS]],
             "command": f"ctr-samples explain --config CONFIG --date {served.run_date} --impression-id=ID",
@@ -145,5 +148,5 @@ def proposed_yaml(served: Served) -> str:
     lines = ["# Clocks with which the samples would agree best with what was served.\n", "views:\n"]
     for one in served.proposals:
         agreement = f"agreement {one.agreement:.2%}, {one.agreement_now:.2%} with {one.now}"
-        lines.append(f"  {one.view}: {{available_after: {one.available_after}}}  # {agreement}\n")
+        lines.append(f"  {one.view}: {{{one.setting}: {one.available_after}}}  # {agreement}\n")
     return "".join(lines) if served.proposals else "# No other clock agrees better with what was served.\n"

@@ -1,0 +1,173 @@
+"""Rows of a served log from Parquet, JSON lines or CSV, one file at a time. Text stays as it is written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pa_csv
+import pyarrow.json as pa_json
+import pyarrow.parquet as pq
+
+from ctr_samples.contract import FeatureSpec
+from ctr_samples.errors import InputError
+from ctr_samples.records.foreign import ForeignRecords
+
+_FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv"}
+_LOOKED_AT = 1000
+"""Lines of a file of JSON that tell which fields have text."""
+_ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
+
+Way = Sequence[str]
+"""Names of a column and of the fields in it."""
+
+
+def format_of(files: ForeignRecords) -> str:
+    """Return the format of the files, by the name of the first one or, without a known ending, by its first byte."""
+    path = files.shards[0].path
+    name = path.removesuffix(".gz")
+    known = next((kind for end, kind in _FORMATS.items() if name.endswith(end)), None)
+    return known or ("json" if _content(files, path)[:1] == b"{" else "tfrecord")
+
+
+def tables_of(files: ForeignRecords, kind: str, texts: Collection[Way]) -> Iterator[pa.Table]:
+    """Yield the rows of each file. ``texts`` has the columns that hold text even where it looks like something else.
+
+    Raises InputError for a file that cannot be read.
+    """
+    for file in files.shards:
+        try:
+            yield _table(_content(files, file.path), kind, texts)
+        except (*_ERRORS, OSError) as error:
+            said = str(error).splitlines()[0].rstrip(".")
+            raise InputError(f"{files.storage.locate(file.path)} cannot be read as {kind}: {said}.") from None
+
+
+def schema_of(files: ForeignRecords, kind: str) -> pa.Schema:
+    """Return all columns that any of the files has. The types are those that the names of fields need."""
+    found = []
+    for file in files.shards:
+        data = _content(files, file.path)
+        try:
+            if kind == "parquet":
+                schema = pq.read_schema(pa.BufferReader(data))
+            elif kind == "json":
+                schema = pa.schema([*_looked_at(data)])
+            else:
+                schema = pa_csv.open_csv(pa.BufferReader(data)).schema
+        except (*_ERRORS, OSError, ValueError) as error:
+            said = str(error).splitlines()[0].rstrip(".")
+            raise InputError(f"{files.storage.locate(file.path)} cannot be read as {kind}: {said}.") from None
+        found.append(pa.schema([pa.field(field.name, _shape(field.type)) for field in schema]))
+    return pa.unify_schemas(found, promote_options="permissive")
+
+
+def _shape(kind: pa.DataType) -> pa.DataType:
+    """Return a type that says only which fields a column has."""
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(field.name, _shape(field.type)) for field in kind])
+    return pa.null()
+
+
+def _content(files: ForeignRecords, path: str) -> bytes:
+    data = files.storage.read(path)
+    if not path.endswith(".gz"):
+        return data
+    try:
+        return gzip.decompress(data)
+    except (EOFError, OSError, zlib.error) as error:
+        raise InputError(f"{files.storage.locate(path)} is no whole gzip file: {error}.") from None
+
+
+def _table(data: bytes, kind: str, texts: Collection[Way]) -> pa.Table:
+    if kind == "parquet":
+        return pq.read_table(pa.BufferReader(data), use_threads=False)
+    if kind == "csv":
+        types = {".".join(way): pa.string() for way in texts}
+        return pa_csv.read_csv(pa.BufferReader(data), convert_options=pa_csv.ConvertOptions(column_types=types))
+    if not data.strip():
+        return pa.table({})
+    # Text that looks like a time would be read as one.
+    explicit = pa.schema([f for f in map(_texts_of, _looked_at(data)) if f is not None])
+    return pa_json.read_json(pa.BufferReader(data), parse_options=pa_json.ParseOptions(explicit_schema=explicit))
+
+
+def _looked_at(data: bytes) -> Iterator[pa.Field]:
+    """Yield the fields of the first lines of JSON."""
+    lines = (line for line in data.split(b"\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip())
+    kinds: list[pa.DataType] = []
+    for line in islice(lines, _LOOKED_AT):
+        try:
+            kinds.append(_kind(json.loads(line)))
+        except ValueError:
+            continue  # the reader of the whole file says what is wrong
+    whole = _merged(kinds)
+    yield from whole if pa.types.is_struct(whole) else ()
+
+
+def _kind(value: Any) -> pa.DataType:
+    if isinstance(value, str):
+        return pa.string()
+    if isinstance(value, Mapping):
+        return pa.struct([pa.field(name, _kind(one)) for name, one in value.items()])
+    if isinstance(value, list):
+        return pa.list_(_merged([_kind(one) for one in value]))
+    return pa.null()
+
+
+def _merged(kinds: Sequence[pa.DataType]) -> pa.DataType:
+    known = [kind for kind in kinds if not pa.types.is_null(kind)]
+    if known and all(pa.types.is_struct(kind) for kind in known):
+        names = dict.fromkeys(field.name for kind in known for field in kind)
+        inside = {name: [kind.field(name).type for kind in known if kind.get_field_index(name) >= 0] for name in names}
+        return pa.struct([pa.field(name, _merged(some)) for name, some in inside.items()])
+    if known and all(pa.types.is_list(kind) for kind in known):
+        return pa.list_(_merged([kind.value_type for kind in known]))
+    return known[0] if known else pa.null()
+
+
+def _texts_of(field: pa.Field) -> pa.Field | None:
+    """Return a field with only what holds text, or None."""
+    kind = field.type
+    if pa.types.is_struct(kind):
+        inside = [one for one in map(_texts_of, kind) if one is not None]
+        return pa.field(field.name, pa.struct(inside)) if inside else None
+    leaf = kind
+    while pa.types.is_list(leaf):
+        leaf = leaf.value_type
+    return field if pa.types.is_string(leaf) else None
+
+
+def plain(column: pa.Array, spec: FeatureSpec, where: str) -> pa.Array:
+    """Return a column as text or as numbers, whichever the feature has. Raises InputError if it is neither."""
+    leaf = column.type
+    while pa.types.is_list(leaf) or pa.types.is_large_list(leaf) or pa.types.is_fixed_size_list(leaf):
+        leaf = leaf.value_type
+    is_text = pa.types.is_string(leaf) or pa.types.is_large_string(leaf)
+    if spec.dtype == "bytes":
+        wanted = [] if is_text or pa.types.is_binary(leaf) or pa.types.is_large_binary(leaf) else [pa.string()]
+    else:
+        wanted = [pa.int64(), pa.float64()] if is_text else []
+    if not wanted or pa.types.is_null(leaf):
+        return column
+    for kind in wanted:
+        try:
+            return column.cast(_with_leaf(column.type, kind))
+        except _ERRORS:
+            continue
+    what = "text" if spec.dtype == "bytes" else "numbers"
+    raise InputError(
+        f"{where} is {column.type}; expected {what}, as the samples have. Say under `served.columns` which column holds the "
+        "feature."
+    )
+
+
+def _with_leaf(kind: pa.DataType, leaf: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+        return pa.list_(_with_leaf(kind.value_type, leaf))
+    return leaf
