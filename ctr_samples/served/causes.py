@@ -8,7 +8,7 @@ would serve it. A sweep over the ends of all intervals finds the one delay that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 import numpy as np
@@ -57,7 +57,7 @@ class Hypothesis:
 class Sight:
     """All rows that samples could have seen: with each delay of ``first`` (exclusive) to ``last`` sample ``of`` sees ``row``.
 
-    ``found`` is False where there is no row, or one that is too old.
+    ``found`` is False where there is no row, or one that is over or too old, which is then ``newest``, else -1.
     """
 
     of: Micros
@@ -65,6 +65,7 @@ class Sight:
     first: Micros
     last: Micros
     found: Flags
+    newest: Micros
 
     @classmethod
     def of_rows(cls, versions: Versions, times: Micros) -> Sight:
@@ -81,9 +82,9 @@ class Sight:
                 parts.append(_sight(versions, sample, int(times[sample]), mine[~timeless], none))
         if not parts:
             nothing = np.zeros(0, np.int64)
-            return cls(nothing, nothing, nothing, nothing, np.zeros(0, np.bool_))
-        of, row, first, last, found = (np.concatenate(some) for some in zip(*parts, strict=True))
-        return cls(of, row, first, last, found.astype(np.bool_))
+            return cls(nothing, nothing, nothing, nothing, np.zeros(0, np.bool_), nothing)
+        of, row, first, last, found, newest = (np.concatenate(some) for some in zip(*parts, strict=True))
+        return cls(of, row, first, last, found.astype(np.bool_), newest)
 
     def covers(self, samples: int) -> Flags:
         """Return the samples whose rows were found. They are few for a feature over several tables."""
@@ -93,11 +94,18 @@ class Sight:
 
     def where(self, flags: Flags) -> Sight:
         """Return some of the intervals."""
-        return Sight(self.of[flags], self.row[flags], self.first[flags], self.last[flags], self.found[flags])
+        return Sight(*(getattr(self, part)[flags] for part in self.__slots__))
 
     def gives(self, values: Column, served: Column, same: _Same) -> Sight:
         """Return the intervals in which the rows have the served values."""
         return self.where(same(values.take(self.row), served.take(self.of)))
+
+    def ended(self, values: Column, served: Column, same: _Same) -> Flags:
+        """Return the samples with the served value in a row that is over or too old for them."""
+        now = self.where((self.first < 0) & (self.last >= 0) & ~self.found & (self.newest >= 0))
+        found = np.zeros(len(served), np.bool_)
+        found[now.of[same(values.take(now.newest), served.take(now.of))]] = True
+        return found
 
 
 def _sight(versions: Versions, sample: int, at: int, rows: Micros, none: int) -> tuple[Micros, ...]:
@@ -115,17 +123,18 @@ def _sight(versions: Versions, sample: int, at: int, rows: Micros, none: int) ->
         old = at - event > versions.max_age // timedelta(microseconds=1)
     end, closed = versions.end[rows][seen], versions.closed[rows][seen]
     # With a longer delay than `told`, the row is seen as it was before its end was known.
-    told = np.where(closed == NO_TIME, _FOREVER, at - closed)
+    told = at - np.maximum(closed, end)
     over = (end != NO_TIME) & (end <= at)
     split = np.clip(np.where(over, told, first[seen]), first[seen], last[seen])
     before = range(1 if not tried.start else 0)  # rows that are left out may come before the first one
     start = at - earliest[0] if len(rows) else -_FOREVER
     row = np.concatenate([np.full(len(seen), none), np.where(old[seen], none, rows[seen]), np.full(len(before), none)])
     found = np.concatenate([np.zeros(len(seen), np.bool_), ~old[seen], np.zeros(len(before), np.bool_)])
+    newest = np.concatenate([rows[seen], np.where(old[seen], rows[seen], -1), np.full(len(before), -1)])
     begins = np.concatenate([first[seen], split, np.full(len(before), start)])
     ends = np.concatenate([split, last[seen], np.full(len(before), _FOREVER)])
     keep = begins < ends
-    return np.full(keep.sum(), sample), row[keep], begins[keep], ends[keep], found[keep]
+    return np.full(keep.sum(), sample), row[keep], begins[keep], ends[keep], found[keep], newest[keep]
 
 
 def best_delay(seen: Sight, *, positive: bool | None = None) -> tuple[int, int, int]:
@@ -148,7 +157,12 @@ def best_delay(seen: Sight, *, positive: bool | None = None) -> tuple[int, int, 
             np.where((at[best] < 0) & (_next(at, best) > 0), 0, np.minimum(np.abs(at[best]), np.abs(_next(at, best))))
         )
     ]
-    return int(at[nearest]) + 1, int(_next(at, np.array([nearest]))[0]), int(count.max())
+    others = np.flatnonzero(count != count.max())  # the delays around it with as many
+    last_before, next_after = (
+        others[others < nearest].max(initial=-1),
+        others[others > nearest].min(initial=len(at) - 1),
+    )
+    return int(at[last_before + 1]) + 1, int(at[next_after]), int(count.max())
 
 
 def _next(at: Micros, places: npt.NDArray[np.int64]) -> Micros:
@@ -171,6 +185,25 @@ class _Same:
 
     def __call__(self, candidate: Column, served: Column) -> Flags:
         return compared(candidate.in_half_precision() if self.half else candidate, served, self.tolerance).agree
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What the rows of a view give for a feature: ``seen`` has the intervals with the served values, ``mixed_up`` those with
+    served values that have changed places. ``ended`` are the samples with values of rows that are over, and ``usual`` is
+    the share of samples whose own value is that of no row.
+    """
+
+    seen: Sight
+    mixed_up: Sight
+    ended: Flags
+    usual: float
+
+    @classmethod
+    def of(cls, sight: Sight, values: Column, offline: Column, served: Column, rows: Micros, same: _Same) -> _Rows:
+        seen, mixed_up = (sight.gives(values, some, same) for some in (served, _mixed_up(served, rows)))
+        usual = _none(sight.gives(values, offline, same), len(served)).mean()
+        return cls(seen, mixed_up, sight.ended(values, served, same), float(usual))
 
 
 def causes_of(
@@ -200,18 +233,18 @@ def causes_of(
     rows = np.flatnonzero(differ)
     if not len(rows):
         return 0, [], None, delays
-    by_chance = {
-        view: sights[id(found.versions[name][view])].gives(of.features[name], _mixed_up(served, rows), same)
-        for view, of in found.versions.get(name, {}).items()
-    }
     mine, theirs = offline.take(rows), served.take(rows)
     tried = [
         *_of_form(mine, theirs, same, is_clock=is_clock),
         *(
             h
-            for view, seen in delays.items()
+            for view, of in found.versions.get(name, {}).items()
             for h in _of_versions(
-                view, found.versions[name][view], seen, rows, kept.at_random & tried_for, by_chance[view]
+                view,
+                of,
+                _Rows.of(sights[id(of)], of.features[name], offline, served, rows, same),
+                rows,
+                kept.at_random & tried_for,
             )
         ),
         *_of_alternatives(name, found.alternatives, rows, theirs, same),
@@ -298,13 +331,13 @@ def _of_form(offline: Column, served: Column, same: _Same, *, is_clock: bool) ->
         return
     mine, theirs = offline.numbers(), served.numbers()
     both = np.isfinite(mine) & np.isfinite(theirs)
-    if both.sum() < _FEWEST or len(np.unique(mine[both])) < 3:
+    if both.sum() < _FEWEST or (len(np.unique(mine[both])) < 3 and not is_clock):
         return
     if np.array_equal(theirs[both], np.trunc(theirs[both])):
         for how, whole in (("rounded", np.round(mine)), ("cut to whole numbers", np.trunc(mine))):
             yield Hypothesis("precision", both & (whole == theirs), how, "serve the number as it is.")
     yield from _factor(mine, theirs, both)
-    yield from _shift(mine, theirs, both, is_clock=is_clock)
+    yield from _shift(mine, theirs, both, offline.values.dtype, is_clock=is_clock)
 
 
 def _factor(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags) -> Iterator[Hypothesis]:
@@ -326,15 +359,17 @@ def _factor(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both
 
 
 def _shift(
-    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags, *, is_clock: bool
+    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags, kind: npt.DTypeLike, *, is_clock: bool
 ) -> Iterator[Hypothesis]:
     cycle = next(
         ((c, unit) for c, unit in _CYCLES if is_clock and mine[both].min() >= 0 and mine[both].max() < c), None
     )
     apart = (theirs - mine)[both]
-    apart = apart if cycle is None else apart % cycle[0]
+    if cycle is not None:
+        apart = apart % cycle[0]
+        yield from _half_hours(mine, theirs, both, cycle)
     # Numbers of float32 are apart by a constant only up to their precision.
-    exact = 8 * 2.0**-24 * float(np.max(np.abs([mine[both], theirs[both]])))
+    exact = 0.0 if kind == np.int64 else 8 * 2.0**-24 * float(np.max(np.abs([mine[both], theirs[both]])))
     values, often = np.unique(np.round(apart / max(exact, 1e-6)), return_counts=True)
     if often.max() < max(_FEWEST, 0.3 * both.sum()):
         return
@@ -345,7 +380,7 @@ def _shift(
     off = theirs - mine - shift
     off = off if cycle is None else np.minimum(off % cycle[0], -off % cycle[0])
     explains = both & (np.abs(off) <= 2 * max(exact, 1e-6))
-    if len(np.unique(mine[explains])) < 3 or explains.sum() < max(_FEWEST, 0.5 * both.sum()):
+    if (len(np.unique(mine[explains])) < 3 and cycle is None) or explains.sum() < max(_FEWEST, 0.5 * both.sum()):
         return
     if cycle is not None and shift > cycle[0] / 2:
         shift -= cycle[0]
@@ -356,23 +391,41 @@ def _shift(
     )
 
 
-def _of_versions(
-    view: str, versions: Versions, seen: Sight, rows: Micros, at_random: Flags, by_chance: Sight
+def _half_hours(
+    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags, cycle: tuple[int, str]
 ) -> Iterator[Hypothesis]:
-    """Try rows of the view that are older or newer than the one of the sample, and no row. ``by_chance`` has what rows give
-    if the served values change places: an older row that has as many of these explains nothing.
+    """Try a zone that differs by half an hour, so that the numbers differ by one of two that follow each other."""
+    apart = np.where(both, np.round(theirs - mine) % cycle[0], -1)
+    often = np.bincount(apart[both].astype(np.int64), minlength=cycle[0])
+    pairs = often + np.roll(often, -1)
+    low = int(np.argmax(pairs))
+    high = (low + 1) % cycle[0]
+    if pairs[low] >= max(_FEWEST, 0.5 * both.sum()) and min(often[low], often[high]) > 0.25 * pairs[low]:
+        middle = low + 0.5 if low < cycle[0] / 2 else low + 0.5 - cycle[0]
+        explains = both & ((apart == low) | (apart == high))
+        yield Hypothesis("zone", explains, f"about {middle:+g} {cycle[1]} apart", "check the time zone.")
+
+
+def _of_versions(view: str, versions: Versions, tried: _Rows, rows: Micros, at_random: Flags) -> Iterator[Hypothesis]:
+    """Try rows of the view that are older or newer than the one of the sample, rows that are over, and no row. What agrees
+    as often by chance explains nothing.
     """
     samples = len(at_random)
-    here = np.isin(seen.of, rows)
-    of = seen.where(here)
-    none = np.zeros(samples, np.bool_)
-    none[of.of[~of.found]] = True
+    seen = tried.seen
+    of, mixed_up = (some.where(np.isin(some.of, rows)) for some in (seen, tried.mixed_up))
+    none = _none(of, samples)[rows]
+    if none.mean() > min(1.5 * tried.usual, (1 + tried.usual) / 2):
+        words = f"as if `{view}` had no row"
+        yield Hypothesis("no row", none, words, "look-ups fail or come too late; count them in the service.")
     yield Hypothesis(
-        "no row", none[rows], f"as if `{view}` had no row", "look-ups fail or come too late; count them in the service."
+        "ended row",
+        tried.ended[rows],
+        f"with a row of `{view}` that is over",
+        "the service does not look at its end, `tombstone` or `ttl`, or the snapshot lacks it.",
     )
     for positive in (True, False):
         first, last, count = best_delay(of, positive=positive)
-        if count:
+        if count and best_delay(mixed_up, positive=positive)[2] <= _BY_CHANCE * count:
             delay = _as_all(seen.where(at_random[seen.of]), first, last)
             now, then = (float(agreeing(seen, d, samples)[at_random].mean()) for d in (0, delay))
             yield Hypothesis(
@@ -382,12 +435,18 @@ def _of_versions(
                 _advice(view, versions, delay, now, then),
             )
     late = of.found & (of.last > 0)
-    older, anyhow = _any_older(of, samples), _any_older(by_chance.where(np.isin(by_chance.of, rows)), samples)
+    older, anyhow = _any_older(of, samples), _any_older(mixed_up, samples)
     if anyhow.sum() > _BY_CHANCE * older.sum():
         return
     typical = format_span(int(np.median(np.maximum(of.first[late], 1)))) if late.any() else ""
     yield Hypothesis("older row", older[rows], f"with an older row of `{view}`, at least {typical} late in half of the cases,",
                      "the delay of the store varies; see when it is written.")  # fmt: skip
+
+
+def _none(seen: Sight, samples: int) -> Flags:
+    none = np.zeros(samples, np.bool_)
+    none[seen.of[~seen.found]] = True
+    return none
 
 
 def _any_older(seen: Sight, samples: int) -> Flags:
@@ -398,7 +457,7 @@ def _any_older(seen: Sight, samples: int) -> Flags:
 
 def _as_all(seen: Sight, first: int, last: int) -> int:
     """Return the delay between both with which most samples agree, those that do not differ too."""
-    within = Sight(seen.of, seen.row, np.maximum(seen.first, first - 1), np.minimum(seen.last, last), seen.found)
+    within = replace(seen, first=np.maximum(seen.first, first - 1), last=np.minimum(seen.last, last))
     closest, farthest, count = best_delay(within)
     return shown_delay(closest, farthest) if count else shown_delay(first, last)
 
@@ -419,6 +478,8 @@ def _advice(view: str, versions: Versions, delay: int, now: float, then: float) 
         return f"`{view}` is known before the time that the samples take for it."
     after = format_span(wanted // timedelta(microseconds=1))
     how = f"with `{versions.setting}: {after}` of `{view}`"
+    if bool(((versions.end != NO_TIME) & (versions.end > versions.event)).any()):
+        how = f"{how}, and its ends (`closed_available`) as much later,"
     if versions.setting is None:
         how = f"if the `available_time` of `{view}` were {format_span(delay)} later,"
     return f"{how} agreement would be {then:.1%} ({now:.1%} now)."
