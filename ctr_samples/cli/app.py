@@ -21,7 +21,7 @@ from ctr_samples.cli.preview import preview
 from ctr_samples.cli.report import compare, report
 from ctr_samples.cli.served import compare_served
 from ctr_samples.cli.simulate import simulate
-from ctr_samples.cli.status import partials, status, trends
+from ctr_samples.cli.status import features, partials, status, trends
 from ctr_samples.cli.train import train
 from ctr_samples.terminal import say
 
@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "report": report,
         "compare": compare,
         "trends": trends,
+        "features": features,
         "explain": explain,
         "compare-served": compare_served,
         "show": show,

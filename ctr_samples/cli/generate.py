@@ -12,13 +12,14 @@ from zoneinfo import ZoneInfo
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from ctr_samples.cli.messages import Debug, errors_in_words, print_error
 from ctr_samples.config import CatalogSource, JobConfig, LoadedConfig, explain, load_config
 from ctr_samples.errors import ConfigError, CtrSamplesError, StorageError, UsageError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.quality.checks import CHECKS
-from ctr_samples.terminal import say, stderr_console
+from ctr_samples.terminal import say, stderr_console, stdout_console
 
 if TYPE_CHECKING:
     from ctr_samples.job.reporting import Reporter
@@ -93,6 +94,9 @@ def generate(
         int | None,
         typer.Option("--as-of-generation", help="Read the inputs that this generation of the day was made from."),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only say what each day would read back, make and leave out, and why.")
+    ] = False,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Print a line of JSON for each day on stderr, instead of a summary.")
     ] = False,
@@ -125,6 +129,13 @@ def generate(
         known = None if known_by is None else instant("--known-by", known_by, ZoneInfo(loaded.config.timezone))
         if first is not None and as_of_generation is not None:
             raise UsageError("`--as-of-generation` is for one `--date`: each day has generations of its own.")
+        if dry_run:
+            if force or accept or known or as_of_generation:
+                raise UsageError(
+                    "`--dry-run` is of a plain run; give it without --force, --accept, times and generations."
+                )
+            _foresee(loaded, days, console)
+            return
         with _trends_afterwards(loaded.config, console):
             if first is None and not due:
                 _generate_day(loaded, days[0], force, accept or (), known, as_of_generation, told, summary)
@@ -296,6 +307,31 @@ def _say_path(manifest: Manifest, storage: Storage) -> None:
     say(storage.locate(manifest_path(manifest.day, manifest.generation)))
 
 
+def _foresee(loaded: LoadedConfig, days: Sequence[Period], console: Console) -> None:
+    from ctr_samples.config.units import format_size
+    from ctr_samples.quality.report.wording import span
+
+    table = Table("day", "a run", "read back", "made", "views joined", "reads", "runs like it took", box=None)
+    told: dict[str, None] = {}
+    with spark_for(loaded.config, f"ctr-samples {loaded.config.name}", console) as (spark, progress):
+        from ctr_samples.job.foreseen import foreseen
+
+        for day in days:
+            progress.stage(f"looking at {day}")
+            one = foreseen(spark, loaded, day, progress)
+            took = "not known" if one.seconds is None else span(one.seconds)
+            counts = (str(len(one.taken)), str(len(one.made)), ", ".join(one.joined))
+            table.add_row(str(day), one.what, *counts, format_size(one.reads), took)
+            if one.why:
+                told[f"Nothing is read back: {one.why}."] = None
+            else:
+                told |= {f"features.{name} is made: {', '.join(why)}.": None for name, why in one.made.items()}
+            told |= {f"features.{name} is left out.": None for name in one.dropped}
+    stdout_console().print(table)
+    for sentence in told:
+        say(loaded.masked(sentence))
+
+
 def config_command(
     config: ConfigPath,
     date: Annotated[
@@ -308,6 +344,9 @@ def config_command(
     impressions: Annotated[
         int | None,
         typer.Option(min=1, help="With --explain: the size of the day, else that of the last one published."),
+    ] = None,
+    diff: Annotated[
+        Path | None, typer.Option("--diff", help="Say which parts of the samples differ from those of this older file.")
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Also compare it with the schemas of the inputs; reads no rows.")
@@ -324,6 +363,11 @@ def config_command(
         loaded.refuse_secrets()
         if check:
             _check_inputs(loaded, run_date, console)
+        if diff is not None:
+            from ctr_samples.job.foreseen import changes
+
+            say("\n".join(changes(load_config(diff), loaded)) or "All parts of the samples are the same.")
+            return
         if not explain_:
             what = (
                 "fits its inputs" if check else "is valid by itself; `--check` also looks at its expressions and inputs"

@@ -1,4 +1,4 @@
-"""``ctr-samples status``, ``trends`` and ``partials``: the state of a sample set, day by day."""
+"""``ctr-samples status``, ``features``, ``trends`` and ``partials``: the state of a sample set, day by day."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from ctr_samples.cli.generate import FirstDay, LastDay, Overrides, spark_for
@@ -77,6 +78,39 @@ def _compared(loaded: LoadedConfig, days: list[DayStatus], console: Console) -> 
             stale = () if day.manifest is None else why_stale(spark, loaded, day.manifest)
             compared.append(replace(day, stale=stale))
         return compared
+
+
+def features(
+    output: SampleSet,
+    date: Annotated[
+        str | None, typer.Option("--date", "-d", help="The day whose features are listed; default: the newest.")
+    ] = None,
+    debug: Debug = False,
+) -> None:
+    """List the features of a sample set: since when, bytes, coverage, drift, and what each is made from.
+
+    Example: ctr-samples features samples/feed
+    """
+    console = stderr_console()
+    with errors_in_words(console, debug):
+        from ctr_samples.job.feature_list import listed_features
+        from ctr_samples.periods import parse_period
+        from ctr_samples.quality.report.wording import MISSING, share
+        from ctr_samples.shards import open_storage
+        from ctr_samples.shards.published import chosen_manifest
+
+        storage = open_storage(output)
+        manifest = chosen_manifest(storage, None if date is None else parse_period(date), None)
+        table = Table(box=box.SIMPLE_HEAD)
+        for title in ("feature", "since", "as now since", "bytes", "coverage", "drift"):
+            right = title in ("bytes", "coverage", "drift")
+            table.add_column(title, justify="right" if right else "left", no_wrap=True)
+        table.add_column("made from", no_wrap=True, overflow="ellipsis")
+        for one in listed_features(storage, manifest):
+            shares = (MISSING if value is None else share(value) for value in (one.share, one.coverage))
+            drift = MISSING if one.drift is None else f"{one.drift:.3f}"
+            table.add_row(one.name, one.since, one.same_since, *shares, drift, escape(one.made_from))
+        stdout_console().print(table)
 
 
 def trends(

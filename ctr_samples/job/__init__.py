@@ -6,6 +6,7 @@ accounting.py       checks that every impression became a sample or was dropped 
 gate.py             the quality verdict from the measures; alarms.py has the warnings from a manifest's counts
 reuse.py            what a run takes from the day's current generation, since it is made from the same
 origins.py          what rows, labels and features are made from, as values
+foreseen.py         what runs of a changed configuration would do, and which parts of samples two configurations share
 arrivals.py         what came to the sources since a generation, and whether its samples could see it
 manifest_facts.py   facts in a manifest besides its shards
 checking.py         finds all problems of a configuration and its inputs in one pass
@@ -17,6 +18,7 @@ flips.py            labels that changed since the previous generation
 fit.py              the next version of vocabularies, moments and quantiles
 daemon.py           the process that forks the Python workers of a local run
 many_days.py        many days in one session, judged and published in order
+feature_list.py     the features of a sample set: since when, bytes, coverage, drift, origin
 day_status.py       status of each day
 trends.py           the page about many days
 measured.py         metrics of published days: as a document, for Prometheus, and as a comparison of two days

@@ -7,6 +7,7 @@ compares more than is needed, but never too little.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -165,3 +166,24 @@ def _among(words: Collection[str], names: Iterable[str]) -> list[str]:
 def differences(now: Origin, before: Origin) -> list[str]:
     """Return the names of what differs between two origins of a part."""
     return [name for name in dict.fromkeys([*now, *before]) if now.get(name) != before.get(name)]
+
+
+def changed_features(now: Origins, before: Origins) -> tuple[dict[str, list[str]], dict[str, str]]:
+    """Return the features that are made from other values, with the names of what differs (``new`` for a new feature), and
+    those that only have another name, with the one they had.
+    """
+    then = {_key(origin): name for name, origin in before.features.items()}
+    changed, renamed = {}, {}
+    for name, origin in now.features.items():
+        earlier = before.features.get(name)
+        if earlier == origin:
+            continue
+        if (key := _key(origin)) in then:
+            renamed[name] = then[key]
+        else:
+            changed[name] = ["new"] if earlier is None else differences(origin, earlier)
+    return changed, renamed
+
+
+def _key(origin: Origin) -> str:
+    return json.dumps(origin, sort_keys=True, default=str)

@@ -6,7 +6,6 @@ makes everything.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -17,7 +16,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, StorageError, UnusableFeatures
 from ctr_samples.job.arrivals import Arrivals
 from ctr_samples.job.gate import read_metrics
-from ctr_samples.job.origins import Origins, config_as_written, differences
+from ctr_samples.job.origins import Origins, changed_features, config_as_written, differences
 from ctr_samples.job.planning import Prepared, labels_are_mature
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
@@ -31,19 +30,24 @@ from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check
 class Earlier:
     """The current generation of a day, and what a run takes from it.
 
-    ``names`` has the features that are taken, with the names they had then; None stands for all, in any layout. ``others``
-    are the features that are made, ``joined`` the views that they need, and ``whole`` says that the labels are taken,
-    too. ``clocks`` counts the rows that have arrived for its views since then.
+    ``names`` has the features that are taken, with the names they had then; None stands for all, in any layout.
+    ``changed`` are the features that are made, with what of them changed, and ``joined`` the views that they need.
+    ``whole`` says that the labels are taken, too. ``clocks`` counts the rows that have arrived for its views since then.
     """
 
     manifest: Manifest
     storage: Storage
     clocks: ClocksByDay
     names: Mapping[str, str] | None
-    others: tuple[str, ...]
+    changed: Mapping[str, Sequence[str]]
     joined: frozenset[str]
     metrics: Metrics | None
     whole: bool
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The features that are made."""
+        return tuple(self.changed)
 
     def samples(self, builder: SampleBuilder) -> SamplePlan:
         """Plan the samples with what is taken."""
@@ -128,17 +132,18 @@ def _usable(prepared: Prepared, output: DayOutput, current: Manifest) -> Earlier
         check_shards(output.storage, current.shards, "so its features are gone")
     except DamagedFile as error:
         raise UnusableFeatures(str(error).rstrip(".")) from None
-    then = {_key(origin): name for name, origin in before.features.items()}
-    names = {name: then[_key(origin)] for name, origin in now.features.items() if _key(origin) in then}
+    changed_now, renamed = changed_features(now, before)
+    names = {name: renamed.get(name, name) for name in now.features if name not in changed_now}
     same = list(now.features.items()) == list(before.features.items())
     if not names or not (same or config.output.layout == "columns"):
         raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else "all of its features changed")
-    others = tuple(name for name in config.features if name not in names)
-    joined = frozenset(only_features(config, others).views)
+    joined = frozenset(only_features(config, changed_now).views)
     metrics = _metrics(output.storage, current, names)
-    whole = not others and (now.labels, now.measures) == (before.labels, before.measures) and metrics is not None
+    whole = not changed_now and (now.labels, now.measures) == (before.labels, before.measures) and metrics is not None
     whole = whole and not (prepared.label_mature and _were_open(prepared, current))
-    return Earlier(current, output.storage, arrivals.clocks, None if same else names, others, joined, metrics, whole)
+    return Earlier(
+        current, output.storage, arrivals.clocks, None if same else names, changed_now, joined, metrics, whole
+    )
 
 
 def _before(prepared: Prepared, current: Manifest) -> Origins:
@@ -171,10 +176,6 @@ def _were_open(prepared: Prepared, current: Manifest) -> bool:
     """Whether label windows were open when the generation was made. Labels may also not be final because a log was cut."""
     began = datetime.fromisoformat(current.created_at) - timedelta(seconds=current.seconds)
     return not labels_are_mature(prepared.inputs, current.day, began)
-
-
-def _key(origin: Mapping[str, Any]) -> str:
-    return json.dumps(origin, sort_keys=True, default=str)
 
 
 def _listed(names: Sequence[str]) -> str:

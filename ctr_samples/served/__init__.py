@@ -1,7 +1,7 @@
 """Compare what a service served with the samples of a day, and name the causes of differences.
 
 log.py          reads what was served: tf.Examples, Parquet, JSON lines, CSV
-tables.py      rows of Parquet, JSON lines and CSV, with text as it is written
+tables.py       rows of Parquet, JSON lines and CSV, with text as it is written
 times.py        times of served lines
 keys.py         impressions of lines that have keys in place of an id
 joining.py      brings both sides together, in parts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from dataclasses import asdict
 from datetime import date, timedelta
 from pathlib import Path
@@ -11,13 +12,18 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
+from ctr_samples.cli.app import app
 from ctr_samples.config import load_config
 from ctr_samples.job import run as job
+from ctr_samples.job.feature_list import listed_features
 from ctr_samples.job.fit import fit
+from ctr_samples.job.foreseen import changes, foreseen
+from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import RunResult
 from ctr_samples.quality.checks import CHECKS
-from ctr_samples.shards import Manifest, latest_manifest, open_storage
+from ctr_samples.shards import Manifest, check_shards, latest_manifest, open_storage
 from tests.job.partial_days import measured
 
 DAY = date(2019, 6, 5)
@@ -190,3 +196,94 @@ def test_a_generation_whose_shards_are_gone_is_made_whole(spark: SparkSession, r
     (root / "gone" / manifest.shards[0].path).unlink()
     more = CONFIG.replace("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsplit:")
     assert made(spark, root, more, "gone").manifest.features_from.why
+
+
+def test_a_dry_run_says_what_a_run_would_read_make_and_leave_out(spark: SparkSession, root: Path) -> None:
+    made(spark, root, CONFIG, "dry")
+    text = CONFIG.replace("ttl: 30d", "ttl: 6h").replace(
+        CHANGES["dropped"][0], "  more: {from: item.price, dtype: int64}\n"
+    )
+    (root / "dry_new.yaml").write_text(text.replace("ROOT", str(root)).replace("OUT", "dry"))
+    loaded = load_config(root / "dry_new.yaml")
+    one = foreseen(spark, loaded, DAY, Silent())
+    assert (one.what, set(one.taken)) == ("makes features and labels", {"vector", "words", "shown", "last"})
+    assert one.made == {"age": ["views.user"], "city": ["views.user"], "more": ["new"]}
+    assert (set(one.joined), one.dropped, one.seconds is None) == ({"user", "item"}, ["price"], True)
+    assert one.reads > 0
+    done = CliRunner().invoke(app, ["generate", "-c", str(root / "dry_new.yaml"), "-d", str(DAY), "--dry-run"])
+    assert done.exit_code == 0, done.output
+    assert "features.more is made: new." in done.stdout
+    assert "features.price is left out." in done.stdout
+    assert len(list((root / "dry").glob("dt=*/data/*"))) == 1, "a dry run wrote"
+    said = list(changes(load_config(root / "dry.yaml"), loaded))
+    assert said == [
+        "features.age is made from other values: `views.user`.",
+        "features.city is made from other values: `views.user`.",
+        "features.more is new.",
+        "features.price is left out.",
+    ]
+
+
+def test_a_dry_run_tells_a_published_day_a_new_one_and_one_with_other_samples(spark: SparkSession, root: Path) -> None:
+    made(spark, root, CONFIG, "dry_days")
+    plain = load_config(root / "dry_days.yaml")
+    assert foreseen(spark, plain, DAY, Silent()).what == "is published as it is"
+    text = CONFIG.replace(CHANGES["dropped"][0], "").replace("ROOT", str(root)).replace("OUT", "dry_days")
+    (root / "dry_dropped.yaml").write_text(text)
+    assert foreseen(spark, load_config(root / "dry_dropped.yaml"), DAY, Silent()).what == "joins nothing"
+    other = foreseen(spark, load_config(root / "dry_days.yaml", ["split.eval=0.5"]), DAY, Silent())
+    assert (other.what, other.why, other.seconds is not None) == ("makes everything", "`split` changed", True)
+    assert list(
+        changes(plain, load_config(root / "dry_days.yaml", ["split.eval=0.5", "labels.clicked.window=2h"]))
+    ) == [
+        "Other samples, or another order: `split`. Each day is made anew.",
+        "labels.clicked is made from other values: `label`.",
+    ]
+
+
+@pytest.mark.parametrize("when", ["before the action", "before the publish"])
+def test_a_run_that_was_killed_while_it_read_back_leaves_the_day_and_runs_again(
+    spark: SparkSession, root: Path, when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = f"killed_{when.rsplit(maxsplit=1)[-1]}"
+    first = made(spark, root, CONFIG, out)
+    text = CONFIG.replace(CHANGES["dropped"][0], "")
+    with monkeypatch.context() as patch:
+        patch.setattr(job, "write_shards" if when == "before the action" else "judge", stop)
+        with pytest.raises(KeyboardInterrupt):
+            made(spark, root, text, out)
+    storage = open_storage(root / out)
+    assert latest_manifest(storage, DAY) == first.manifest
+    check_shards(storage, first.manifest.shards)
+    again = made(spark, root, text, out)
+    assert again.manifest.features_from is not None
+    assert again.manifest.features_from.labels
+    assert content(again.manifest) == content(made(spark, root, text, f"{out}_whole").manifest)
+
+
+def stop(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_features_are_listed_with_their_bytes_coverage_and_since_when(spark: SparkSession, root: Path) -> None:
+    plain = CONFIG.replace("vocabulary: cities", "hash_buckets: 9")
+    plain = plain.replace("vocabularies:\n  cities: {capacity: 9}\nfitted: {path: ROOT/fitted}\n", "")
+    before = plain.replace(AGE, "  age: {from: user.age, dtype: float32, default: 3}\n").replace(
+        *CHANGES["dropped"][:2]
+    )
+    (root / "listed.yaml").write_text(before.replace("ROOT", str(root)).replace("OUT", "listed"))
+    job.run(spark, load_config(root / "listed.yaml"), DAY - timedelta(days=1), accept=CHECKS)
+    newest = made(spark, root, plain, "listed").manifest
+    found = {one.name: one for one in listed_features(open_storage(root / "listed"), newest)}
+    assert list(found) == list(load_config(root / "listed.yaml").config.features)
+    days = {name: (one.since[-2:], one.same_since[-2:]) for name, one in found.items()}
+    assert days == {**dict.fromkeys(EVERY, ("04", "04")), "age": ("04", "05"), "price": ("05", "05")}
+    shares = [one.share for one in found.values() if one.share is not None]
+    assert len(shares) == len(EVERY)
+    assert 0.3 < sum(shares) < 1
+    assert found["city"].made_from == "user.city, ids of 9"
+    assert found["age"].coverage is not None
+    assert 0.5 < found["age"].coverage < 1
+    done = CliRunner().invoke(app, ["features", str(root / "listed")])
+    assert done.exit_code == 0, done.output
+    assert re.search(r"age +2019-06-04 +2019-06-05", done.stdout)

@@ -1,0 +1,110 @@
+"""What runs of a changed configuration would read back, make and leave out, before they run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from pyspark.sql import SparkSession
+
+from ctr_samples import __version__
+from ctr_samples.config import LoadedConfig
+from ctr_samples.job.origins import Origins, changed_features, config_as_written, differences
+from ctr_samples.job.planning import Prepared, open_output, planning
+from ctr_samples.job.reporting import Reporter
+from ctr_samples.job.reuse import earlier_of
+from ctr_samples.periods import Period
+from ctr_samples.samples.features.chosen import only_features
+from ctr_samples.shards import FeaturesFrom, Storage, latest_manifest, published_days
+
+_DAYS = 30
+"""Newest published days whose runs tell how long such a run takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Foreseen:
+    """What a run of a day would do. ``why`` says why nothing is read back, and ``made`` why each feature is made: it is new,
+    or what of it changed. ``reads`` is the size in bytes of what is read, as far as it is known.
+    """
+
+    day: Period
+    what: str
+    why: str
+    taken: Sequence[str]
+    made: Mapping[str, Sequence[str]]
+    joined: Sequence[str]
+    dropped: Sequence[str]
+    reads: int
+    seconds: float | None
+    """How long runs of this kind took, or None if there was none."""
+
+
+def foreseen(spark: SparkSession, loaded: LoadedConfig, day: Period, reporter: Reporter) -> Foreseen:
+    """Say what a run of a day would do. Lists the inputs; may run a Spark job over days that came since then. Writes
+    nothing. Raises the errors of the inputs.
+    """
+    config = loaded.config
+    with planning(spark, loaded):
+        prepared = Prepared.of(spark, loaded, day, reporter)
+        output = open_output(config, day, reporter)
+        manifest = output.published(prepared.fingerprint)
+        if manifest is not None:
+            return Foreseen(day, "is published as it is", "", (), {}, (), (), 0, 0.0)
+        earlier, entry = earlier_of(prepared, output)
+    took = typical_seconds(output.storage, entry)
+    shards = 0 if output.current is None else sum(shard.bytes for shard in output.current.shards)
+    shown = {config.impressions.source, *(label.source for label in config.labels.values() if hasattr(label, "source"))}
+    if earlier is None or entry is None:
+        made = {name: ["new" if output.current is None else "with the rest"] for name in config.features}
+        sources = [source for source in prepared.inputs.sources.values() if source.bytes]
+        why = "" if entry is None else entry.why
+        return Foreseen(
+            day, "makes everything", why, (), made, tuple(config.views), (), sum(s.bytes or 0 for s in sources), took
+        )
+    dropped = [name for name in output.current.config.get("features") or {} if name not in config.features]  # type: ignore[union-attr]
+    if earlier.whole:
+        return Foreseen(day, "joins nothing", "", tuple(config.features), {}, (), dropped, shards, took)
+    few = only_features(config, earlier.others)
+    used = shown | {one.source for one in (*few.views.values(), *few.histories.values())}
+    size = shards + sum(prepared.inputs.sources[name].bytes or 0 for name in used if name in prepared.inputs.sources)
+    what = "makes features and labels" if earlier.others else "makes labels"
+    taken = [name for name in config.features if name not in earlier.others]
+    return Foreseen(day, what, "", taken, earlier.changed, tuple(few.views), dropped, size, took)
+
+
+def typical_seconds(storage: Storage, entry: FeaturesFrom | None) -> float | None:
+    """Return the median of how long the newest runs took that read back as much."""
+    manifests = (latest_manifest(storage, day) for day in published_days(storage)[-_DAYS:])
+    took = [one.seconds for one in manifests if one is not None and _kind(one.features_from) == _kind(entry)]
+    return median(took) if took else None
+
+
+def _kind(entry: FeaturesFrom | None) -> str:
+    if entry is None or entry.why:
+        return "everything"
+    return "nothing" if entry.labels else "features" if entry.features else "labels"
+
+
+def changes(old: LoadedConfig, new: LoadedConfig) -> Iterator[str]:
+    """Yield sentences about the parts of samples that differ between two configurations of one release and equal inputs."""
+    before, now = (Origins.of(config_as_written(one.document), {}, None, __version__) for one in (old, new))
+    if rows := differences(now.rows, before.rows):
+        yield f"Other samples, or another order: {_listed(rows)}. Each day is made anew."
+    for name in dict.fromkeys([*now.labels, *before.labels]):
+        if name not in before.labels or name not in now.labels:
+            yield f"labels.{name} is {'new' if name in now.labels else 'left out'}."
+        elif parts := differences(now.labels[name], before.labels[name]):
+            yield f"labels.{name} is made from other values: {_listed(parts)}."
+    changed, renamed = changed_features(now, before)
+    for name, parts in changed.items():
+        yield f"features.{name} is {'new' if parts == ['new'] else f'made from other values: {_listed(parts)}'}."
+    for name, then in renamed.items():
+        yield f"features.{name} is features.{then} under another name."
+    for name in before.features:
+        if name not in now.features and name not in renamed.values():
+            yield f"features.{name} is left out."
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
