@@ -12,7 +12,7 @@ REFERENCE = re.compile(r"\$\{(\w+)\}")
 """``${NAME}``: a value from the environment."""
 
 
-_OF_NO_BYTE = ("quality", "partials", "served", "trends")
+_OF_NO_BYTE = ("quality", "partials", "served", "trends", "from_samples")
 _OF_NO_BYTE_IN_OUTPUT = ("path", "retention", "ids", "ids_salt")
 """Configuration keys, and ``output`` keys, that do not affect the bytes of samples."""
 

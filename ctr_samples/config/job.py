@@ -48,6 +48,11 @@ class JobConfig(Model):
     split: Split = Field(Split(), description="Train, eval and test.")
     sampling: Sampling | None = Field(None, description="Fewer negatives to train on.")
     output: Output = Field(description="Where the samples go.")
+    from_samples: str | None = Field(
+        None,
+        description="The output directory of another sample set of the same logs. A day that this set does not have yet takes "
+        "from there the features that are made from the same. Changes no byte of the samples.",
+    )
     partials: KeptPartials | None = Field(
         None,
         description="Partial results of finished days, so that long windows cost little. With them, a run that only makes "

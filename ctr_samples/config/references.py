@@ -124,6 +124,7 @@ def _credentials(config: JobConfig) -> Iterator[Problem]:
     places += [(("sources", name, "path"), path) for name, path in _paths(config)]
     places.append((("fitted", "path"), config.fitted.path if config.fitted else None))
     places.append((("partials", "path"), config.partials.path if config.partials else None))
+    places.append((("from_samples",), config.from_samples))
     for where, address in places:
         if address and holds_credentials(address):
             yield Problem(where, CREDENTIALS_ELSEWHERE)

@@ -97,7 +97,7 @@ class _Finder:
     def _rows(self) -> dict[str, Any]:
         shown = {key: value for key, value in self.plain["impressions"].items() if key not in _OF_NO_ROW}
         output = {key: self.plain["output"][key] for key in ("partitions", "order", "layout")}
-        whole = {key: self.plain[key] for key in ("name", "grain", "timezone", "split", "sampling")}
+        whole = {key: self.plain[key] for key in ("grain", "timezone", "split", "sampling")}
         return {
             **whole,
             "impressions": shown,

@@ -23,7 +23,7 @@ from ctr_samples.samples.builder import SampleBuilder, SamplePlan
 from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.samples.watches.times import ClocksByDay, counts_of_view
-from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards
+from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards, latest_manifest, open_storage
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +43,10 @@ class Earlier:
     joined: frozenset[str]
     metrics: Metrics | None
     whole: bool
+    few: bool = False
+    """Whether the run leaves out negatives that the generation has."""
+    path: str = ""
+    """Directory of another sample set that has the generation, or empty."""
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -52,14 +56,15 @@ class Earlier:
     def samples(self, builder: SampleBuilder) -> SamplePlan:
         """Plan the samples with what is taken."""
         contract = ExampleContract.from_dict(dict(self.manifest.contract))
-        features = EarlierFeatures(self.storage, self.manifest.shards, contract, self.names)
+        features = EarlierFeatures(self.storage, self.manifest.shards, contract, self.names, self.few)
         return builder.build_again(features) if self.whole else builder.build_beside(features, self.others)
 
     @property
     def described(self) -> FeaturesFrom:
         """The entry for the manifest."""
         taken = () if self.names is None else tuple(self.names)
-        return FeaturesFrom(self.manifest.generation, features=taken if self.others else (), labels=self.whole)
+        features = taken if self.others else ()
+        return FeaturesFrom(self.manifest.generation, features=features, labels=self.whole, path=self.path)
 
     def completed(self, manifest: Manifest) -> Manifest:
         """Complete the run's manifest with counts that require joins, and with line counts of unread sources."""
@@ -67,6 +72,7 @@ class Earlier:
         views = {
             name: manifest.views[name] if name in self.joined else before[name]
             for name in manifest.config.get("views") or {}
+            if name in self.joined or not self.few  # of fewer samples, nobody counted what matches
         }
         inputs = {name: {**facts, **self._lines_of(name, facts)} for name, facts in manifest.inputs.items()}
         manifest = replace(manifest, views=views, inputs=inputs)
@@ -102,34 +108,42 @@ class Earlier:
 def earlier_of(
     prepared: Prepared, output: DayOutput, why_joined: str = ""
 ) -> tuple[Earlier | None, FeaturesFrom | None]:
-    """Return what the run takes from the current generation, and the manifest entry that records the decision.
+    """Return what the run takes from the current generation or, without one, from that of ``from_samples``, and the manifest
+    entry that records the decision.
 
     ``why_joined`` is a reason to make everything anew, or empty. Both results are None without a generation. May run a
     Spark job over days that were added to the sources since then.
     """
-    current = output.current
+    storage, current, path = output.storage, output.current, ""
+    if current is None and (other := prepared.inputs.config.from_samples) is not None:
+        storage, path = open_storage(other), other
+        current = latest_manifest(storage, output.day)
     if current is None:
         return None, None
     try:
         if why_joined:
             raise UnusableFeatures(why_joined)
-        earlier = _usable(prepared, output, current)
+        earlier = replace(_usable(prepared, storage, current), path=path)
     except UnusableFeatures as error:
-        return None, FeaturesFrom(current.generation, str(error))
+        return None, FeaturesFrom(current.generation, str(error), path=path)
+    if path:  # what is measured of users depends on the set
+        earlier = replace(earlier, whole=False)
     return earlier, earlier.described
 
 
-def _usable(prepared: Prepared, output: DayOutput, current: Manifest) -> Earlier:
+def _usable(prepared: Prepared, storage: Storage, current: Manifest) -> Earlier:
     """Return what a full run would make again. Raises UnusableFeatures, with the reason, if that is nothing."""
     config = prepared.inputs.config
     before = _before(prepared, current)
     now, arrivals = _now(prepared, current)
-    if changed := differences(now.rows, before.rows):
+    changed = differences(now.rows, before.rows)
+    few = before.rows["sampling"] is None and {*changed} <= {"sampling", "labels"} and "sampling" in changed
+    if changed and not few:
         if changed == ["labels"]:
             raise UnusableFeatures(config.joins_anew or "other labels leave out other impressions")
         raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else f"{_listed(changed)} changed")
     try:
-        check_shards(output.storage, current.shards, "so its features are gone")
+        check_shards(storage, current.shards, "so its features are gone")
     except DamagedFile as error:
         raise UnusableFeatures(str(error).rstrip(".")) from None
     changed_now, renamed = changed_features(now, before)
@@ -138,12 +152,10 @@ def _usable(prepared: Prepared, output: DayOutput, current: Manifest) -> Earlier
     if not names or not (same or config.output.layout == "columns"):
         raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else "all of its features changed")
     joined = frozenset(only_features(config, changed_now).views)
-    metrics = _metrics(output.storage, current, names)
+    metrics = None if few else _metrics(storage, current, names)
     whole = not changed_now and (now.labels, now.measures) == (before.labels, before.measures) and metrics is not None
-    whole = whole and not (prepared.label_mature and _were_open(prepared, current))
-    return Earlier(
-        current, output.storage, arrivals.clocks, None if same else names, changed_now, joined, metrics, whole
-    )
+    whole = whole and not few and not (prepared.label_mature and _were_open(prepared, current))
+    return Earlier(current, storage, arrivals.clocks, None if same else names, changed_now, joined, metrics, whole, few)
 
 
 def _before(prepared: Prepared, current: Manifest) -> Origins:

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
@@ -21,7 +23,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ContractError, DamagedFile, StorageError, UnusableFeatures
 from ctr_samples.records.read import records_of
 from ctr_samples.samples.columnar.blocks import Item
-from ctr_samples.samples.columnar.columns import integers, shuffle_hashes
+from ctr_samples.samples.columnar.columns import flags, integers, shuffle_hashes
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.features import SHUFFLE, SPLIT
@@ -43,11 +45,14 @@ class EarlierFeatures:
     shards: Sequence[Shard]
     contract: ExampleContract
     names: Mapping[str, str] | None = None
+    few: bool = False
+    """Whether the run leaves out samples that the shards have."""
 
     def behind(self, rows: Stage) -> Stage:
         """Add the features to samples in final order. Lazy.
 
-        Execution raises UnusableFeatures unless rows and records match one to one.
+        Execution raises UnusableFeatures unless rows and records match one to one or, if there are ``few``, unless each row
+        has a record.
         """
         return rows.then(_Task(self), rows.kind)
 
@@ -104,10 +109,12 @@ class _Task:
                 continue
             for split, rows in by_split(item):
                 done = 0
-                for found in waiting.get(split, _Records(iter(()))).take(rows.num_rows):
+                records = waiting.get(split, _Records(iter(())))
+                ids = rows.column(_ID) if earlier.few else None
+                for found in records.take(rows.num_rows, ids):
                     yield _with_features(rows.slice(done, found.num_rows), found)
                     done += found.num_rows
-        if not all(records.at_end() for records in waiting.values()):
+        if not earlier.few and not all(records.at_end() for records in waiting.values()):
             raise UnusableFeatures("it has impressions that are missing now")
 
 
@@ -152,12 +159,19 @@ class _Records:
             self._rest = following
         return False
 
-    def take(self, count: int) -> Iterator[pa.RecordBatch]:
-        """Yield the next ``count`` records in batches. Raises UnusableFeatures if there are fewer."""
+    def take(self, count: int, ids: pa.Array | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the next ``count`` records in batches, of those with ``ids`` if given. Raises UnusableFeatures if there are
+        fewer.
+        """
         while count:
             if self.at_end():
                 raise UnusableFeatures("it lacks some of the impressions")
-            found, self._rest = self._rest.slice(0, count), self._rest.slice(count)
+            if ids is None:
+                found, self._rest = self._rest.slice(0, count), self._rest.slice(count)
+            else:
+                places = np.flatnonzero(flags(pc.is_in(self._rest.column(_ID), value_set=ids)))[:count]
+                found = self._rest.take(pa.array(places))
+                self._rest = self._rest.slice(int(places[-1]) + 1 if len(places) == count else self._rest.num_rows)
             count -= found.num_rows
             yield found
 

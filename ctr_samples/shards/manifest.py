@@ -145,25 +145,27 @@ class Rollback:
 class FeaturesFrom:
     """The earlier generation of the day whose features a run reused. If the run joined all features again instead,
     ``why`` is the reason. ``features`` has those that were reused, if some were made anew. ``labels`` is true if the labels
-    were reused, too.
+    were reused, too. ``path`` is the directory of another sample set that has the generation, or empty.
     """
 
     generation: GenerationNumber
     why: str = ""
     features: tuple[str, ...] = ()
     labels: bool = False
+    path: str = ""
 
     @property
     def described(self) -> str:
         """Origin of the features, as text for users."""
+        which = f"generation {self.generation}" + (f" of {self.path}" if self.path else "")
         if self.why:
-            return f"features are not taken from generation {self.generation}: {self.why}"
+            return f"features are not taken from {which}: {self.why}"
         if self.features:
             some = f"{len(self.features)} feature{'s are' if len(self.features) > 1 else ' is'}"
-            return f"{some} taken from generation {self.generation}; the others are made anew"
+            return f"{some} taken from {which}; the others are made anew"
         if self.labels:
-            return f"features and labels are those of generation {self.generation}; nothing is joined"
-        return f"features are those of generation {self.generation}; only labels are made anew"
+            return f"features and labels are those of {which}; nothing is joined"
+        return f"features are those of {which}; only labels are made anew"
 
 
 @dataclass(frozen=True, slots=True)

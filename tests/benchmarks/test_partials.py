@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from datetime import date, timedelta
@@ -18,13 +16,10 @@ from ctr_samples.job.run import run
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.shards import FeaturesFrom, open_storage
 from ctr_samples.shards.partials import kept_days
+from tests.benchmarks.simulated_days import FIRST, simulated
 from tests.support.figures import Figures, at_most, size
-from tests.support.project import PROJECT
 
-IMPRESSIONS = size("STATE_IMPRESSIONS", 200_000, quick=3_000)
-"""Of a day."""
 NIGHTS = size("STATE_NIGHTS", 3, quick=1)
-FIRST = date(2019, 5, 1)
 
 CONFIG = """
 name: windows
@@ -82,14 +77,6 @@ features:
   own_read_ms: {from: user.read_ms_WINDOW, dtype: float32}
 output: {path: OUT, partitions: 2}
 """
-
-
-def simulated(place: Path, days: int) -> Path:
-    """So many days of simulated logs."""
-    how = ["--days", str(days), "--start", str(FIRST), "--impressions", str(IMPRESSIONS)]
-    simulate = [sys.executable, str(PROJECT / "jobs/simulate_logs.py"), "--out", str(place), *how]
-    subprocess.run(simulate, check=True, capture_output=True)
-    return place
 
 
 class _Nights:

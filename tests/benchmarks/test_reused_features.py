@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -12,13 +12,12 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import load_config
 from ctr_samples.job.many_days import Backfill
 from ctr_samples.quality.checks import CHECKS
-from tests.benchmarks.test_partials import simulated
+from tests.benchmarks.simulated_days import FIRST, simulated
 from tests.support.figures import Figures, at_most, size
 from tests.support.project import PROJECT
 
 NIGHTS = size("REUSED_NIGHTS", 4, quick=1)
 """How many days, of as many impressions as ``CTR_SAMPLES_BENCH_STATE_IMPRESSIONS`` says."""
-FIRST = date(2019, 5, 2)
 MORE = "split: {eval"
 CHANGES: Mapping[str, tuple[str, str, float]] = {
     "one feature of a small view more": (MORE, f"  x: {{from: article.channel_id, dtype: int64}}\n{MORE}", 0.3),
@@ -36,7 +35,7 @@ CHANGES: Mapping[str, tuple[str, str, float]] = {
 def test_what_a_changed_feature_costs(figures: Figures, spark: SparkSession, tmp_path: Path) -> None:
     logs = simulated(tmp_path / "logs", NIGHTS + 2)
     text = (PROJECT / "conf/simulated.yaml").read_text().replace("build/simulated", str(logs))
-    days = [FIRST + timedelta(days=n) for n in range(NIGHTS)]
+    days = [FIRST + timedelta(days=n + 1) for n in range(NIGHTS)]
 
     def seconds(name: str, of: str, *, force: bool = False) -> float:
         path = tmp_path / f"{name}.yaml"

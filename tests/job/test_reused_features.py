@@ -287,3 +287,41 @@ def test_features_are_listed_with_their_bytes_coverage_and_since_when(spark: Spa
     done = CliRunner().invoke(app, ["features", str(root / "listed")])
     assert done.exit_code == 0, done.output
     assert re.search(r"age +2019-06-04 +2019-06-05", done.stdout)
+
+
+SECOND: dict[str, tuple[tuple[str, str], ...]] = {
+    "with another label": (("window: 1h", "window: 10m"),),
+    "with fewer negatives": (("split:", "sampling: {negatives: 0.3}\nsplit:"),),
+    "with fewer negatives, another label and features": (
+        ("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsampling: {negatives: 0.3}\nsplit:"),
+        ("window: 1h", "window: 10m"),
+        (AGE, ""),
+    ),
+}
+
+
+@pytest.mark.parametrize("second", SECOND)
+def test_a_second_set_takes_features_from_the_first_one(spark: SparkSession, root: Path, second: str) -> None:
+    text, out = CONFIG, f"second_{[*SECOND].index(second)}"
+    for old, new in SECOND[second]:
+        text = text.replace(old, new)
+    made(spark, root, CONFIG, "first")
+    result = made(spark, root, f"from_samples: {root}/first\n{text}", out).manifest
+    taken = result.features_from
+    assert taken is not None
+    assert (taken.why, taken.path, taken.labels) == ("", f"{root}/first", False)
+    assert f"of {root}/first" in taken.described
+    whole = made(spark, root, text, f"{out}_whole").manifest
+    assert content(result) == content(whole)
+    assert (result.accounting, result.sampling, result.order) == (whole.accounting, whole.sampling, whole.order)
+    assert measured(root / out, result)["samples"] == measured(root / f"{out}_whole", whole)["samples"]
+    assert len(list((root / "first").glob("dt=*/data/*"))) == 1, "the first set was written into"
+
+
+def test_a_second_set_of_other_impressions_is_made_whole(spark: SparkSession, root: Path) -> None:
+    made(spark, root, CONFIG, "first")
+    other = f"from_samples: {root}/first\n{CONFIG}".replace("eval: 0.25", "eval: 0.5")
+    entry = made(spark, root, other, "second_other").manifest.features_from
+    assert entry is not None
+    assert entry.why == "`split` changed"
+    assert made(spark, root, f"from_samples: {root}/nothing\n{CONFIG}", "second_alone").manifest.features_from is None
