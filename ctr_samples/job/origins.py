@@ -168,6 +168,19 @@ def differences(now: Origin, before: Origin) -> list[str]:
     return [name for name in dict.fromkeys([*now, *before]) if now.get(name) != before.get(name)]
 
 
+def changed_parts(document: Mapping[str, Any], manifest: Manifest) -> list[str]:
+    """Return the parts of a generation that a configuration makes otherwise from the same inputs. Empty if none is known."""
+    before = Origins.of_manifest(manifest)
+    if before is None:
+        return []
+    files = {name: facts.get("fingerprint") for name, facts in manifest.inputs.items()}
+    fitted = (manifest.contract.get("state") or {}).get("fingerprint")
+    now = Origins.of(config_as_written(document), files, fitted, manifest.versions.get("ctr_samples", ""))
+    of_rows = [name for name in differences(now.rows, before.rows) if name != "labels"]
+    labels = [f"labels.{name}" for name in differences(now.labels, before.labels)]
+    return [*of_rows, *labels, *[f"features.{name}" for name in differences(now.features, before.features)]]
+
+
 def changed_features(now: Origins, before: Origins) -> tuple[dict[str, list[str]], dict[str, str]]:
     """Return the features that are made from other values, with the names of what differs (``new`` for a new feature), and
     those that only have another name, with the one they had.

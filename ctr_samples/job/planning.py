@@ -23,6 +23,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.gate import wanted_of
 from ctr_samples.job.looking_back import NOW, LookBack
+from ctr_samples.job.origins import changed_parts
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
 from ctr_samples.quality.measure.collecting import Wanted
@@ -203,7 +204,8 @@ def _changes(now: Prepared, manifest: Manifest) -> Iterator[str]:
         if source.snapshot["fingerprint"] != manifest.inputs.get(name, {}).get("fingerprint"):
             yield f"the input {name} changed"
     if of_the_bytes(now.loaded.document) != of_the_bytes(manifest.config):
-        yield "the configuration changed"
+        parts = changed_parts(now.loaded.document, manifest)
+        yield "the configuration changed" + (f": {', '.join(parts)}" if parts else "")
     if _fitted(now.contract.to_dict()) != _fitted(manifest.contract):
         yield "the fitted state changed"
     if manifest.versions.get("ctr_samples") != __version__:

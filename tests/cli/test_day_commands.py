@@ -67,7 +67,7 @@ def test_several_days_are_made_and_their_status_is_told(spark: SparkSession, con
     ]
     changed = ["--config", str(config), "--set", "labels.clicked.window=2h", "--to", "2019-06-03"]
     assert lines(call("status", str(output), *changed).stdout)[1:] == [
-        "2019-06-03 1 24 16.67% warned published, stale: the configuration changed"
+        "2019-06-03 1 24 16.67% warned published, stale: the configuration changed: labels.clicked"
     ]
 
 

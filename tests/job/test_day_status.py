@@ -219,8 +219,8 @@ def test_a_day_is_stale_once_its_configuration_changed_in_what_makes_samples(
     assert why() == ()
     assert why("quality.rate.fail=9", "output.retention.generations=9", "output.ids=raw") == ()
     assert why("trends=30", f"partials={{path: {days}/partials}}") == ()
-    assert why("output.partitions=2") == ("the configuration changed",)
-    assert why("labels.clicked.window=2h") == ("the configuration changed",)
+    assert why("output.partitions=2") == ("the configuration changed: output",)
+    assert why("labels.clicked.window=2h") == ("the configuration changed: labels.clicked",)
     assert why("sources.log.path=/nowhere/{date}.json")[0].startswith(
         "a run would be refused: sources.log: there is no /nowhere/2019-06-03.json;"
     )
