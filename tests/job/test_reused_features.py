@@ -6,7 +6,7 @@ import json
 import random
 import re
 from dataclasses import asdict
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +20,14 @@ from ctr_samples.job import run as job
 from ctr_samples.job.feature_list import listed_features
 from ctr_samples.job.fit import fit
 from ctr_samples.job.foreseen import changes, foreseen
+from ctr_samples.job.forget import find, forget
 from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import RunResult
 from ctr_samples.quality.checks import CHECKS
+from ctr_samples.readers import iter_batches
 from ctr_samples.shards import Manifest, check_shards, latest_manifest, open_storage
+from ctr_samples.shards.clean import Retention
+from ctr_samples.shards.generation_history import rollback
 from tests.job.partial_days import measured
 
 DAY = date(2019, 6, 5)
@@ -325,3 +329,26 @@ def test_a_second_set_of_other_impressions_is_made_whole(spark: SparkSession, ro
     assert entry is not None
     assert entry.why == "`split` changed"
     assert made(spark, root, f"from_samples: {root}/nothing\n{CONFIG}", "second_alone").manifest.features_from is None
+
+
+def test_after_a_rollback_features_are_those_of_the_generation_that_is_current(spark: SparkSession, root: Path) -> None:
+    more = CONFIG.replace(*CHANGES["added"][:2])
+    made(spark, root, CONFIG, "back")
+    made(spark, root, CONFIG.replace("ttl: 30d", "ttl: 6h"), "back")
+    rollback(open_storage(root / "back"), DAY, 1, datetime.now(UTC), "aaaaaaaa")
+    result = made(spark, root, more, "back").manifest
+    assert result.features_from is not None
+    assert (result.features_from.generation, set(result.features_from.features)) == (3, EVERY)
+    assert content(result) == content(made(spark, root, more, "back_whole").manifest)
+
+
+def test_forgotten_users_never_come_back_through_a_generation(spark: SparkSession, root: Path) -> None:
+    made(spark, root, CONFIG, "forgot")
+    storage = open_storage(root / "forgot")
+    [first, *_] = iter_batches(root / "forgot", date=DAY, split="train", batch_size=1)
+    gone = [str(int(first.keys["impression_id"][0]))]
+    found = find(storage, DAY, "impression_id", gone)
+    assert forget(storage, found, "impression_id", gone, Retention()).samples == 1
+    entry = made(spark, root, CONFIG.replace(CHANGES["dropped"][0], ""), "forgot").manifest.features_from
+    assert entry is not None
+    assert entry.why == "users were forgotten in it"
