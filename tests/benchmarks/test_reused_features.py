@@ -20,7 +20,11 @@ NIGHTS = size("REUSED_NIGHTS", 4, quick=1)
 """How many days, of as many impressions as ``CTR_SAMPLES_BENCH_STATE_IMPRESSIONS`` says."""
 MORE = "split: {eval"
 CHANGES: Mapping[str, tuple[str, str, float]] = {
-    "one feature of a small view more": (MORE, f"  x: {{from: article.channel_id, dtype: int64}}\n{MORE}", 0.3),
+    "one feature of a small view more": (
+        MORE,
+        f"  x: {{from: article.channel_id, dtype: int64, hash_buckets: 100}}\n{MORE}",
+        0.3,
+    ),
     "one feature of a large view more": (MORE, f"  x: {{from: user.age, dtype: int64}}\n{MORE}", 0.5),
     "a feature less": ("  recent_clicks: {from: recent.length, dtype: int64}\n", "", 0.15),
     "a feature renamed": ("  recent_clicks: {from", "  clicks_of_late: {from", 0.15),
@@ -47,6 +51,7 @@ def test_what_a_changed_feature_costs(figures: Figures, spark: SparkSession, tmp
 
     seconds("warm", text)
     for number, (what, (old, new, goal)) in enumerate(CHANGES.items()):
+        # A feature that is equal to another one would be read back.
         assert old in text
         shares = []
         for _ in range(2):
