@@ -53,16 +53,14 @@ def foreseen(spark: SparkSession, loaded: LoadedConfig, day: Period, reporter: R
             return Foreseen(day, "is published as it is", "", (), {}, (), (), 0, 0.0)
         earlier, entry = earlier_of(prepared, output)
     took = typical_seconds(output.storage, entry)
-    shards = 0 if output.current is None else sum(shard.bytes for shard in output.current.shards)
     shown = {config.impressions.source, *(label.source for label in config.labels.values() if hasattr(label, "source"))}
     if earlier is None or entry is None:
         made = {name: ["new" if output.current is None else "with the rest"] for name in config.features}
-        sources = [source for source in prepared.inputs.sources.values() if source.bytes]
+        size = sum(source.bytes or 0 for source in prepared.inputs.sources.values())
         why = "" if entry is None else entry.why
-        return Foreseen(
-            day, "makes everything", why, (), made, tuple(config.views), (), sum(s.bytes or 0 for s in sources), took
-        )
-    dropped = [name for name in output.current.config.get("features") or {} if name not in config.features]  # type: ignore[union-attr]
+        return Foreseen(day, "makes everything", why, (), made, tuple(config.views), (), size, took)
+    shards = sum(shard.bytes for shard in earlier.manifest.shards)
+    dropped = [name for name in earlier.manifest.config.get("features") or {} if name not in config.features]
     if earlier.whole:
         return Foreseen(day, "joins nothing", "", tuple(config.features), {}, (), dropped, shards, took)
     few = only_features(config, earlier.others)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -170,12 +170,9 @@ def differences(now: Origin, before: Origin) -> list[str]:
 
 def changed_parts(document: Mapping[str, Any], manifest: Manifest) -> list[str]:
     """Return the parts of a generation that a configuration makes otherwise from the same inputs. Empty if none is known."""
-    before = Origins.of_manifest(manifest)
-    if before is None:
+    before, now = Origins.of_manifest(manifest), Origins.of_manifest(replace(manifest, config=document))
+    if before is None or now is None:
         return []
-    files = {name: facts.get("fingerprint") for name, facts in manifest.inputs.items()}
-    fitted = (manifest.contract.get("state") or {}).get("fingerprint")
-    now = Origins.of(config_as_written(document), files, fitted, manifest.versions.get("ctr_samples", ""))
     of_rows = [name for name in differences(now.rows, before.rows) if name != "labels"]
     labels = [f"labels.{name}" for name in differences(now.labels, before.labels)]
     return [*of_rows, *labels, *[f"features.{name}" for name in differences(now.features, before.features)]]

@@ -6,7 +6,6 @@ import gzip
 import json
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -101,7 +100,7 @@ def _looked_at(data: bytes) -> Iterator[pa.Field]:
     """Yield the fields of the first lines of JSON."""
     lines = (line for line in data.split(b"\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip())
     kinds: list[pa.DataType] = []
-    for line in islice(lines, _LOOKED_AT):
+    for line in lines:
         try:
             kinds.append(_kind(json.loads(line)))
         except ValueError:

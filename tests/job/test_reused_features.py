@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import shutil
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -320,6 +321,10 @@ def test_a_second_set_takes_features_from_the_first_one(spark: SparkSession, roo
     assert (result.accounting, result.sampling, result.order) == (whole.accounting, whole.sampling, whole.order)
     assert measured(root / out, result)["samples"] == measured(root / f"{out}_whole", whole)["samples"]
     assert len(list((root / "first").glob("dt=*/data/*"))) == 1, "the first set was written into"
+    shutil.rmtree(root / out)
+    dry = foreseen(spark, load_config(root / f"{out}.yaml"), DAY, Silent())
+    assert set(dry.taken) == EVERY - set(dry.dropped)
+    assert dry.dropped == (["age"] if AGE in [old for old, _ in SECOND[second]] else [])
 
 
 def test_a_second_set_of_other_impressions_is_made_whole(spark: SparkSession, root: Path) -> None:
