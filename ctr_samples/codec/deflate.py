@@ -42,21 +42,11 @@ class Compressor(Protocol):
         """Return the remaining output."""
 
 
-class _Stored:
-    """A compressor that does not compress."""
-
-    def compress(self, data: Any, /) -> Any:
-        return data
-
-    def flush(self) -> bytes:
-        return b""
-
-
 def compressor(compression: Compression, level: int = 1) -> Compressor:
-    """Return a new compressor. ``level`` is 1 (fast) to 9 (small). Raises ContractError for an unknown compression."""
+    """Return a new compressor for gzip or zlib. ``level`` is 1 (fast) to 9 (small). Raises ContractError for an unknown
+    compression.
+    """
     check_compression(compression)
-    if compression == "none":
-        return _Stored()
     library = fast_zlib if level <= FASTEST_LEVELS else zlib
     made: Compressor = library.compressobj(level, zlib.DEFLATED, WINDOW_BITS[compression])
     return made

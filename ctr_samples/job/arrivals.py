@@ -41,7 +41,7 @@ class Arrivals:
         """Compare the sources with those of a generation. Runs a Spark job over the days that were added to a source."""
         config, reasons = inputs.config, []
         clocks: dict[str, Any] = {}
-        files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
+        files = inputs.fingerprints
         joined = [*config.views.values(), *config.histories.values()]
         for name in dict.fromkeys([config.impressions.source, *[one.source for one in joined]]):
             recorded = generation.inputs.get(name)

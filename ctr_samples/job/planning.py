@@ -160,15 +160,13 @@ def run_fingerprint(
     run_date: Period,
     contract: ExampleContract,
     mature: bool,
-    files: Mapping[str, str | None] | None = None,
 ) -> str:
     """Return a hash that is equal for runs that must give the same samples, or an empty string if an input lacks a
     fingerprint.
 
-    Some tables lack a fingerprint. ``files`` replaces the fingerprints of the current inputs, by source.
+    Some tables lack a fingerprint.
     """
-    if files is None:
-        files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
+    files = inputs.fingerprints
     if None in files.values():
         return ""
     config = of_the_bytes(inputs.config.model_dump(mode="json", by_alias=True))
@@ -200,8 +198,8 @@ def why_stale(spark: SparkSession, loaded: LoadedConfig, manifest: Manifest) -> 
 
 def _changes(now: Prepared, manifest: Manifest) -> Iterator[str]:
     """Yield the detectable changes. Manifests do not contain values from the environment."""
-    for name, source in now.inputs.sources.items():
-        if source.snapshot["fingerprint"] != manifest.inputs.get(name, {}).get("fingerprint"):
+    for name, fingerprint in now.inputs.fingerprints.items():
+        if fingerprint != manifest.inputs.get(name, {}).get("fingerprint"):
             yield f"the input {name} changed"
     if of_the_bytes(now.loaded.document) != of_the_bytes(manifest.config):
         parts = changed_parts(now.loaded.document, manifest)

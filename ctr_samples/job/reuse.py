@@ -178,10 +178,9 @@ def _now(prepared: Prepared, current: Manifest) -> tuple[Origins, Arrivals]:
     """Return what the run makes its samples from, given what has arrived since the generation."""
     inputs, contract = prepared.inputs, prepared.contract
     arrivals = Arrivals.since(inputs, current)
-    files = {name: source.snapshot["fingerprint"] for name, source in inputs.sources.items()}
     fitted = contract.state and contract.state["fingerprint"]
     config = config_as_written(prepared.loaded.document)
-    return Origins.of(config, arrivals.files, fitted, __version__, files), arrivals
+    return Origins.of(config, arrivals.files, fitted, __version__, inputs.fingerprints), arrivals
 
 
 def _were_open(prepared: Prepared, current: Manifest) -> bool:

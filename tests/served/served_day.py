@@ -150,12 +150,19 @@ class Day:
         path = lines if isinstance(lines, Path) else self.root / "served.parquet"
         if isinstance(lines, list):
             pq.write_table(pa.Table.from_pylist(lines), path)
-        storage = open_storage(self.root / "out")
-        manifest = require_manifest(storage, DAY)
-        config = load_config(self.root / "c.yaml").config.model_copy(update={"served": served})
-        log = ServedLog.open(str(path), ExampleContract.from_dict(dict(manifest.contract)), served)
-        task = Task(storage, manifest, log, config, DAY, str(path))
-        return compare_served(task, lambda: (spark, Silent()), causes=causes, propose=propose)
+        return compared(spark, self.root / "c.yaml", path, served, propose=propose, causes=causes)
+
+
+def compared(
+    spark: SparkSession, config: Path, path: Path, served: ServedConfig, *, propose: bool = False, causes: bool = True
+) -> Served:
+    """The comparison of the day that a configuration has published with the log in a file or directory."""
+    job_config = load_config(config).config.model_copy(update={"served": served})
+    storage = open_storage(job_config.output.path)
+    manifest = require_manifest(storage, DAY)
+    log = ServedLog.open(str(path), ExampleContract.from_dict(dict(manifest.contract)), served)
+    task = Task(storage, manifest, log, job_config, DAY, str(path))
+    return compare_served(task, lambda: (spark, Silent()), causes=causes, propose=propose)
 
 
 def tables(rng: random.Random) -> dict[str, list[dict[str, Any]]]:

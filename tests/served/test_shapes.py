@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable, Iterable
-from datetime import UTC, date, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,14 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import Served as ServedConfig
 from ctr_samples.config import load_config
-from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError
 from ctr_samples.job import run as job
-from ctr_samples.job.reporting import Silent
 from ctr_samples.quality.checks import CHECKS
-from ctr_samples.quality.served import Served
 from ctr_samples.readers import iter_batches
-from ctr_samples.served.log import ServedLog
-from ctr_samples.served.run import Task, compare_served
-from ctr_samples.shards import open_storage, require_manifest
+from tests.served.served_day import DAY, START, compared
 
-DAY, SHOWN, USERS = date(2019, 6, 5), 800, 30
-START = datetime(2019, 6, 5, tzinfo=UTC).timestamp()
+SHOWN, USERS = 800, 30
+BEGIN = START.timestamp()
 CONFIG = """
 name: shapes
 timezone: UTC
@@ -87,8 +82,8 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     users = [f"{n:05}" for n in range(USERS)]
     rows: list[dict[str, Any]] = []
     for user in users:
-        at = START - 86400
-        while at < START + 86400:
+        at = BEGIN - 86400
+        while at < BEGIN + 86400:
             upto = at + rng.uniform(1800, 9000)
             rows += [{"u": user, "at": at, "no": no, "gone": rng.random() < 0.3, "upto": upto, "v": rng.random() * 9 + 1}
                      for no in (1, 0)]  # fmt: skip
@@ -100,7 +95,7 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
         if rng.random() < 0.8
     ]
     log = [
-        {"at": round(START + rng.uniform(0, 86399), 3), "u": rng.choice(users), "zip": f"0{n:04}", "since": "2018-08-14",
+        {"at": round(BEGIN + rng.uniform(0, 86399), 3), "u": rng.choice(users), "zip": f"0{n:04}", "since": "2018-08-14",
          "born": 1_500_000_000 + n}
         for n in range(SHOWN)
     ]  # fmt: skip
@@ -132,17 +127,6 @@ def lines(root: Path) -> list[dict[str, Any]]:
     return [{k: text(v) for k, v in {**shown[line["born"]], **line}.items()} for line in found]
 
 
-def compared(
-    spark: SparkSession, root: Path, log: Path, served: ServedConfig, *, causes: bool = True, propose: bool = False
-) -> Served:
-    storage = open_storage(root / "out")
-    manifest = require_manifest(storage, DAY)
-    config = load_config(root / "out.yaml").config.model_copy(update={"served": served})
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    task = Task(storage, manifest, ServedLog.open(str(log), contract, served), config, DAY, str(log))
-    return compare_served(task, lambda: (spark, Silent()), causes=causes, propose=propose)
-
-
 def shards(root: Path, out: str) -> Path:
     """A copy of the shards of a run, which is a log of tf.Examples."""
     log = root / f"{out}_log"
@@ -153,7 +137,7 @@ def shards(root: Path, out: str) -> Path:
 
 
 def test_late_stores_whose_rows_end_are_named_with_their_delays(spark: SparkSession, root: Path) -> None:
-    found = compared(spark, root, shards(root, "late"), ServedConfig(), propose=True)
+    found = compared(spark, root / "out.yaml", shards(root, "late"), ServedConfig(), propose=True)
     differing = {name for name, one in found.features.items() if one.differ}
     assert differing == {"step", "left", "deal", "seen"}
     for name, delay in (("step", "1h"), ("left", "2h"), ("deal", "30m"), ("seen", "6h")):
@@ -168,7 +152,7 @@ def test_late_stores_whose_rows_end_are_named_with_their_delays(spark: SparkSess
 
 
 def test_a_service_that_ignores_tombstones_and_ends_is_named(spark: SparkSession, root: Path) -> None:
-    found = compared(spark, root, shards(root, "endless"), ServedConfig())
+    found = compared(spark, root / "out.yaml", shards(root, "endless"), ServedConfig())
     assert {name for name, one in found.features.items() if one.differ} == {"left", "deal"}
     for name in ("left", "deal"):
         (cause,) = found.features[name].causes
@@ -184,7 +168,7 @@ def test_text_that_looks_like_numbers_and_dates_stays_text(
     frame, path = pd.DataFrame(lines), root / f"served.{form}"
     frame.to_csv(path, index=False) if form == "csv" else path.write_text(lines_of(lines))
     served = ServedConfig(keys={"user": "u"}, time="at", within=timedelta(seconds=1)) if by_keys else ServedConfig()
-    found = compared(spark, root, path, served, causes=False)
+    found = compared(spark, root / "out.yaml", path, served, causes=False)
     assert found.coverage.matched > 0.99 * SHOWN
     assert {name: one.differ for name, one in found.features.items()} == {"zip": 0, "since": 0, "born": 0}
 
@@ -194,7 +178,7 @@ def test_ids_are_never_near_even_beside_a_number_that_is_not_whole(
 ) -> None:
     path = root / "near.json"
     path.write_text(lines_of({**line, "born": line["born"] + (0.5 if n == 7 else 3)} for n, line in enumerate(lines)))
-    found = compared(spark, root, path, ServedConfig(), causes=False)
+    found = compared(spark, root / "out.yaml", path, ServedConfig(), causes=False)
     assert found.features["born"].differ == SHOWN
 
 
@@ -206,7 +190,7 @@ def test_a_column_that_only_some_files_have_is_compared(
         lines_of({"impression_id": one["impression_id"], "zip": one["zip"]} for one in lines[:5])
     )
     (root / "parts/b.json").write_text(lines_of({**one, "born": 2 * one["born"]} for one in lines[5:]))
-    found = compared(spark, root, root / "parts", ServedConfig(), causes=False).features["born"]
+    found = compared(spark, root / "out.yaml", root / "parts", ServedConfig(), causes=False).features["born"]
     assert (found.different, found.only_offline) == (SHOWN - 5, 5)
 
 
@@ -230,7 +214,7 @@ def test_nothing_served_a_shift_and_noise_are_told_apart(
 ) -> None:
     path = root / "changed.json"
     path.write_text(lines_of(change(n, line) for n, line in enumerate(lines)))
-    found = compared(spark, root, path, ServedConfig()).features["born"]
+    found = compared(spark, root / "out.yaml", path, ServedConfig()).features["born"]
     assert [one.name for one in found.causes] == ([] if cause is None else [cause])
     assert found.unexplained == (1 if cause is None else 0)
 
@@ -250,4 +234,4 @@ def test_files_that_cannot_be_compared_are_refused_in_a_sentence(
 ) -> None:
     (root / name).write_bytes(content)
     with pytest.raises(InputError, match=why):
-        compared(spark, root, root / name, ServedConfig(), causes=False)
+        compared(spark, root / "out.yaml", root / name, ServedConfig(), causes=False)

@@ -113,6 +113,11 @@ class Inputs:
         return self._near(self.config.impressions.source)
 
     @property
+    def fingerprints(self) -> dict[str, str | None]:
+        """The fingerprint of the files of each source, or None for a table whose changes cannot be told."""
+        return {name: source.snapshot["fingerprint"] for name, source in self.sources.items()}
+
+    @property
     def spark(self) -> SparkSession:
         """The session of the sources."""
         return next(iter(self.sources.values())).rows.sparkSession
