@@ -77,26 +77,47 @@ def test_the_readmes_program_runs_on_the_demos_output(demo_output: str, checkout
     assert len(lines) == 5
 
 
-@pytest.mark.slow
-def test_the_tutorial_runs_as_it_is_written(tmp_path: Path) -> None:
+def said_by(page: str, where: Path) -> str:
+    """What the commands and programs of a page print, run one after the other."""
     environ = {
         **os.environ,
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(PROJECT),
         "SPARK_DRIVER_MEMORY": "1g",
     }
-    text = (PROJECT / "docs/tutorial.md").read_text()
     said = ""
-    for language, block in re.findall(r"```(sh|python)\n(.*?)```", text, re.DOTALL):
+    for language, block in re.findall(r"```(sh|python)\n(.*?)```", page, re.DOTALL):
         command = ["bash", "-e", "-c", block] if language == "sh" else [sys.executable, "-c", block]
-        done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, cwd=where, env=environ, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"{block}\n{done.stderr}"
         said += done.stdout + done.stderr
+    return said
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs_as_it_is_written(tmp_path: Path) -> None:
+    text = (PROJECT / "docs/tutorial.md").read_text()
+    said = said_by(text, tmp_path)
     printed = {" ".join(line.split()) for line in said.splitlines()}
     blocks = re.findall(r"```text\n(.*?)```", text, re.DOTALL)
     shown = [" ".join(line.split()) for block in blocks[1:] for line in block.splitlines() if line.strip()]
     assert [line for line in shown if line not in printed and "Published log all" not in line] == []
     assert "(256," in said
+
+
+@pytest.mark.slow
+def test_a_feature_is_tried_as_it_is_written(tmp_path: Path) -> None:
+    text = (PROJECT / "docs/try-a-feature.md").read_text()
+    said = without_numbers(said_by(text, tmp_path))
+    for shown in re.findall(r"```text\n(.*?)```", text, re.DOTALL):
+        assert without_numbers(shown) in said
+    assert "makes features and labels N N" in said
+
+
+def without_numbers(text: str) -> str:
+    """The words of a text, whether its differences are chance or not."""
+    words = " ".join(text.split()).replace(", which may be chance", "")
+    return re.sub(r"[+-]?\d[\d.,]*\d|\d", "N", words)
 
 
 @pytest.mark.parametrize("reference", ["configuration", "commands"])

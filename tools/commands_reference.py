@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+from typer import Context
 from typer.models import ArgumentInfo, ParameterInfo
 
 from ctr_samples.cli.app import GROUPS
@@ -82,6 +83,8 @@ def parameters_of(function: Callable[..., None]) -> Iterator[Parameter]:
     """All of a command, in order."""
     hints = get_type_hints(function, include_extras=True)
     for name, parameter in inspect.signature(function).parameters.items():
+        if hints[name] is Context:
+            continue
         kind, *more = get_args(hints[name])
         info = next(one for one in more if isinstance(one, ParameterInfo))
         # In Annotated[...] the first name takes the place of the default.

@@ -12,7 +12,7 @@ from ctr_samples.cli.convert import images, libsvm
 from ctr_samples.cli.demo import demo, where
 from ctr_samples.cli.explain import explain
 from ctr_samples.cli.fit import fit
-from ctr_samples.cli.generate import config_command, generate
+from ctr_samples.cli.generate import config_command, config_diff, generate
 from ctr_samples.cli.infer import infer
 from ctr_samples.cli.init import init
 from ctr_samples.cli.outputs import clean, forget, history, paths, rollback, show, verify
@@ -27,7 +27,7 @@ from ctr_samples.terminal import say
 
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo, "simulate": simulate, "where": where},
-    "Configure": {"init": init, "config": config_command, "preview": preview, "fit": fit},
+    "Configure": {"init": init, "config": config_command, "config diff": config_diff, "preview": preview, "fit": fit},
     "Make samples": {"generate": generate, "status": status, "pack": pack, "images": images, "libsvm": libsvm},
     "Look at samples": {
         "report": report,
@@ -50,7 +50,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
         "forget": forget,
     },
 }
-"""Commands grouped by task."""
+"""Commands grouped by task. A name of two words is a command of a command."""
 
 app = typer.Typer(
     help="Training-ready TFRecord shards from impression and click logs.",
@@ -59,7 +59,14 @@ app = typer.Typer(
 )
 for group, commands in GROUPS.items():
     for name, command in commands.items():
-        app.command(name, rich_help_panel=group)(command)
+        inner = typer.Typer()
+        for other in (one for one in commands if one.startswith(f"{name} ")):
+            inner.command(other.removeprefix(f"{name} "))(commands[other])
+        if inner.registered_commands:
+            inner.callback(invoke_without_command=True)(command)
+            app.add_typer(inner, name=name, rich_help_panel=group)
+        elif " " not in name:
+            app.command(name, rich_help_panel=group)(command)
 
 
 def _print_version(asked: bool) -> None:

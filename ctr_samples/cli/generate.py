@@ -333,7 +333,8 @@ def _foresee(loaded: LoadedConfig, days: Sequence[Period], console: Console) -> 
 
 
 def config_command(
-    config: ConfigPath,
+    context: typer.Context,
+    config: Annotated[Path | None, typer.Option("--config", "-c", help="The YAML file of the sample set.")] = None,
     date: Annotated[
         str | None, typer.Option("--date", "-d", help="Also list the days that a run on this date reads.")
     ] = None,
@@ -345,29 +346,25 @@ def config_command(
         int | None,
         typer.Option(min=1, help="With --explain: the size of the day, else that of the last one published."),
     ] = None,
-    diff: Annotated[
-        Path | None, typer.Option("--diff", help="Say which parts of the samples differ from those of this older file.")
-    ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="Also compare it with the schemas of the inputs; reads no rows.")
     ] = False,
     debug: Debug = False,
 ) -> None:
     """Check a configuration file; with --check against its inputs, and with --explain print its plan."""
+    if context.invoked_subcommand is not None:
+        return
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.periods import parse_period
 
+        if config is None:
+            raise UsageError("Give the file to check as `--config FILE`, or two to compare: `config diff OLD NEW`.")
         run_date = parse_period(date) if date is not None else None
         loaded = load_config(config, set_ or ())
         loaded.refuse_secrets()
         if check:
             _check_inputs(loaded, run_date, console)
-        if diff is not None:
-            from ctr_samples.job.foreseen import changes
-
-            say("\n".join(changes(load_config(diff), loaded)) or "All parts of the samples are the same.")
-            return
         if not explain_:
             what = (
                 "fits its inputs" if check else "is valid by itself; `--check` also looks at its expressions and inputs"
@@ -385,6 +382,21 @@ def config_command(
             steps = plan_joins(declared_facts(loaded.config))
             say(loaded.masked("\n".join(f"  {line}" for line in described(steps))))
         _say_needs(loaded, impressions)
+
+
+def config_diff(
+    old: Annotated[Path, typer.Argument(help="The older YAML file.")],
+    new: Annotated[Path, typer.Argument(help="The newer one.")],
+    debug: Debug = False,
+) -> None:
+    """Say which labels, features and other parts of the samples differ between two configuration files.
+
+    `generate --dry-run` says for each day what a run would read back, join and make, and what that costs.
+    """
+    with errors_in_words(stderr_console(), debug):
+        from ctr_samples.job.foreseen import changes
+
+        say("\n".join(changes(load_config(old), load_config(new))) or "All parts of the samples are the same.")
 
 
 def _say_needs(loaded: LoadedConfig, impressions: int | None) -> None:

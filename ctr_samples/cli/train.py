@@ -30,6 +30,9 @@ def train(
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 1000,
     export: Annotated[str | None, typer.Option(help="Directory for the next version of the model.")] = None,
     eval_date: Annotated[str | None, typer.Option(help="Day to evaluate on; default: the next one.")] = None,
+    against: Annotated[
+        str | None, typer.Option(help="An exported model to compare with on the same samples, as build/model/1.")
+    ] = None,
     by: Annotated[str | None, typer.Option(help="A feature to slice the scores by.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; 1 makes a run reproducible bit for bit.")] = None,
     debug: Debug = False,
@@ -62,6 +65,7 @@ def train(
                 checkpoint_every=checkpoint_every,
                 export=export,
                 eval_date=eval_date,
+                against=against,
                 by=by,
                 threads=threads,
             )

@@ -42,7 +42,9 @@ class ClickModel:
         self.recipe = recipe
         self.preparation = Preparation(recipe.contract, recipe.tokens)
         self.network = MODELS[recipe.model].build(recipe.contract, recipe.base_rate)
-        self.predict = tf.function(lambda features: self.probability(self.preparation.prepare(features)))
+        self.predict = tf.function(
+            lambda features: self.probability(self.preparation.prepare(features)), reduce_retracing=True
+        )
         """Predicts probabilities from the features returned by load_dataset."""
 
     @property

@@ -1,4 +1,4 @@
-"""Prediction metrics: AUC, log loss and calibration, compared with a constant prediction."""
+"""Prediction metrics: AUC, log loss and calibration, compared with a constant prediction or with another model."""
 
 from __future__ import annotations
 
@@ -23,8 +23,20 @@ class Bin:
 
 
 @dataclass(frozen=True, slots=True)
+class Difference:
+    """How much higher the AUC and the log loss of one model are than those of another on the same samples, with
+    standard errors. ``auc`` and ``auc_error`` are None unless both classes occur.
+    """
+
+    auc: float | None
+    auc_error: float | None
+    log_loss: float
+    log_loss_error: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores of a model on samples. ``auc`` is None unless both classes occur.
+    """Scores of a model on samples. ``auc`` is None unless both classes occur. ``auc_error`` is its standard error.
 
     ``calibration`` is the sum of predicted probabilities over the number of positives, or None if there are no
     positives.
@@ -35,6 +47,7 @@ class Evaluation:
     log_loss: float
     constant_log_loss: float
     auc: float | None
+    auc_error: float | None = None
     calibration: float | None = None
     bins: tuple[Bin, ...] = ()
 
@@ -53,15 +66,29 @@ def evaluate(labels: Floats, predicted: Floats, base_rate: float, weights: Float
     constant = np.full(len(labels), base_rate)
     counts = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
     positives = float((labels * counts).sum())
+    area, error = _mean_over_classes(labels, placements(labels, predicted, counts), counts)
     return Evaluation(
         samples=len(labels),
         positives=int(labels.sum()),
         log_loss=log_loss(labels, predicted, weights),
         constant_log_loss=log_loss(labels, constant, weights),
-        auc=auc(labels, predicted, weights),
+        auc=area,
+        auc_error=error,
         calibration=float((predicted * counts).sum()) / positives if positives else None,
         bins=tuple(bins_of(labels, predicted, counts)),
     )
+
+
+def difference(labels: Floats, one: Floats, other: Floats, weights: Floats | None = None) -> Difference:
+    """Compare the probabilities of two models for the same samples, shape ``[n]`` each.
+
+    The errors hold for independent samples; samples of one user or request are not quite.
+    """
+    labels = np.asarray(labels, np.float64)
+    counts = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
+    placed = placements(labels, one, counts) - placements(labels, other, counts)
+    losses = _losses(labels, one) - _losses(labels, other)
+    return Difference(*_mean_over_classes(labels, placed, counts), *_mean(losses, counts))
 
 
 def evaluate_slices(
@@ -79,8 +106,12 @@ def evaluate_slices(
 
 def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:
     """Return the mean negative log likelihood, in nats. Probabilities are clipped to [1e-7, 1 - 1e-7]."""
+    return float(np.average(_losses(labels, predicted), weights=weights))
+
+
+def _losses(labels: Floats, predicted: Floats) -> Floats:
     p = np.clip(np.asarray(predicted, np.float64), 1e-7, 1 - 1e-7)
-    return float(-np.average(labels * np.log(p) + (1 - labels) * np.log(1 - p), weights=weights))
+    return -(labels * np.log(p) + (1 - labels) * np.log(1 - p))
 
 
 def auc(labels: Floats, scores: Floats, weights: Floats | None = None) -> float | None:
@@ -91,14 +122,43 @@ def auc(labels: Floats, scores: Floats, weights: Floats | None = None) -> float 
     With weights, each pair is weighted by the product of its sample weights. Returns None unless both classes occur.
     """
     counts = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
+    return _mean_over_classes(labels, placements(labels, scores, counts), counts)[0]
+
+
+def placements(labels: Floats, scores: Floats, counts: Floats) -> Floats:
+    """Return for each positive the share of the negatives that score below it, and for each negative the share of the
+    positives that score above it. Ties count half. The mean over either class is the AUC.
+    """
     _, group = np.unique(scores, return_inverse=True)
     positives = np.bincount(group, weights=counts * labels)
     negatives = np.bincount(group, weights=counts * (1 - labels))
-    all_pairs = float(positives.sum() * negatives.sum())
-    if all_pairs == 0:
-        return None
-    below = np.cumsum(negatives) - negatives
-    return float((positives * (below + negatives / 2)).sum() / all_pairs)
+    below = np.cumsum(negatives) - negatives / 2
+    above = positives.sum() - np.cumsum(positives) + positives / 2
+    of_positives, of_negatives = below / max(negatives.sum(), 1e-300), above / max(positives.sum(), 1e-300)
+    placed: Floats = np.where(np.asarray(labels) == 1, of_positives[group], of_negatives[group])
+    return placed
+
+
+def _mean_over_classes(labels: Floats, placed: Floats, counts: Floats) -> tuple[float | None, float | None]:
+    """Return an AUC, or a difference of AUCs, with its standard error, from :func:`placements` or their difference.
+
+    DeLong, DeLong and Clarke-Pearson 1988, *Comparing the areas under two or more correlated receiver operating
+    characteristic curves*; with weights, the variance of a weighted mean. The error is None with one sample of a class.
+    """
+    if not 0 < labels.sum() < len(labels):
+        return None, None
+    positive = labels == 1
+    area, error = _mean(placed[positive], counts[positive])
+    _, other = _mean(placed[~positive], counts[~positive])
+    return area, None if error is None or other is None else float(np.hypot(error, other))
+
+
+def _mean(values: Floats, counts: Floats) -> tuple[float, float | None]:
+    """Return a weighted mean and its standard error, which is None for a single value."""
+    rows, mean = len(values), float(np.average(values, weights=counts))
+    if rows < 2:
+        return mean, None
+    return mean, float(np.sqrt((counts**2 * (values - mean) ** 2).sum() * rows / (rows - 1)) / counts.sum())
 
 
 def bins_of(labels: Floats, predicted: Floats, counts: Floats) -> list[Bin]:

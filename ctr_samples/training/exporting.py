@@ -6,7 +6,7 @@ import json
 import shutil
 import uuid
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from ctr_samples.arguments import check_kind, path_text
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.errors import InputError, UsageError
+from ctr_samples.errors import ContractError, InputError, UsageError
 from ctr_samples.periods import Period, period_of
 from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.plain import Parser, records_of
@@ -35,8 +35,8 @@ def export(model: ClickModel, directory: str | Path, about: Mapping[str, Any]) -
     The version appears atomically. The signature ``serving_default`` accepts ``examples``, a vector of serialized
     records. The signature ``features`` accepts the features of the model as returned by :func:`load_dataset`, except
     that variable-length lists are split into ``<name>.values`` and ``<name>.row_splits``. Both return a vector
-    ``probability``. Writes ``about`` to ``assets.extra/training.json``. Raises UsageError if the directory is not
-    writable.
+    ``probability``. Writes ``about``, and the contract of the features that it uses, to
+    ``assets.extra/training.json``. Raises UsageError if the directory is not writable.
     """
     import tensorflow as tf
 
@@ -50,7 +50,8 @@ def export(model: ClickModel, directory: str | Path, about: Mapping[str, Any]) -
         signatures = {EXAMPLES: _of_examples(model), FEATURES: _of_features(model)}
         tf.saved_model.save(module, str(staged), signatures=signatures)
         (staged / ABOUT).parent.mkdir()
-        (staged / ABOUT).write_text(json.dumps(about, indent=1) + "\n")
+        written = {**about, "contract": model.preparation.contract.to_dict()}
+        (staged / ABOUT).write_text(json.dumps(written, indent=1) + "\n")
         version = max((int(path.name) for path in root.iterdir() if path.name.isdigit()), default=0) + 1
         staged.rename(root / str(version))
     except OSError as error:
@@ -107,6 +108,58 @@ def _is_ragged(spec: FeatureSpec) -> bool:
     return spec.shape is None or spec.sequence
 
 
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A version of an exported model, with what is known of its training."""
+
+    path: str
+    model: Any
+    about: Mapping[str, Any]
+
+    @classmethod
+    def load(cls, path: str) -> Exported:
+        """Load a version, such as ``export/1``. Raises InputError if there is none."""
+        import tensorflow as tf
+
+        try:
+            return cls(path, tf.saved_model.load(path), json.loads(Path(path, ABOUT).read_text()))
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{path} has no exported model ({str(error).splitlines()[0]}); expected a version, such as export/1."
+            ) from None
+
+    @property
+    def _contract(self) -> ExampleContract:
+        """The features that the model uses."""
+        return ExampleContract.from_dict(self.about["contract"])
+
+    def check(self, contract: ExampleContract, label: str) -> None:
+        """Raise ContractError unless the model predicts this label from features that samples of the contract have."""
+        if self.about["label"] != label:
+            raise ContractError(f"The model {self.path} predicts {self.about['label']!r}, expected {label!r}.")
+        if "contract" not in self.about:
+            raise ContractError(f"The model {self.path} does not tell its features; export it again with this release.")
+        for spec in self._contract.features:
+            if spec.name not in contract.names() or contract[spec.name] != spec:
+                is_there = "have another" if spec.name in contract.names() else "do not have the"
+                raise ContractError(
+                    f"The samples {is_there} feature {spec.name!r}, which the model {self.path} uses. Compare it on samples "
+                    "with all of its features, or train it again."
+                )
+
+    def predict(self, features: Mapping[str, Any]) -> Any:
+        """Return the probabilities for a batch of :func:`load_dataset`."""
+        given = {}
+        for spec in self._contract.features:
+            column = features[spec.name]
+            given |= (
+                {f"{spec.name}.values": column.values, f"{spec.name}.row_splits": column.row_splits}
+                if _is_ragged(spec)
+                else {spec.name: column}
+            )
+        return self.model.signatures[FEATURES](**given)[PROBABILITY]
+
+
 def evaluate_export(
     path: str | Path, samples: str | Path, *, date: Period | str, split: str, batch_size: int = 4096
 ) -> Evaluation:
@@ -117,17 +170,10 @@ def evaluate_export(
     """
     path, samples = path_text("path", path), path_text("samples", samples)
     period, reading = period_of(date), Reading(batch_size)
-    import tensorflow as tf
-
-    try:
-        about = json.loads(Path(path, ABOUT).read_text())
-        loaded = tf.saved_model.load(path)
-    except (OSError, ValueError) as error:
-        raise InputError(
-            f"{path} has no exported model ({str(error).splitlines()[0]}); expected a version, such as export/1."
-        ) from None
+    exported = Exported.load(path)
     storage = open_storage(samples)
-    predict, label = loaded.signatures[EXAMPLES], about["label"]
+    predict, about = exported.model.signatures[EXAMPLES], exported.about
+    label = about["label"]
     sample_set = samples_of(storage, [require_manifest(storage, period)], split)
     sample_set.check()
     parse = Parser(_only_scores(sample_set.contract, label))

@@ -18,8 +18,9 @@ class FitOptions:
 
     ``batch_size`` is the total over all workers. ``calibrate`` trains without sample weights and corrects the
     probabilities instead. ``epochs`` and ``learning_rate`` default to the values of the model. ``threads`` limits the
-    number of reader threads; None means one per processor. Paths may be ``pathlib.Path`` and days ``datetime.date``;
-    both are stored as text. Raises UsageError for invalid values.
+    number of reader threads; None means one per processor. ``against`` is a version of an exported model to compare
+    with. Paths may be ``pathlib.Path`` and days ``datetime.date``; both are stored as text. Raises UsageError for
+    invalid values.
     """
 
     samples: str
@@ -35,6 +36,7 @@ class FitOptions:
     checkpoint_every: int = 1000
     export: str | None = None
     eval_date: str | None = None
+    against: str | None = None
     by: str | None = None
     threads: int | None = None
 
@@ -50,7 +52,7 @@ class FitOptions:
         self._keep("days", tuple(map(str, days_of(self.days, "days"))))
         if self.eval_date is not None:
             self._keep("eval_date", str(period_of(self.eval_date)))
-        for name in ("checkpoints", "export"):
+        for name in ("checkpoints", "export", "against"):
             if getattr(self, name) is None:
                 continue
             directory = path_text(name, getattr(self, name))

@@ -12,10 +12,12 @@ from rich.table import Table
 from rich.text import Text
 
 from ctr_samples.periods import WHOLE
-from ctr_samples.training.evaluation import Evaluation
+from ctr_samples.training.evaluation import Difference, Evaluation
 
 _FEW_POSITIVES = 100
 _MOST_SLICES = 20
+_Z = 1.96
+"""Standard errors in half of a 95 % confidence interval."""
 _STILL = 0.998
 """Loss ratio of two epochs below which training has not converged."""
 
@@ -24,7 +26,8 @@ _STILL = 0.998
 class FitReport:
     """Evaluation results by split and by slice. ``losses`` are the mean losses of the last epochs, in order.
 
-    ``names`` maps slice values to readable names, if different.
+    ``names`` maps slice values to readable names, if different. ``differences`` compares the model with the one at
+    ``against``, by split.
     """
 
     title: str
@@ -32,7 +35,6 @@ class FitReport:
     label: str
     weights: int
     steps: int
-    seconds: float
     splits: Mapping[str, Evaluation]
     left_out: tuple[str, ...] = ()
     by: str | None = None
@@ -40,6 +42,9 @@ class FitReport:
     names: Mapping[Any, str] = field(default_factory=dict)
     exported: str | None = None
     losses: tuple[float, ...] = ()
+    seconds: float = 0.0
+    against: str | None = None
+    differences: Mapping[str, Difference] = field(default_factory=dict)
 
     def render(self) -> RenderableType:
         """Format the report as tables, notes and warnings."""
@@ -64,6 +69,8 @@ class FitReport:
         """Yield remarks about the export, unused features, convergence and rare positives."""
         if self.exported:
             yield f"The model is exported to {self.exported}"
+        for name, found in self.differences.items():
+            yield f"On {name}, against {self.against}: {_told(found)}."
         if self.left_out:
             yield f"The model does not use {', '.join(self.left_out)}."
         if len(self.losses) > 1 and self.losses[-1] < _STILL * self.losses[-2]:
@@ -94,7 +101,7 @@ class FitReport:
         for name, scores in rows:
             losses = f"{scores.log_loss:.4f}", f"{scores.constant_log_loss:.4f}"
             counts = f"{scores.samples:,}", f"{scores.positives:,}"
-            table.add_row(Text(name), *counts, *losses, _number(scores.auc), _number(scores.calibration))
+            table.add_row(Text(name), *counts, *losses, _area(scores), _number(scores.calibration))
         return table
 
 
@@ -106,6 +113,21 @@ def _tenths(name: str, scores: Evaluation) -> RenderableType:
     for number, part in enumerate(scores.bins, 1):
         table.add_row(str(number), f"{part.samples:,}", f"{part.predicted:.4f}", f"{part.observed:.4f}")
     return table
+
+
+def _area(scores: Evaluation) -> str:
+    """Return the AUC with half of its 95 % confidence interval."""
+    return _number(scores.auc) + ("" if scores.auc_error is None else f" ±{_Z * scores.auc_error:.3f}")
+
+
+def _told(found: Difference) -> str:
+    parts = []
+    for name, value, error in (("AUC", found.auc, found.auc_error), ("log loss", found.log_loss, found.log_loss_error)):
+        if value is not None and error is not None:
+            low, high = value - _Z * error, value + _Z * error
+            told = "" if low * high > 0 else ", which may be chance"
+            parts.append(f"{name} {value:+.4f} (95 % interval {low:+.4f} to {high:+.4f}{told})")
+    return ", ".join(parts) or "too few samples to compare"
 
 
 def _number(value: float | None) -> str:

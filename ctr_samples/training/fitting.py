@@ -13,8 +13,8 @@ from ctr_samples.arguments import check_kind
 from ctr_samples.errors import DamagedFile, UsageError
 from ctr_samples.training.checkpoints import Checkpoints
 from ctr_samples.training.click_model import ClickModel, Recipe
-from ctr_samples.training.evaluation import Evaluation
-from ctr_samples.training.exporting import export
+from ctr_samples.training.evaluation import Difference, Evaluation
+from ctr_samples.training.exporting import Exported, export
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.fit_report import FitReport
 from ctr_samples.training.loop import Loop, is_chief, strategy_here
@@ -37,12 +37,16 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
     training_set = open_training_set(options.samples, options.days, options.label)
     parts = parts_to_score(training_set, options.eval_date)
     checked_slice(training_set.contract, options.by)
+    against = None if options.against is None else Exported.load(options.against)
+    if against is not None:
+        against.check(training_set.contract, training_set.label)
     with damage_in_words():
         loop, steps, losses = _train(options, training_set, strategy, on_step)
         if not is_chief(strategy):
             loop.wait_for_all()
             return None
-        report = replace(_report(options, training_set, loop.model.copy(), parts, steps, started), losses=losses)
+        report = _report(options, training_set, loop.model.copy(), parts, steps, against)
+        report = replace(report, losses=losses, seconds=time.monotonic() - started)
     loop.wait_for_all()
     return report
 
@@ -53,15 +57,18 @@ def _report(
     model: ClickModel,
     parts: Sequence[EvaluationSet],
     steps: int,
-    started: float,
+    against: Exported | None,
 ) -> FitReport:
-    """Evaluate the model on each part, and on the last part also by slice. Export the model."""
+    """Evaluate the model on each part, also against another one, and on the last part also by slice. Export the model."""
     splits: dict[str, Evaluation] = {}
     slices: Mapping[Any, Evaluation] = {}
+    differences: dict[str, Difference] = {}
     for part in parts:
         by = options.by if part is parts[-1] else None
-        scores = score(model, training_set, part, by=by, threads=options.threads)
+        scores = score(model, training_set, part, by=by, against=against, threads=options.threads)
         splits[part.title], slices = scores.evaluation, scores.slices
+        if scores.against is not None:
+            differences[part.title] = scores.against
     names = {} if options.by is None else names_of_ids(training_set, parts[-1], options.by, slices)
     about = {**settings_of(options, training_set), "base_rate": training_set.base_rate, "steps": steps}
     return FitReport(
@@ -76,7 +83,8 @@ def _report(
         slices=slices,
         names=names,
         exported=None if options.export is None else export(model, options.export, about),
-        seconds=time.monotonic() - started,
+        against=options.against,
+        differences=differences,
     )
 
 

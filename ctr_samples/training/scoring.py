@@ -15,7 +15,8 @@ from ctr_samples.periods import next_of, parse_period
 from ctr_samples.readers.datasets import load_dataset
 from ctr_samples.shards import Manifest, Storage, latest_manifest, require_manifest
 from ctr_samples.training.click_model import ClickModel
-from ctr_samples.training.evaluation import Evaluation, evaluate, evaluate_slices
+from ctr_samples.training.evaluation import Difference, Evaluation, difference, evaluate, evaluate_slices
+from ctr_samples.training.exporting import Exported
 from ctr_samples.training.preparation import stored_tokens
 from ctr_samples.training.training_set import TrainingSet
 
@@ -33,10 +34,11 @@ class EvaluationSet:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The evaluation of a part, overall and by feature value."""
+    """The evaluation of a part, overall and by feature value, and the difference to another model."""
 
     evaluation: Evaluation
     slices: Mapping[Any, Evaluation]
+    against: Difference | None
 
 
 def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[EvaluationSet]:
@@ -92,6 +94,7 @@ def score(
     part: EvaluationSet,
     *,
     by: str | None = None,
+    against: Exported | None = None,
     threads: int | None = None,
 ) -> Scores:
     """Evaluate the model on every sample of a part, using the sample weights if present."""
@@ -107,6 +110,7 @@ def score(
                         training_set.target(labels),
                         model.predict(features),
                         *([by_value] if by else []),
+                        *([against.predict(features)] if against else []),
                         *weight,
                     )
                 ]
@@ -115,9 +119,10 @@ def score(
         raise InputError(f"{part.title} has no samples to evaluate on.")
     labels, predicted, *rest = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     values = rest.pop(0) if by else None
+    other = rest.pop(0) if against else None
     whole = evaluate(labels, predicted, training_set.base_rate, *rest)
     slices = {} if values is None else evaluate_slices(values, labels, predicted, training_set.base_rate, *rest)
-    return Scores(whole, slices)
+    return Scores(whole, slices, None if other is None else difference(labels, predicted, other, *rest))
 
 
 def names_of_ids(training_set: TrainingSet, part: EvaluationSet, by: str, ids: Iterable[Any]) -> dict[Any, str]:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ctr_samples.training.evaluation import Bin, auc, evaluate, evaluate_slices, log_loss
+from ctr_samples.training.evaluation import Bin, Difference, auc, difference, evaluate, evaluate_slices, log_loss
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,42 @@ from ctr_samples.training.evaluation import Bin, auc, evaluate, evaluate_slices,
 )
 def test_auc_counts_pairs_and_ties_by_half(labels: list[int], scores: list[float], expected: float | None) -> None:
     assert auc(np.array(labels, float), np.array(scores)) == expected
+
+
+def test_the_error_of_an_auc_is_that_of_delong() -> None:
+    # Positives at 3 and 1.5, negatives at 1 and 2: placements 1, 0.5 of the positives, and 1, 0.5 of the negatives.
+    scores = evaluate(np.array([1.0, 1, 0, 0]), np.array([0.3, 0.15, 0.1, 0.2]), 0.5)
+    assert (scores.auc, scores.auc_error) == (0.75, pytest.approx(math.sqrt(0.125 / 2 + 0.125 / 2)))
+    assert evaluate(np.array([1.0, 0, 0]), np.array([0.3, 0.1, 0.2]), 0.5).auc_error is None
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    rng = np.random.default_rng(3)
+    covered, apart = 0, 0
+    for _ in range(400):
+        clicked = (rng.random(400) < 0.3).astype(float)
+        shared, own, other = rng.normal(size=(3, 400))
+        one, two = (1 / (1 + np.exp(-(clicked + 2 * shared + noise))) for noise in (own, other))
+        found = evaluate(clicked, one, 0.3)
+        assert found.auc is not None
+        assert found.auc_error is not None
+        covered += abs(found.auc - 0.6240852) < 1.96 * found.auc_error  # the normal distribution at 10 ** -0.5
+        compared = difference(clicked, one, two)
+        assert compared.auc is not None
+        assert compared.auc_error is not None
+        assert compared.auc_error < found.auc_error, "what both share does not count"
+        apart += abs(compared.auc) > 1.96 * compared.auc_error
+    assert 0.92 <= covered / 400 <= 0.98
+    assert 0.02 <= apart / 400 <= 0.08
+
+
+def test_weights_of_one_change_no_difference_and_equal_models_have_none() -> None:
+    labels, one, other = np.array([1.0, 1, 0, 0, 0]), np.array([0.9, 0.4, 0.5, 0.1, 0.2]), np.full(5, 0.4)
+    plain = difference(labels, one, other)
+    assert difference(labels, one, other, np.ones(5)) == plain
+    assert plain.auc == pytest.approx(5 / 6 - 0.5)
+    assert difference(labels, one, one) == Difference(0.0, 0.0, 0.0, 0.0)
+    assert difference(labels[:2], one[:2], other[:2]).auc is None
 
 
 def test_log_loss_is_the_mean_negative_log_likelihood() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
-from ctr_samples.errors import InputError, UsageError
+from ctr_samples.errors import ContractError, InputError, UsageError
 from ctr_samples.readers import load_dataset
 from ctr_samples.readers.sample_set import open_samples
 from ctr_samples.shards import open_storage
-from ctr_samples.training.exporting import evaluate_export
+from ctr_samples.training.exporting import Exported, evaluate_export
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.fit_report import FitReport
 from ctr_samples.training.fitting import fit
@@ -177,3 +178,35 @@ def test_one_correction_for_several_labels_or_rates_is_refused(weighted_samples:
         published(tmp_path, SMALL, lambda split, first: rows(first, 50), day=day, sampling={"rate": rate})
     with pytest.raises(UsageError, match="corrects for one sampling rate, but the days have 0.1, 0.2"):
         fit(FitOptions(samples=str(tmp_path), days=(DAY, "2019-06-06"), calibrate=True))
+
+
+def test_a_model_is_compared_with_itself_and_with_a_worse_one_on_the_same_samples(trained: Trained) -> None:
+    def against(model: str, epochs: int) -> FitReport:
+        options = FitOptions(samples=str(trained.root), days=(DAY,), model="deepfm", epochs=epochs, against=model)
+        report = fit(options)
+        assert report is not None
+        return report
+
+    assert trained.report.exported is not None
+    worse = against(trained.report.exported, 1).differences["eval"]
+    assert worse.auc is not None
+    assert worse.auc_error is not None
+    assert -0.5 < worse.auc < 0
+    assert 0 < worse.auc_error < 0.1
+    assert worse.log_loss_error is not None
+
+
+def test_a_model_that_needs_other_features_or_predicts_another_label_is_not_compared(trained: Trained) -> None:
+    assert trained.report.exported is not None
+    exported = Exported.load(trained.report.exported)
+    other = [replace(spec, buckets=7) if spec.name == "city" else spec for spec in CONTRACT.features]
+    with pytest.raises(ContractError, match=r"have another feature 'city', which the model .* uses"):
+        exported.check(ExampleContract(tuple(other)), "clicked")
+    fewer = [spec for spec in CONTRACT.features if spec.name != "tags"]
+    with pytest.raises(ContractError, match=r"do not have the feature 'tags'"):
+        exported.check(ExampleContract(tuple(fewer)), "clicked")
+    with pytest.raises(ContractError, match="predicts 'clicked', expected 'read'"):
+        exported.check(CONTRACT, "read")
+    without = replace(exported, about={"label": "clicked"})
+    with pytest.raises(ContractError, match="does not tell its features"):
+        without.check(CONTRACT, "clicked")
