@@ -149,7 +149,7 @@ class Exported:
 
     def predict(self, features: Mapping[str, Any]) -> Any:
         """Return the probabilities for a batch of :func:`load_dataset`."""
-        given = {}
+        given: dict[str, Any] = {}
         for spec in self._contract.features:
             column = features[spec.name]
             given |= (
