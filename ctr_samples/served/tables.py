@@ -6,6 +6,7 @@ import gzip
 import json
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -31,7 +32,7 @@ def format_of(files: ForeignRecords) -> str:
     path = files.shards[0].path
     name = path.removesuffix(".gz")
     known = next((kind for end, kind in _FORMATS.items() if name.endswith(end)), None)
-    return known or ("json" if _content(files, path)[:1] == b"{" else "tfrecord")
+    return known or ("json" if _head(files, path, 1)[:1] == b"{" else "tfrecord")
 
 
 def tables_of(files: ForeignRecords, kind: str, texts: Collection[Way]) -> Iterator[pa.Table]:
@@ -51,14 +52,13 @@ def schema_of(files: ForeignRecords, kind: str) -> pa.Schema:
     """Return all columns that any of the files has. The types are those that the names of fields need."""
     found = []
     for file in files.shards:
-        data = _content(files, file.path)
         try:
             if kind == "parquet":
-                schema = pq.read_schema(pa.BufferReader(data))
+                schema = pq.read_schema(pa.BufferReader(_content(files, file.path)))
             elif kind == "json":
-                schema = pa.schema([*_looked_at(data)])
+                schema = pa.schema([*_looked_at(_head(files, file.path, _LOOKED_AT))])
             else:
-                schema = pa_csv.open_csv(pa.BufferReader(data)).schema
+                schema = pa_csv.open_csv(pa.BufferReader(_head(files, file.path, 1))).schema
         except (*_ERRORS, OSError, ValueError) as error:
             said = str(error).splitlines()[0].rstrip(".")
             raise InputError(f"{files.storage.locate(file.path)} cannot be read as {kind}: {said}.") from None
@@ -74,11 +74,14 @@ def _shape(kind: pa.DataType) -> pa.DataType:
 
 
 def _content(files: ForeignRecords, path: str) -> bytes:
-    data = files.storage.read(path)
-    if not path.endswith(".gz"):
-        return data
+    return _head(files, path, None)
+
+
+def _head(files: ForeignRecords, path: str, lines: int | None) -> bytes:
+    """Return the first lines of a file, or all."""
     try:
-        return gzip.decompress(data)
+        with files.storage.open(path) as file, gzip.open(file) if path.endswith(".gz") else file as content:
+            return b"".join(islice(content, lines)) if lines is not None else content.read()
     except (EOFError, OSError, zlib.error) as error:
         raise InputError(f"{files.storage.locate(path)} is no whole gzip file: {error}.") from None
 
