@@ -36,25 +36,52 @@ CHANGES: Mapping[str, tuple[str, str, float]] = {
 }
 
 
-def test_what_a_changed_feature_costs(figures: Figures, spark: SparkSession, tmp_path: Path) -> None:
-    logs = simulated(tmp_path / "logs", NIGHTS + 2)
-    text = (PROJECT / "conf/simulated.yaml").read_text().replace("build/simulated", str(logs))
-    days = [FIRST + timedelta(days=n + 1) for n in range(NIGHTS)]
+class Nights:
+    """Simulated nights of one sample set."""
 
-    def seconds(name: str, of: str, *, force: bool = False) -> float:
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(of.replace("build/samples/simulated", str(tmp_path / "out")))
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self._spark, self._root = spark, root
+        logs = simulated(root / "logs", NIGHTS + 2)
+        self.text = (PROJECT / "conf/simulated.yaml").read_text().replace("build/simulated", str(logs))
+        self._days = [FIRST + timedelta(days=n + 1) for n in range(NIGHTS)]
+        self.seconds(self.text)
+
+    def seconds(self, text: str, *, force: bool = False, out: str = "out") -> float:
+        """How long it takes to make all nights."""
+        path = self._root / "nights.yaml"
+        path.write_text(text.replace("build/samples/simulated", str(self._root / out)))
         start = time.monotonic()
-        outcomes = list(Backfill(spark, load_config(path), days, force, CHECKS).outcomes())
+        outcomes = list(Backfill(self._spark, load_config(path), self._days, force, CHECKS).outcomes())
         assert [outcome.became for outcome in outcomes] == ["published"] * NIGHTS
         return time.monotonic() - start
 
-    seconds("warm", text)
-    for number, (what, (old, new, goal)) in enumerate(CHANGES.items()):
+
+def test_what_a_changed_feature_costs(figures: Figures, spark: SparkSession, tmp_path: Path) -> None:
+    nights = Nights(spark, tmp_path)
+    for what, (old, new, goal) in CHANGES.items():
         # A feature that is equal to another one would be read back.
-        assert old in text
+        assert old in nights.text
         shares = []
         for _ in range(2):
-            whole = seconds("base", text, force=True)
-            shares.append(seconds(f"changed{number}", text.replace(old, new)) / whole)
+            whole = nights.seconds(nights.text, force=True)
+            shares.append(nights.seconds(nights.text.replace(old, new)) / whole)
         figures.add(f"{what}, share of {NIGHTS} whole nights", shares, "x", at_most(goal))
+
+
+def test_what_a_second_set_costs(figures: Figures, spark: SparkSession, tmp_path: Path) -> None:
+    nights = Nights(spark, tmp_path)
+    few = f"{nights.text}sampling: {{negatives: 0.1}}\n"
+    for what, text, goal in (
+        ("with 1:10 negatives", few, 0.2),
+        (
+            "with 1:10 negatives and a feature more",
+            few.replace(MORE, CHANGES["one feature of a small view more"][1]),
+            0.3,
+        ),
+    ):
+        shares = []
+        for number in range(2):
+            whole = nights.seconds(nights.text, force=True)
+            second = f"{text}from_samples: {tmp_path}/out\n"
+            shares.append(nights.seconds(second, out=f"{what}{number}".replace(" ", "_").replace(":", "")) / whole)
+        figures.add(f"a second set {what}, share of {NIGHTS} whole nights", shares, "x", at_most(goal))
