@@ -15,7 +15,8 @@ demo.py       demo, where
 pack.py       pack
 report.py     report, compare
 served.py     compare-served
-outputs.py    verify, show, paths, history, clean, rollback, forget
+outputs.py    verify, show, paths, history, clean, rollback
+forget.py     forget
 messages.py   errors as sentences and exit codes
 """
 

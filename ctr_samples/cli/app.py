@@ -12,10 +12,11 @@ from ctr_samples.cli.convert import images, libsvm
 from ctr_samples.cli.demo import demo, where
 from ctr_samples.cli.explain import explain
 from ctr_samples.cli.fit import fit
+from ctr_samples.cli.forget import forget
 from ctr_samples.cli.generate import config_command, config_diff, generate
 from ctr_samples.cli.infer import infer
 from ctr_samples.cli.init import init
-from ctr_samples.cli.outputs import clean, forget, history, paths, rollback, show, verify
+from ctr_samples.cli.outputs import clean, history, paths, rollback, show, verify
 from ctr_samples.cli.pack import pack
 from ctr_samples.cli.preview import preview
 from ctr_samples.cli.report import compare, report

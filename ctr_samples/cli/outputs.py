@@ -1,11 +1,10 @@
-"""Commands for output directories on any storage: verify, show, paths, history, clean, rollback, forget."""
+"""Commands for output directories on any storage: verify, show, paths, history, clean, rollback."""
 
 from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -230,49 +229,6 @@ def rollback(
             soft_wrap=True,
         )
         typer.echo(storage.locate(manifest_path(made.day, made.generation)))
-
-
-def forget(
-    output: OutputPath,
-    key: Annotated[str, typer.Option("--key", help="The column of the samples that says whose they are.")],
-    values: Annotated[
-        Path, typer.Option("--values", help="A file with one value of it in each line, as the samples have it.")
-    ],
-    date: EveryDay = None,
-    keep: Annotated[int, typer.Option("--keep", min=1, help="How many generations of a day to keep.")] = 3,
-    debug: Debug = False,
-) -> None:
-    """Publish each day that has samples of some users again, without these. Prints the path of each new manifest."""
-    console = stderr_console()
-    with errors_in_words(console, debug):
-        from ctr_samples.job.forget import find, remaining
-        from ctr_samples.job.forget import forget as publish_without
-        from ctr_samples.job.forget_values import Values
-        from ctr_samples.shards import open_storage, published_days
-        from ctr_samples.shards.clean import Retention
-        from ctr_samples.shards.naming import manifest_path
-
-        storage, wanted = open_storage(output), _day(date)
-        sought = Values.read(values)
-        every = published_days(storage) if wanted is None else [wanted]
-        found = [find(storage, day, key, sought.looked_for) for day in every]
-        unmatched = sought.check(frozenset().union(*(one.now | one.before for one in found)))
-        gone = days = 0
-        for one in found:
-            done = publish_without(storage, one, key, list(sought.lines), Retention(keep))
-            if done.samples:
-                gone, days = gone + done.samples, days + 1
-                say(storage.locate(manifest_path(done.manifest.day, done.manifest.generation)))
-        console.print(f"Forgot {gone:,} sample(s) of {days:,} day(s).")
-        if unmatched:
-            console.print(unmatched, soft_wrap=True)
-        if gone or any(one.before for one in found):
-            console.print(
-                f"Earlier generations still have them; `ctr-samples clean {output} --keep 1` removes those of a day ago.",
-                soft_wrap=True,
-            )
-            for sentence in dict.fromkeys(s for one in found for s in remaining(one.manifest.config)):
-                console.print(sentence, soft_wrap=True)
 
 
 def open_records(path: str, date: str | None) -> tuple[Any, Any]:

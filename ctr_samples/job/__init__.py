@@ -13,6 +13,8 @@ checking.py         finds all problems of a configuration and its inputs in one 
 preview.py          a few samples as a table, without writing
 looking_back.py     runs as of an earlier time, and from the inputs of an earlier generation
 forget.py           the next generation of a day without the samples of some users; forget_values.py reads their ids
+forget_logs.py      the impressions of users in the logs, for samples that do not say whose they are
+forget_check.py     searches all that runs wrote for users who were forgotten
 sizing.py           what a day needs: tasks, memory, disk and time
 flips.py            labels that changed since the previous generation
 fit.py              the next version of vocabularies, moments and quantiles

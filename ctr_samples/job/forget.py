@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -49,6 +49,8 @@ from ctr_samples.shards.publish import check_shards
 _THREADS = 4
 _PLACE = "_shuffle"
 _INT64 = range(-(2**63), 2**63)
+_OF_IDS = ("source", "time", "keys", "user", "article", "request", "position", "explode", "identity")
+"""Keys of ``impressions`` that an impression id depends on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,14 @@ class Found:
     manifest: Manifest
     now: frozenset[str]
     before: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """Users by the ``ids`` of a ``key`` of impressions, such as ``user``, where the samples do not say whose they are."""
+
+    key: str
+    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,25 +81,35 @@ class Forgotten:
 def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> Found:
     """Search the column ``key`` of a day's samples for values, including earlier generations that could be restored.
 
-    Runs on this machine, without Spark. Raises UsageError for a column that does not identify users, or for a value
-    that the column cannot contain.
+    Runs on this machine, without Spark. An earlier generation whose impression ids are made otherwise counts as having
+    all ids. Raises UsageError for a column that does not identify users, or for a value that the column cannot contain.
     """
     manifest = require_manifest(storage, day)
-    now = _values_among(storage, manifest, manifest.shards, key, values)
+    now = among_samples(storage, manifest, manifest.shards, key, values)
     seen = {shard.path for shard in manifest.shards}
     before: set[str] = set()
     for earlier in _restorable(storage, manifest):
+        if key in id_columns(manifest) and ids_made_of(earlier.config) != ids_made_of(manifest.config):
+            before.update(values)
         unseen = [shard for shard in earlier.shards if shard.path not in seen]
         seen.update(shard.path for shard in unseen)
         with suppress(UsageError, DamagedFile):  # the column does not identify users, or a shard cannot be read
-            before |= _values_among(storage, earlier, unseen, key, values)
+            before |= among_samples(storage, earlier, unseen, key, values)
     return Found(manifest, now, frozenset(before))
 
 
-def forget(storage: Storage, found: Found, key: str, values: Sequence[str], retention: Retention) -> Forgotten:
+def forget(
+    storage: Storage,
+    found: Found,
+    key: str,
+    values: Sequence[str],
+    retention: Retention,
+    users: Users | None = None,
+) -> Forgotten:
     """Publish a day without the samples whose column ``key`` has one of ``values``.
 
-    Runs on this machine, without Spark. ``found`` is the result of :func:`find` for the day. A day without such
+    Runs on this machine, without Spark. ``found`` is the result of :func:`find` for the day. Vocabularies lose the
+    tokens of ``users``, or else the values. A day without such
     samples remains unchanged. Remaining records keep their bytes and order; the page and the metrics are recomputed
     from them. Earlier generations still have the removed samples. They can no longer be restored, and are deleted
     according to ``retention``. Raises the errors of :func:`find` and of a run.
@@ -100,12 +120,12 @@ def forget(storage: Storage, found: Found, key: str, values: Sequence[str], rete
         if found.before.intersection(values):
             mark_forgotten(storage, day, manifest.generation)
             if latest_manifest(storage, day) != manifest:
-                return forget(storage, find(storage, day, key, values), key, values, retention)
+                return forget(storage, find(storage, day, key, values), key, values, retention, users)
         return Forgotten(manifest, 0)
     sought = pa.array(_ids(contract[key], values), _type(contract[key]))
     output = DayOutput.open(storage, day, manifest.name, retention)
     if output.current != manifest:  # a concurrent run has published; use its samples
-        return forget(storage, find(storage, day, key, values), key, values, retention)
+        return forget(storage, find(storage, day, key, values), key, values, retention, users)
     run = output.begin(datetime.now(UTC), secrets.token_hex(4))
     wanted = _wanted(contract, manifest)
 
@@ -125,7 +145,8 @@ def forget(storage: Storage, found: Found, key: str, values: Sequence[str], rete
         receipts, measures = zip(*threads.map(written, _partitions(manifest.shards)), strict=True)
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
     check_shards(storage, shards)
-    run.write(_texts_beside(storage, manifest, without_tokens(manifest.config, key, values)))
+    tokens = values if users is None else users.ids
+    run.write(_texts_beside(storage, manifest, _without_tokens(vocabularies_of(manifest.config, key, users), tokens)))
     made = replace(
         _without(manifest, shards),
         generation=output.generation,
@@ -162,9 +183,12 @@ def _said(spec: FeatureSpec) -> str:
     return f"a list of {spec.dtype}" if spec.shape != () else f"a {spec.dtype}"
 
 
-def _values_among(
+def among_samples(
     storage: Storage, manifest: Manifest, shards: Sequence[Shard], key: str, values: Sequence[str]
 ) -> frozenset[str]:
+    """Return the values that the column ``key`` of a generation's shards has. Raises the errors of :func:`find`."""
+    if not values:
+        return frozenset()
     contract = ExampleContract.from_dict(dict(manifest.contract))
     spec = _column(contract, key)
     ids = _ids(spec, values)
@@ -201,6 +225,19 @@ def _ids(spec: FeatureSpec, values: Sequence[str]) -> list[int] | list[bytes]:
                 "digits alone. Nothing was published; correct the file and run again."
             )
     return [int(value) for value in values]
+
+
+def id_columns(manifest: Manifest) -> list[str]:
+    """Return the column with the impression id of each sample, in a list, which is empty if the layout has none."""
+    return ExampleContract.from_dict(dict(manifest.contract)).names("key")[:1]
+
+
+def ids_made_of(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the part of a configuration that impression ids are made from. Equal logs then have equal ids."""
+    shown = config.get("impressions") or {}
+    made = {key: shown.get(key) for key in _OF_IDS}
+    whole_row = shown.get("identity") == "row"
+    return {**made, "timezone": config.get("timezone"), "sources": config.get("sources") if whole_row else None}
 
 
 def _partitions(shards: Sequence[Shard]) -> list[list[Shard]]:
@@ -278,14 +315,13 @@ def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
     return replace(manifest, shards=shards, accounting={**counts, "samples": records}, views=views, labels=labels)
 
 
-def without_tokens(config: Mapping[str, Any], key: str, values: Sequence[str]) -> Callable[[str, str], str]:
-    """Return a function that removes the values of the column ``key`` from a vocabulary, given its name and lines.
+def _without_tokens(theirs: Collection[str], values: Sequence[str]) -> Callable[[str, str], str]:
+    """Return a function that removes values from the vocabularies ``theirs``, given a vocabulary's name and lines.
 
-    It changes a vocabulary if one of its features uses the same input as the column. In other vocabularies, an equal
-    token has a different meaning. Each value is replaced with a line that no token can equal, so that all other tokens
-    keep their ids.
+    In other vocabularies, an equal token has a different meaning. Each value is replaced with a line that no token can
+    equal, so that all other tokens keep their ids.
     """
-    gone, theirs = set(values), _vocabularies_of(config, key)
+    gone = set(values)
 
     def without(name: str, text: str) -> str:
         if name not in theirs:
@@ -314,12 +350,19 @@ def _path(config: Mapping[str, Any], section: str) -> str:
     return str(config[section]["path"]) if isinstance(config[section], Mapping) else f"`{section}.path`"
 
 
-def _vocabularies_of(config: Mapping[str, Any], key: str) -> set[str]:
+def vocabularies_of(config: Mapping[str, Any], column: str, users: Users | None) -> set[str]:
+    """Return the vocabularies with a feature of the same input as a column of the samples, or as the key of ``users``."""
     features = config.get("features") or {}
-    source = _source(config, features.get(key) or {})
+    source = source_of(config, column, users)
     mentioned = re.compile(rf"(?<![\w.]){re.escape(source)}(?!\w)")
     of_users = [feature for feature in features.values() if source and mentioned.search(_source(config, feature))]
     return {feature["vocabulary"] for feature in of_users if feature.get("vocabulary")}
+
+
+def source_of(config: Mapping[str, Any], column: str, users: Users | None) -> str:
+    """Return the column of the log, or expression, of a column of the samples, or of the key of ``users``."""
+    feature = (config.get("features") or {}).get(column) if users is None else {"from": f"impression.{users.key}"}
+    return _source(config, feature or {})
 
 
 def _source(config: Mapping[str, Any], feature: Mapping[str, Any]) -> str:

@@ -50,8 +50,10 @@ class Values:
         """Everything to search for: the values and, for :meth:`check`, their parts without quotes, blanks and commas."""
         return list(dict.fromkeys([*self.lines, *(part for line in self.lines for part in _parts(line))]))
 
-    def check(self, found: Collection[str]) -> str | None:
+    def check(self, found: Collection[str], what: str = "sample") -> str | None:
         """Describe the values that no sample has, if any. ``found`` is the subset of :attr:`looked_for` in the samples.
+
+        ``what`` names what was searched instead of samples.
 
         Raises UsageError for a quoted line, and for a line of which the samples contain only a part, since neither
         would match the intended users.
@@ -60,15 +62,15 @@ class Values:
         for line, number in missing.items():
             if _is_quoted(line) or any(part in found for part in _parts(line)):
                 raise UsageError(
-                    f"No sample has the value in line {number} of {self.file}, which is {shown(line)}. Expected one value in "
-                    "each line as the samples have it, with no quotes, blanks or commas around it. Nothing was published; "
+                    f"No {what} has the value in line {number} of {self.file}, which is {shown(line)}. Expected one value in "
+                    f"each line as the {what}s have it, with no quotes, blanks or commas around it. Nothing was published; "
                     "correct the file and run again."
                 )
         if not missing:
             return None
         numbers = ", ".join(map(str, list(missing.values())[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
         lines = f"line {numbers}" if len(missing) == 1 else f"lines {numbers}"
-        return f"{len(missing):,} of {len(self.lines):,} value(s) match no sample: {lines} of {self.file}."
+        return f"{len(missing):,} of {len(self.lines):,} value(s) match no {what}: {lines} of {self.file}."
 
 
 def shown(value: str) -> str:

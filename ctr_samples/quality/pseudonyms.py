@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ctr_samples.config import JobConfig, View
@@ -57,6 +57,14 @@ class Pseudonyms:
             for name, counts in labels.items()
         }
 
+    def ids_in(self, measured: Measured | None, labels: Mapping[str, Mapping[str, Any]]) -> set[str]:
+        """Return what stands for users, requests and other keys in a document and in orphan samples, as text."""
+        listing = _Listing(self.salt, self.features, self.open, self.columns)
+        if measured is not None:
+            listing.applied(measured)
+        listing.in_labels(labels)
+        return listing.seen
+
     def _orphan(self, orphan: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value if value is None or key in self.open else self.of(value) for key, value in orphan.items()}
 
@@ -83,10 +91,24 @@ class Pseudonyms:
         return replace(top, value=self.of(top.value))
 
 
+@dataclass(frozen=True, slots=True)
+class _Listing(Pseudonyms):
+    """Keeps each id that it is asked for."""
+
+    seen: set[str] = field(default_factory=set)
+
+    def of(self, value: object) -> str:
+        self.seen.add(str(value))
+        return ""
+
+
 def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
     """Return the pseudonyms of a configuration, or None if it requests raw ids."""
-    if config.output.ids == "raw":
-        return None
+    return None if config.output.ids == "raw" else places_of_ids(config)
+
+
+def places_of_ids(config: JobConfig) -> Pseudonyms:
+    """Return the pseudonyms of a configuration, even if it requests raw ids."""
     shown = {config.impressions.shown_key or "article"}
     return Pseudonyms(
         config.output.ids_salt or config.name,

@@ -18,6 +18,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import UsageError
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.periods import parse_period
+from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.records.read import damage_of, records_of
 from ctr_samples.shards import Manifest, latest_manifest, open_storage
 from ctr_samples.shards.generation_history import rollback
@@ -379,3 +380,44 @@ def test_nothing_beside_the_samples_names_a_user(tmp_path: Path, config: dict[st
     texts = [manifest_file(root, 2), *(root / f"dt=2019-06-05/data/{current(root).made_by}").glob("*.*")]
     assert {file.name for file in texts} >= {"00000002.json", "metrics.json", "report.html", "statistics.pbtxt"}
     assert [file.name for file in texts if re.search(r"\bn[0-9]+\b", file.read_text())] == []
+
+
+@pytest.mark.parametrize("ids", ["raw", "pseudonyms"])
+def test_a_check_finds_who_is_named_in_a_manifest_as_an_id_or_by_a_pseudonym(tmp_path: Path, ids: str) -> None:
+    root = tmp_path / "samples"
+    config = {
+        "name": "feed",
+        "timezone": "UTC",
+        "sources": {
+            "log": {"path": "log/{date}.json", "format": "json", "schema": "t string, who string, item string"}
+        },
+        "impressions": {"source": "log", "time": "t", "user": "who", "article": "item"},
+        "labels": {"clicked": {"expr": "item = 'a'"}},
+        "features": {"name": {"from": "impression.user", "dtype": "bytes"}},
+        "output": {"path": "out", "ids": ids},
+    }
+    published(root, CONTRACT, lambda split, first: rows(first, 50), config=config)
+    named = "n7" if ids == "raw" else Pseudonyms("feed").of("n7")
+    orphans = {"orphans": 1, "orphan_sample": [{"time": "2019-06-05T00:00:00Z", "user": named, "article": "n8"}]}
+    manifest_file(root, 1).write_bytes(replace(current(root), labels={"clicked": orphans}).to_json())
+    assert [checked(root, tmp_path, name) for name in ("n7\n", "n8\n", "nobody\n")] == [
+        (3, ["9 shard(s)", "00000001.json"]),
+        (3, ["9 shard(s)"]),
+        (0, []),
+    ]
+
+
+def checked(root: Path, tmp_path: Path, values: str) -> tuple[int, list[str]]:
+    (tmp_path / "values.txt").write_text(values)
+    done = invoke("forget", str(root), "--key", "name", "--values", str(tmp_path / "values.txt"), "--check")
+    places = [line.split(": ")[0] for line in done.stdout.splitlines() if not line.endswith(": nothing")]
+    return done.exit_code, [place.rpartition("/")[2].partition(" of ")[0] for place in places]
+
+
+def test_a_check_that_is_not_told_where_to_look_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = tmp_path / "samples"
+    published(root, CONTRACT, lambda split, first: rows(first, 50), config=CONFIG)
+    monkeypatch.setenv("SALT", "s")
+    assert checked(root, tmp_path, "nobody\n") == (2, [])
+    monkeypatch.setenv("BASE", str(tmp_path))
+    assert checked(root, tmp_path, "nobody\n") == (0, [])

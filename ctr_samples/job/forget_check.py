@@ -1,0 +1,285 @@
+"""Searches everything that a sample set wrote for users who were forgotten. Reads only, without Spark."""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pydantic import ValidationError
+
+from ctr_samples.config import JobConfig
+from ctr_samples.config.document import filled
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import CtrSamplesError, DamagedFile, InputError, UsageError
+from ctr_samples.job.forget import Users, among_samples, id_columns, ids_made_of, source_of, vocabularies_of
+from ctr_samples.job.gate import metrics_of_run
+from ctr_samples.periods import Period
+from ctr_samples.quality.pseudonyms import Pseudonyms, places_of_ids
+from ctr_samples.shards import Manifest, Storage, generations, open_storage, read_manifest, require_manifest
+from ctr_samples.shards.generations import last_forgotten
+from ctr_samples.shards.naming import (
+    METRICS,
+    TRENDS,
+    VOCABULARIES,
+    is_shard_name,
+    manifest_path,
+    manifests_directory,
+    run_directory,
+)
+
+MODEL = "assets.extra/training.json"
+"""File of an exported model that names the runs whose samples it was trained on."""
+_WORD = re.compile(r"[^\s<>\"'=,;:&()\[\]{}]+")
+_KEYS = ("key", "_key")
+"""Columns of partial results with the key of a view or a history."""
+_JOINT = re.compile(r"(\d+):")
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """A place that was searched, and what is ``left`` of the users there, or an empty text."""
+
+    place: str
+    left: str = ""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The search for users: samples whose ``column`` has one of the values of their day, and the ids of ``users``.
+
+    ``users`` is None if the column itself has their ids, which then are the values of any day.
+    """
+
+    storage: Storage
+    column: str
+    values: Mapping[Period, Sequence[str]]
+    users: Users | None = None
+
+    @cached_property
+    def ids(self) -> tuple[str, ...]:
+        """Ids of the users. Empty if only impression ids are known."""
+        if self.users is not None:
+            return self.users.ids
+        by_impression = any(self.column in id_columns(require_manifest(self.storage, day)) for day in self.values)
+        return () if by_impression else tuple(dict.fromkeys(value for some in self.values.values() for value in some))
+
+    def looked(self) -> Iterator[Looked]:
+        """Yield each place, searched. Raises UsageError if an environment variable of a configuration is not set."""
+        every: list[Manifest] = []
+        for day in self.values:
+            manifests = []
+            for number in generations.numbers(self.storage, manifests_directory(day)):
+                try:
+                    manifests.append(read_manifest(self.storage, day, number))
+                except DamagedFile as error:
+                    yield Looked(manifest_path(day, number), f"it cannot be searched: {error}")
+            every += manifests
+            yield from self._of_shards(day, manifests)
+            if self.ids:
+                for manifest in manifests:
+                    yield from self._of_run(manifest)
+        if not self.ids:
+            yield Looked("only the shards, because impression ids do not tell what names their users elsewhere")
+            return
+        if TRENDS in self.storage.names(""):
+            names = {name: one for manifest in every for name, one in self._names(manifest).items()}
+            yield Looked(TRENDS, _told(_named(self._page(TRENDS), names)))
+        for path, configs in _places(every, "fitted").items():
+            yield from self._of_fitted(path, set().union(*(self._vocabularies(config) for config in configs)))
+        for path, configs in _places(every, "partials").items():
+            yield from self._of_partials(path, configs[-1])
+
+    def _of_shards(self, day: Period, manifests: Sequence[Manifest]) -> Iterator[Looked]:
+        """Search all generations whose shards are there, the newest first, each shard once."""
+        there, first = self.storage.names(run_directory(day, "").rstrip("/")), last_forgotten(self.storage, day)
+        seen: set[str] = set()
+        for manifest in reversed(manifests):
+            unseen = [shard for shard in manifest.shards if shard.path not in seen]
+            seen.update(shard.path for shard in unseen)
+            if manifest.made_by not in there:
+                continue
+            place = f"{len(unseen):,} shard(s) of generation {manifest.generation} of {day}"
+            try:
+                if self._has_other_ids(manifest, manifests[-1]):
+                    left = "its impression ids are made otherwise, so it cannot be searched"
+                else:
+                    left = _told(among_samples(self.storage, manifest, unseen, self.column, self.values[day]))
+            except CtrSamplesError as error:
+                if manifest is manifests[-1] and isinstance(error, UsageError):
+                    raise
+                left = f"they cannot be searched: {error}"
+            if left and manifest.generation < first:
+                left += "; no rollback restores it, and `ctr-samples clean --keep 1` removes it in a day"
+            yield Looked(place, left)
+
+    def _has_other_ids(self, manifest: Manifest, now: Manifest) -> bool:
+        return self.column in id_columns(now) and ids_made_of(manifest.config) != ids_made_of(now.config)
+
+    def _of_run(self, manifest: Manifest) -> Iterator[Looked]:
+        """Search the manifest of a generation, and the files beside its shards."""
+        names, places = self._names(manifest), _places_of_ids(manifest)
+        path = manifest_path(manifest.day, manifest.generation)
+        yield Looked(path, _told(names[one] for one in names.keys() & places.ids_in(None, manifest.labels)))
+        if manifest.rollback is not None:
+            return
+        directory = f"{run_directory(manifest.day, manifest.made_by)}/"
+        for file in self.storage.files(directory.rstrip("/")):
+            name = file.path.removeprefix(directory)
+            if is_shard_name(name.rpartition("/")[2]):
+                continue
+            if name == METRICS:
+                metrics = metrics_of_run(self.storage, manifest.day, manifest.made_by)
+                left = {names[one] for one in names.keys() & places.ids_in(metrics, {})}
+            elif not name.startswith(f"{VOCABULARIES}/"):
+                left = _named(self._page(file.path), names)
+            elif name.removeprefix(f"{VOCABULARIES}/").removesuffix(".txt") in self._vocabularies(manifest.config):
+                left = set(self.storage.read(file.path).decode().split("\n")).intersection(self.ids)
+            else:
+                continue
+            yield Looked(file.path, _told(left))
+
+    def _vocabularies(self, config: Mapping[str, Any]) -> set[str]:
+        return vocabularies_of(config, self.column, self.users)
+
+    def _names(self, manifest: Manifest) -> dict[str, str]:
+        """Return the ids of the users and their pseudonyms in files of a generation, each with its id."""
+        places = _places_of_ids(manifest)
+        return {name: one for one in self.ids for name in (one, places.of(one))}
+
+    def _page(self, path: str) -> str:
+        return html.unescape(self.storage.read(path).decode(errors="replace"))
+
+    def _of_fitted(self, path: str, vocabularies: Collection[str]) -> Iterator[Looked]:
+        storage = open_storage(path)
+        for file in storage.files("data"):
+            if file.path.rpartition("/")[2].removesuffix(".parquet") in vocabularies:
+                tokens = pq.read_table(io.BytesIO(storage.read(file.path)), columns=["token"])["token"]
+                left = set(tokens.to_pylist()).intersection(self.ids)
+                yield Looked(storage.locate(file.path), _told(left))
+
+    def _of_partials(self, path: str, config: Mapping[str, Any]) -> Iterator[Looked]:
+        """Search all results that are kept: keys, and text that is no number, which may be of anything else."""
+        storage, source = open_storage(path), source_of(config, self.column, self.users)
+        texts = {one for one in self.ids if not one.isdigit()}
+        for file in storage.files(""):
+            if not file.path.endswith(".parquet"):
+                continue
+            table = pq.read_table(io.BytesIO(storage.read(file.path)))
+            while any(pa.types.is_struct(field.type) for field in table.schema):
+                table = table.flatten()
+            keyed = _is_keyed(config, file.path.partition("/")[0], source)
+            left: set[str] = set()
+            for name, column in zip(table.column_names, table.columns, strict=True):
+                if pa.types.is_string(column.type) or pa.types.is_int64(column.type):
+                    wanted = set(self.ids) if keyed and name in _KEYS else texts
+                    left |= wanted.intersection(part for one in column.unique().to_pylist() for part in _parts(one))
+            yield Looked(storage.locate(file.path), _told(left))
+
+
+def _told(left: Iterable[str]) -> str:
+    return f"{count:,} id(s)" if (count := len(set(left))) else ""
+
+
+def _named(text: str, names: Mapping[str, str]) -> set[str]:
+    """Return the users named in a text. Whole numbers are passed over, since pages are full of others."""
+    words = set(_WORD.findall(text))
+    there = (name for name in names if (name in words if _WORD.fullmatch(name) else name in text))
+    return {names[name] for name in there if not name.isdigit()}
+
+
+def _filled(manifest: Manifest) -> dict[str, Any]:
+    def value_of(name: str, _: object) -> str:
+        if name not in os.environ:
+            raise UsageError(
+                f"Generation {manifest.generation} of {manifest.run_date} was made with ${{{name}}}; set that variable, "
+                "which leads to what is to be searched."
+            )
+        return os.environ[name]
+
+    document: dict[str, Any] = filled(dict(manifest.config), value_of)
+    return document
+
+
+def _places_of_ids(manifest: Manifest) -> Pseudonyms:
+    """Return where documents of a generation have ids, and how these are written."""
+    try:
+        return places_of_ids(JobConfig.model_validate(_filled(manifest)))
+    except ValidationError:
+        return Pseudonyms(manifest.name, frozenset(ExampleContract.from_dict(dict(manifest.contract)).names("feature")))
+
+
+def _places(manifests: Iterable[Manifest], section: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the configurations with each `path` of a section, the newest last."""
+    places: dict[str, list[dict[str, Any]]] = {}
+    for config in map(_filled, manifests):
+        of = config.get(section)
+        if isinstance(of, Mapping) and of.get("path"):
+            places.setdefault(str(of["path"]), []).append(config)
+    return places
+
+
+def _is_keyed(config: Mapping[str, Any], name: str, source: str) -> bool:
+    """Whether a view or a history is keyed by users, whose ids are ``source`` in the log. True for one that is gone."""
+    try:
+        job = JobConfig.model_validate(config)
+    except ValidationError:
+        return True
+    theirs = {key for key, text in job.impressions.keys_and_request.items() if text == source}
+    if name in job.histories:
+        return job.histories[name].on in theirs
+    return name not in job.views or any(key in theirs or "." in key for key in job.views[name].joined_on)
+
+
+def _parts(key: object) -> list[str]:
+    """Return a key, and the parts of a joint one (see ``joint_key``), as text."""
+    text = str(key)
+    parts, rest = [text], text
+    while (length := _JOINT.match(rest)) and len(rest) >= length.end() + int(length[1]):
+        parts.append(rest[length.end() : length.end() + int(length[1])])
+        rest = rest[length.end() + int(length[1]) :]
+    return [*parts, rest]
+
+
+def models_with(search: Search, directories: Iterable[Path]) -> Iterator[str]:
+    """Yield a sentence for each exported model below ``directories`` that was trained on samples of the users.
+
+    If the samples of a run are gone, it had them if users were forgotten later. Raises InputError for a missing directory.
+    """
+    manifests: dict[str, Manifest] = {}
+    for day in (day for day, values in search.values.items() if values):
+        for number in generations.numbers(search.storage, manifests_directory(day)):
+            with suppress(DamagedFile):
+                manifest = read_manifest(search.storage, day, number)
+                manifests.setdefault(manifest.made_by, manifest)
+    for directory in directories:
+        if not directory.is_dir():
+            raise InputError(f"There is no directory {directory}; expected exported models, as `--export` writes them.")
+        for file in sorted(directory.rglob(MODEL)):
+            try:
+                runs = dict(json.loads(file.read_text())["runs"])
+            except (OSError, ValueError, KeyError, TypeError):
+                yield f"{file} does not tell which runs its model was trained on."
+                continue
+            had = [day for day, run in runs.items() if run in manifests and _had_them(search, manifests[run])]
+            if had:
+                days = ", ".join(sorted(had))
+                yield f"The model {file.parent.parent} was trained on samples of them of {days}; train it again."
+
+
+def _had_them(search: Search, manifest: Manifest) -> bool:
+    storage, day = search.storage, manifest.day
+    if manifest.made_by in storage.names(run_directory(day, "").rstrip("/")):
+        with suppress(UsageError, DamagedFile):
+            return bool(among_samples(storage, manifest, manifest.shards, search.column, search.values[day]))
+    return manifest.generation < last_forgotten(storage, day)
