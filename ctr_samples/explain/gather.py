@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from ctr_samples.config import JobConfig, SnapshotView, StaticView
 from ctr_samples.config.problems import end_sentence, nearest
@@ -63,7 +66,11 @@ from ctr_samples.samples.views.as_of import (
 from ctr_samples.samples.views.keys import level_of
 from ctr_samples.samples.views.looked_up import with_looked_up
 from ctr_samples.samples.views.rows import usable, view_rows
-from ctr_samples.sparksql.columns import content_hash, joint_key
+from ctr_samples.sparksql.columns import content_hash, joint_key, quoted
+from ctr_samples.sparksql.expressions import as_type
+
+_VARIANT = re.compile(r'("(?:type|elementType|valueType)":)"variant"')
+"""The type of a column, field or element in the JSON of a schema."""
 
 MOST = 1000
 """Maximum number of rows collected of each kind: the newest rows, or for a history the actions just before the
@@ -321,9 +328,11 @@ def evidence_of(
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:
     """Collect rows. Instants have a zone, at any depth; timestamps without a zone are local times and remain
-    unchanged.
+    unchanged. A VARIANT becomes text, since PySpark cannot collect one that is null.
     """
-    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    kinds = StructType.fromJson(json.loads(_VARIANT.sub(r'\1"string"', frame.schema.json())))
+    plain = frame.select(*[as_type(F.col(quoted(f.name)), f.dataType, kinds[f.name].dataType) for f in frame.schema])
+    rows: list[dict[str, Any]] = plain.toArrow().to_pylist()
     return rows
 
 

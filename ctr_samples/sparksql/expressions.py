@@ -38,29 +38,33 @@ PREPARED = (PARSED_TIME, MATCH)
 _NODES = frozenset(
     "Add Alias And BitwiseAnd BitwiseNot BitwiseOr BitwiseXor CaseWhen Cast Concat CreateNamedStruct Divide EqualNullSafe "
     "EqualTo GreaterThan GreaterThanOrEqual In InSet IntegralDivide IsNotNull IsNull LambdaFunction LessThan LessThanOrEqual "
-    "Like LikeAll LikeAny Literal Multiply Not NotLikeAll NotLikeAny Or RLike Remainder StringLocate StringTrim "
-    "StringTrimLeft StringTrimRight Substring Subtract UnaryMinus UnaryPositive UnresolvedAttribute UnresolvedExtractValue "
-    "UnresolvedFunction UnresolvedNamedLambdaVariable".split()
+    "Like LikeAll LikeAny Literal Multiply Not NotLikeAll NotLikeAny Or RLike Remainder SemiStructuredExtract StringLocate "
+    "StringTrim StringTrimLeft StringTrimRight Substring Subtract UnaryMinus UnaryPositive UnresolvedAttribute "
+    "UnresolvedExtractValue UnresolvedFunction UnresolvedNamedLambdaVariable".split()
 )
 
 _FUNCTIONS = frozenset(
     "abs aggregate array array_append array_compact array_contains array_distinct array_join array_max array_min "
-    "array_position array_prepend array_remove array_repeat array_size array_sort array_union arrays_zip ascii between "
-    "bigint bin binary boolean cardinality cast cbrt ceil ceiling char_length coalesce concat concat_ws contains cos date "
-    "date_add date_diff date_format date_part date_sub date_trunc datediff day dayofmonth dayofweek dayofyear decimal degrees "
-    "double element_at elt endswith exists exp expm1 extract factorial filter find_in_set flatten float floor forall "
-    "format_string from_json from_unixtime from_utc_timestamp get get_json_object greatest hash hex hour if ifnull initcap "
-    "instr int isnan isnotnull isnull json_array_length lcase least left length levenshtein ln locate log log10 log1p log2 "
-    "lower lpad ltrim make_date make_timestamp map map_concat map_contains_key map_entries map_filter map_from_arrays "
-    "map_from_entries map_keys map_values md5 minute mod month named_struct nanvl negative nullif nvl nvl2 parse_url pmod "
-    "position pow power quarter radians regexp regexp_count regexp_extract regexp_extract_all regexp_like regexp_replace "
-    "replace reverse right rint round rpad rtrim second sequence sha1 sha2 shiftleft shiftright sign signum sin size slice "
-    "smallint sort_array split split_part sqrt startswith str_to_map string struct substr substring substring_index tan tanh "
-    "timestamp timestamp_micros timestamp_millis timestamp_seconds tinyint to_date to_json to_timestamp to_utc_timestamp "
-    "transform transform_keys transform_values translate trim trunc try_add try_cast try_divide try_element_at try_multiply "
-    "try_subtract try_to_date try_to_number try_to_timestamp ucase unhex unix_date unix_micros unix_millis unix_seconds "
-    "unix_timestamp upper weekday weekofyear width_bucket xxhash64 year zip_with".split()
+    "array_position array_prepend array_remove array_repeat array_size array_sort array_union arrays_zip ascii between bigint "
+    "bin binary boolean cardinality cast cbrt ceil ceiling char_length coalesce concat concat_ws contains cos date date_add "
+    "date_diff date_format date_part date_sub date_trunc datediff day dayofmonth dayofweek dayofyear decimal degrees double "
+    "element_at elt endswith exists exp expm1 extract factorial filter find_in_set flatten float floor forall format_string "
+    "from_json from_unixtime from_utc_timestamp get get_json_object greatest hash hex hour if ifnull initcap instr int "
+    "is_variant_null isnan isnotnull isnull json_array_length lcase least left length levenshtein ln locate log log10 log1p "
+    "log2 lower lpad ltrim make_date make_timestamp map map_concat map_contains_key map_entries map_filter map_from_arrays "
+    "map_from_entries map_keys map_values md5 minute mod month named_struct nanvl negative nullif nvl nvl2 parse_json "
+    "parse_url pmod position pow power quarter radians regexp regexp_count regexp_extract regexp_extract_all regexp_like "
+    "regexp_replace replace reverse right rint round rpad rtrim second sequence sha1 sha2 shiftleft shiftright sign signum "
+    "sin size slice smallint sort_array split split_part sqrt startswith str_to_map string struct substr substring "
+    "substring_index tan tanh timestamp timestamp_micros timestamp_millis timestamp_seconds tinyint to_date to_json "
+    "to_timestamp to_utc_timestamp to_variant_object transform transform_keys transform_values translate trim trunc try_add "
+    "try_cast try_divide try_element_at try_multiply try_parse_json try_subtract try_to_date try_to_number try_to_timestamp "
+    "try_variant_get ucase unhex unix_date unix_micros unix_millis unix_seconds unix_timestamp upper variant_get weekday "
+    "weekofyear width_bucket xxhash64 year zip_with".split()
 )
+
+_OF_VARIANTS = frozenset({"variant_get", "try_variant_get"})
+"""Functions that convert part of a VARIANT to a type of their choice, without a cast."""
 
 
 def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
@@ -95,7 +99,8 @@ def _typed(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
         return column, kind
     selected = _selected(frame, column, where)
     kind = selected.schema["value"].dataType
-    return _named(frame.sparkSession, without_today(frame, column, selected, where), kind, where), kind
+    dated = without_today(frame, column, selected, where, variants=bool(_OF_VARIANTS & parsed.functions))
+    return _named(frame.sparkSession, dated, kind, where), kind
 
 
 def _named(spark: SparkSession, column: Column, kind: DataType, where: str) -> Column:
@@ -174,10 +179,11 @@ def _told_as_written(text: str, where: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """An allowed expression: the names in it, and whether it is a plain column name."""
+    """An allowed expression: the names in it, whether it is a plain column name, and the functions it calls."""
 
     paths: tuple[tuple[str, ...], ...]
     is_column: bool
+    functions: frozenset[str]
 
 
 _PARSED: dict[str, _Parsed] = {}
@@ -208,7 +214,7 @@ def _parsed(spark: SparkSession, text: str, where: str) -> _Parsed:
 
 def _checked(root: Any, text: str, where: str) -> _Parsed:
     """Return the names in a parsed expression. Raise ExpressionError unless all nodes are allowed."""
-    paths, kinds = [], []
+    paths, kinds, functions = [], [], set[str]()
     sizes = Sizes(where)
     for node, parameters in _walk(root, where):
         kind = node.getClass().getSimpleName()
@@ -222,6 +228,7 @@ def _checked(root: Any, text: str, where: str) -> _Parsed:
             if name not in _FUNCTIONS:
                 raise ExpressionError(end_sentence(f"{where}: the function {name} is not allowed{_near(name)}"))
             sizes.check(name, node)
+            functions.add(name)
             if name == "unix_timestamp" and node.children().isEmpty():
                 raise ExpressionError(
                     f"{where}: unix_timestamp() without an argument is the current time, which is not allowed."
@@ -232,7 +239,7 @@ def _checked(root: Any, text: str, where: str) -> _Parsed:
             and _parts(node)[0].lower() not in parameters
         ):
             paths.append(tuple(_parts(node)))
-    return _Parsed(tuple(paths), kinds == ["UnresolvedAttribute"])
+    return _Parsed(tuple(paths), kinds == ["UnresolvedAttribute"], frozenset(functions))
 
 
 def _near(name: str) -> str:

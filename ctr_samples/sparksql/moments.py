@@ -40,12 +40,14 @@ def check_literal(literal: Any, where: str) -> None:
         raise ExpressionError(f"{where}: {text} {_DEPENDS}; write it as in timestamp '2019-06-05 00:00:00'.")
 
 
-def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: str) -> Column:
+def without_today(
+    frame: DataFrame, column: Column, selected: DataFrame, where: str, *, variants: bool = False
+) -> Column:
     """Return the column with null in rows where Spark would read text without a date as a time on the current day.
 
-    ``selected`` is the analyzed frame with only that column. Runs no Spark job. Raises ExpressionError for constant
-    text without a date, for conversions of a time of day to a date, and for text in lists, JSON or a VARIANT, which
-    cannot be inspected.
+    ``selected`` is the analyzed frame with only that column, and ``variants`` tells whether it calls ``variant_get``.
+    Runs no Spark job. Raises ExpressionError for constant text without a date, for conversions of a time of day to a
+    date, and for text in lists, JSON or a VARIANT, which cannot be inspected.
     """
     spark = frame.sparkSession
     plan = cast(Any, selected)._jdf.queryExecution().analyzed()
@@ -54,6 +56,10 @@ def without_today(frame: DataFrame, column: Column, selected: DataFrame, where: 
         for node in _nodes(plan.projectList().head()):
             if node.getClass().getSimpleName() == "JsonToStructs":
                 _check_json(node, where)
+    if variants:
+        for node in _nodes(plan.projectList().head()):
+            if node.getClass().getSimpleName() == "VariantGet":
+                _check_cast({"variant"}, _plain_kinds(node.dataType()), where)
     replaced = jvm_class(spark, _REPLACE).apply(plan).projectList().head()
     if not replaced.containsPattern(patterns.CAST()):
         return column
@@ -80,7 +86,9 @@ def _check_cast(of: set[str], to: set[str], where: str) -> None:
             f"{where}: a time of day as {dated[0]} {_DEPENDS}; say the date too, as in "
             "make_timestamp(date '2019-06-05', x)."
         )
-    if any(map(_is_timestamp, to)) and any(kind == "variant" or kind.startswith("string") for kind in of):
+    if any(map(_is_timestamp, to)) and "variant" in of:
+        raise _needs_format(where, "to_timestamp(variant_get(x, '$.at', 'string'), 'yyyy-MM-dd HH:mm:ss')")
+    if any(map(_is_timestamp, to)) and any(kind.startswith("string") for kind in of):
         raise _needs_format(where)
 
 

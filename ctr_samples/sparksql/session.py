@@ -29,6 +29,8 @@ _SETTINGS = {
     "spark.sql.caseSensitive": "false",
     # Values of key=value directories are text, whatever they look like on the days read.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # Spark 4.0 can read what later releases write, but does not by default.
+    "spark.sql.variant.allowReadingShredded": "true",
     # A damaged or vanished input file must fail the run, not shrink it.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",

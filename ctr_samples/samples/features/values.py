@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType
 
 from ctr_samples.config import Feature
 from ctr_samples.errors import InputError
-from ctr_samples.sparksql.columns import time_column
+from ctr_samples.sparksql.columns import hint_of_variant, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 
 _DOUBLES = ("byte", "short", "integer", "float", "double")
@@ -66,6 +66,10 @@ def source_value(frame: DataFrame, feature: Feature, where: str) -> Value:
         value = _looked_up(frame, value, feature.at)
     if feature.top_k is not None or feature.part == "keys" or isinstance(value.kind, MapType):
         value = _best(value, feature)
+    if value.item.typeName() == "variant":
+        raise value.refuse(
+            f"found {value.kind.simpleString()}, expected a value of one type{hint_of_variant(value.item, text)}."
+        )
     return value
 
 

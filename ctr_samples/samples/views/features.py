@@ -56,10 +56,11 @@ class ViewFeatures:
         others = [F.col(quoted(name)) for name in rows.columns if name != self.name]
         return rows.select(*others, filled(rows, self.name, self.view.aggregates))
 
-    def taken(self) -> Column:
-        """Return the payload, given the struct of the view and its features."""
+    def taken(self, *, variants: bool = True) -> Column:
+        """Return the payload, given the struct of the view and its features, perhaps without columns with a VARIANT."""
         features = [F.col(made(name)) for name in self.columns.at(self.name)]
-        return F.struct(*features, *[F.col(quoted(self.name))[name].alias(name) for name in self.kept])
+        kept = [name for name in self.kept if variants or "variant" not in self.kind[name].dataType.simpleString()]
+        return F.struct(*features, *[F.col(quoted(self.name))[name].alias(name) for name in kept])
 
     def _fields(self) -> list[StructField]:
         return [field for field in self.kind if field.name not in (AGE, "matched")]
@@ -72,12 +73,15 @@ class ViewFeatures:
 def absent_payloads(
     spark: SparkSession, columns: SampleColumns, views: Sequence[ViewFeatures]
 ) -> dict[str, pa.StructArray]:
-    """Return the payload of each view for an impression without a row. Runs a Spark job of one row."""
+    """Return the payload of each view for an impression without a row. Runs a Spark job of one row.
+
+    A column with a VARIANT is left out. It is null there, and PySpark cannot collect one that is null in a struct.
+    """
     if not views:
         return {}
     rows = spark.range(1).select(*[view.of_nothing() for view in views])
     for view in views:
         rows = view.complete(rows)
     computed = columns.without_vocabularies(rows, [view.name for view in views])
-    table = computed.select(*[view.taken().alias(view.name) for view in views]).toArrow()
+    table = computed.select(*[view.taken(variants=False).alias(view.name) for view in views]).toArrow()
     return {view.name: table[view.name].combine_chunks() for view in views}

@@ -233,8 +233,18 @@ class ViewRows:
             counts.add(f"{view}.{AGES}.{step}", number)
 
 
+def _as_payload(absent: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
+    """Return a payload of one row with the fields of ``kind``. Those that it lacks are null."""
+    there = {field.name for field in absent.type}
+    fields = list(kind)
+    if there.issuperset(field.name for field in fields):
+        return absent.cast(kind)
+    columns = [absent.field(f.name).cast(f.type) if f.name in there else pa.nulls(1, f.type) for f in fields]
+    return pa.StructArray.from_arrays(columns, fields=fields)
+
+
 def _with_absent(how: AsOf, payload: pa.ChunkedArray) -> dict[str, Picked]:
-    absent = pa.nulls(1, payload.type) if how.absent is None else how.absent.cast(payload.type)
+    absent = pa.nulls(1, payload.type) if how.absent is None else _as_payload(how.absent, payload.type)
     whole = pa.chunked_array([*payload.chunks, absent], payload.type).combine_chunks()
     return {name: Picked.of(pc.struct_field(whole, name)) for name in payload.type.names}
 

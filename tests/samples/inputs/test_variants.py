@@ -1,0 +1,280 @@
+"""Columns of type VARIANT, whose fields differ from row to row: where they may be used, and what refuses them."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pyspark
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from ctr_samples.config import load_config
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import ExpressionError, InputError
+from ctr_samples.job.run import run
+from ctr_samples.records.read import first_examples
+from ctr_samples.shards import open_storage, require_manifest
+from ctr_samples.sparksql import session
+from ctr_samples.sparksql.columns import content_hash
+from ctr_samples.sparksql.expressions import compile_expression
+from ctr_samples.sparksql.session import run_session
+from tests.support.command_line import invoke
+
+NEEDS_4_1 = pytest.mark.skipif(pyspark.__version__ < "4.1", reason="no colon in a path")
+DAY = date(2019, 6, 5)
+CONFIG = """
+name: variants
+timezone: UTC
+sources:
+  log: {format: FORMAT, path: "ROOT/log"SCHEMA}
+  items: {format: json, path: ROOT/items.json, schema: "i STRING, at STRING, about VARIANT"}
+impressions:
+  source: log
+  where: variant_get(payload, '$.kind', 'string') = 'shown'
+  time: variant_get(payload, '$.at', 'string')
+  user: "variant_get(payload, '$.user', 'string')"
+  article: "variant_get(payload, '$.item', 'string')"
+  columns: {payload: payload, more: "variant_get(payload, '$.more')"}
+  identity: keys
+labels:
+  clicked:
+    {source: log, where: "variant_get(payload, '$.kind', 'string') = 'click'", window: 1h,
+     time: "variant_get(payload, '$.at', 'string')"}
+views:
+  item: {source: items, entity: article, key: i, event_time: at, ttl: unbounded}
+features:
+  price: {expr: "variant_get(impression.payload, '$.price', 'double')", dtype: float32}
+  tags: {expr: "try_variant_get(impression.payload, '$.tags', 'array<string>')", dtype: string, ragged: true}
+  brand: {expr: "variant_get(item.about, '$.brand', 'string')", dtype: string}
+  about: {expr: "concat(to_json(item.about), variant_get(impression.payload, '$.user', 'string'))", dtype: string}
+  more:
+    {dtype: int64,
+     expr: "coalesce(variant_get(impression.more, '$.x', 'int'), 0) + coalesce(variant_get(item.about, '$.size', 'int'), 0)"}
+output: {path: ROOT/out, partitions: 1}
+"""
+ROWS = [
+    {"kind": "shown", "at": "2019-06-05 10:00:00", "user": "u1", "item": "i1", "price": 2.5, "tags": ["a", "b"]},
+    {"kind": "shown", "at": "2019-06-05 11:00:00", "user": "u2", "item": "i2", "price": 3, "tags": "none"},
+    {"kind": "shown", "at": "2019-06-05 12:00:00", "user": "u3", "item": "no row", "price": 4, "more": {"x": 7}},
+    {"kind": "shown", "at": "2019-06-05 13:00:00", "user": "u4", "item": "a row without it", "price": 5},
+    {"kind": "click", "at": "2019-06-05 11:10:00", "user": "u2", "item": "i2"},
+]
+
+
+EXPECTED = [
+    {"price": 2.5, "tags": [b"a", b"b"], "brand": b"x", "about": b'{"brand":"x","size":1}u1', "more": 1, "clicked": 0},
+    {"price": 3.0, "tags": [], "brand": b"", "about": b'["y"]u2', "more": 0, "clicked": 1},
+    {"price": 4.0, "tags": [], "brand": b"", "about": b"", "more": 7, "clicked": 0},
+    {"price": 5.0, "tags": [], "brand": b"", "about": b"", "more": 0, "clicked": 0},
+]
+SHREDDED = {
+    "spark.sql.variant.writeShredding.enabled": "true",
+    "spark.sql.variant.forceShreddingSchemaForTest": "kind string, price double, tags array<string>",
+}
+
+
+def made(spark: SparkSession, root: Path, form: str, schema: str = "", **changes: str) -> list[dict[str, object]]:
+    """The samples of a log, by user, without their ids."""
+    write_config(root, form, schema, changes)
+    run(spark, load_config(root / "variants.yaml"), DAY, force=True)
+    storage = open_storage(root / "out")
+    manifest = require_manifest(storage, DAY)
+    samples = first_examples(storage, manifest.shards, ExampleContract.from_dict(dict(manifest.contract)), 10)
+    return sorted(
+        ({name: value for name, value in sample.items() if name != "impression_id"} for sample in samples),
+        key=lambda sample: sample["price"],
+    )
+
+
+def write_config(root: Path, form: str, schema: str, changes: dict[str, str]) -> None:
+    (root / "items.json").write_text(
+        '{"i": "i1", "at": "2019-06-04 00:00:00", "about": {"size": 1, "brand": "x"}}\n'
+        '{"i": "i2", "at": "2019-06-04 00:00:00", "about": ["y"]}\n'
+        '{"i": "a row without it", "at": "2019-06-04 00:00:00"}\n'
+    )
+    text = CONFIG.replace("ROOT", str(root)).replace("FORMAT", form).replace("SCHEMA", schema)
+    for old, new in changes.items():
+        text = text.replace({"identity": "identity: keys"}.get(old, old), new)
+    (root / "variants.yaml").write_text(text)
+
+
+@pytest.mark.parametrize("identity", ["keys", "row"])
+def test_fields_of_json_lines_are_read_as_variants(spark: SparkSession, tmp_path: Path, identity: str) -> None:
+    lines = [json.dumps({"payload": row}) for row in ROWS]
+    (tmp_path / "log").write_text("\n".join(lines))
+    assert made(spark, tmp_path, "json", ", schema: payload VARIANT", identity=f"identity: {identity}") == EXPECTED
+
+
+def test_text_is_parsed_where_it_is_used(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "log").write_text("\n".join(json.dumps({"text": json.dumps(row)}) for row in ROWS))
+    changes = {"(payload,": "(parse_json(text),", "{payload: payload,": "{payload: parse_json(text),"}
+    assert made(spark, tmp_path, "json", ", schema: text STRING", **changes) == EXPECTED
+
+
+@pytest.mark.parametrize("settings", [{}, SHREDDED], ids=["whole", "shredded"])
+def test_parquet_files_give_the_same_samples_however_they_store_variants(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
+) -> None:
+    monkeypatch.setitem(
+        session._SETTINGS, "spark.sql.codegen.factoryMode", "FALLBACK"
+    )  # only compiled code reads parts
+    write_parquet(spark, tmp_path / "log", settings)
+    assert made(spark, tmp_path, "parquet") == EXPECTED
+
+
+def write_parquet(spark: SparkSession, path: Path, settings: dict[str, str]) -> None:
+    writing = spark.newSession()
+    for key, value in settings.items():
+        writing.conf.set(key, value)
+    rows = writing.createDataFrame([(json.dumps(row),) for row in ROWS], "text string")
+    rows.selectExpr("parse_json(text) AS payload").coalesce(1).write.parquet(str(path))
+
+
+def test_rows_have_the_same_identity_however_they_are_stored(spark: SparkSession, tmp_path: Path) -> None:
+    hashes = []
+    for name, settings in (("whole", {}), ("shredded", SHREDDED)):
+        write_parquet(spark, tmp_path / name, settings)
+        rows = run_session(spark, "UTC").read.parquet(str(tmp_path / name))
+        hashes.append({row[0] for row in rows.select(content_hash(rows)).collect()})
+    assert (len(hashes[0]), hashes[0]) == (5, hashes[1])
+    (file,) = (tmp_path / "shredded").glob("*.parquet")
+    assert "typed_value" in str(pq.read_schema(file))
+
+
+OF_DAYS = {
+    '/log"': '/log/{date}.json", days_before: 1, days_after: 1',
+    "features:": """  seen:
+    {source: log, where: "variant_get(payload, '$.kind', 'string') = 'click'", entity: user,
+     key: "variant_get(payload, '$.user', 'string')", event_time: "variant_get(payload, '$.at', 'string')", ttl: unbounded}
+histories:
+  recent:
+    {source: log, where: "variant_get(payload, '$.kind', 'string') = 'click'", last: 3, within: 1d, on: user,
+     time: "variant_get(payload, '$.at', 'string')", key: "variant_get(payload, '$.user', 'string')",
+     item: "variant_get(payload, '$.item', 'string')", columns: {p: payload}}
+features:
+  seen: {expr: "variant_get(seen.payload, '$.at', 'string')", dtype: string}
+  recent: {expr: "transform(recent.p, x -> variant_get(x, '$.at', 'string'))", dtype: string, ragged: true}
+""",
+    "output:": "partials: {path: PARTIALS}\noutput:",
+}
+
+
+def test_views_and_histories_carry_variants_and_keep_them_for_later_runs(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    for day in ("2019-06-04", "2019-06-05"):
+        rows = [{"payload": {**row, "at": row["at"].replace("2019-06-05", day)}} for row in ROWS]
+        (tmp_path / f"log/{day}.json").write_text("\n".join(map(json.dumps, rows)))
+    changes = {**OF_DAYS, "output:": OF_DAYS["output:"].replace("PARTIALS", str(tmp_path / "partials"))}
+    seen = {"seen": b"2019-06-04 11:10:00", "recent": [b"2019-06-04 11:10:00"]}
+    expected = [{**one, **(seen if one["clicked"] else {"seen": b"", "recent": []})} for one in EXPECTED]
+    assert made(spark, tmp_path, "json", ", schema: payload VARIANT", **changes) == expected
+    assert {file.name[:4] for file in tmp_path.rglob("partials/**/*.parquet")} == {"rows", "acti"}
+    assert made(spark, tmp_path, "json", ", schema: payload VARIANT", **changes) == expected
+
+
+@pytest.mark.parametrize(
+    ("user", "item", "shown"),
+    [
+        ("u1", "i1", """{'about': '{"brand":"x","size":1}'}"""),
+        ("u4", "a row without it", "{'about': None}"),
+        ("u3", "no row", """more: '{"x":7}'"""),
+    ],
+)
+def test_an_explanation_shows_variants_as_json(
+    spark: SparkSession, tmp_path: Path, user: str, item: str, shown: str
+) -> None:
+    (tmp_path / "log").write_text("\n".join(json.dumps({"payload": row}) for row in ROWS))
+    write_config(tmp_path, "json", ", schema: payload VARIANT", {})
+    given = ("--config", tmp_path / "variants.yaml", "--date", DAY, "--user", user, "--article", item)
+    told = invoke("explain", *given)
+    assert (told.exit_code, shown in told.stdout) == (0, True), told.stdout + told.stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        (
+            "dtype: float32}",
+            "dtype: float32}\n  raw: {from: impression.payload, hash_buckets: 9, dtype: int64}",
+            "features.raw: found variant, expected a value of one type; take a field of it, as in "
+            "variant_get(impression.payload, '$.field', 'string').",
+        ),
+        (
+            "dtype: float32}",
+            "dtype: float32}\n  raw: {expr: 'array(item.about)', ragged: true, dtype: string}",
+            "features.raw: found array<variant>, expected a value of one type; take a field of it, as in",
+        ),
+        (
+            "user: \"variant_get(payload, '$.user', 'string')\"",
+            "user: \"variant_get(payload, '$.user')\"",
+            "impressions.user: variant_get(payload, '$.user') is variant, expected a key: text or an integer; take a field "
+            "of it, as in variant_get(variant_get(payload, '$.user'), '$.field', 'string').",
+        ),
+        (
+            "variant_get(payload, '$.kind', 'string') = 'click'",
+            "variant_get(payload, '$.kind')",
+            "labels.clicked.where: variant_get(payload, '$.kind') is variant, expected a condition; take a field of it, as in",
+        ),
+        (
+            "event_time: at",
+            "event_time: about",
+            "views.item.event_time: about is variant, expected a time; take a field of it, as in",
+        ),
+    ],
+)
+def test_a_whole_variant_is_no_feature_key_condition_or_time(
+    spark: SparkSession, tmp_path: Path, old: str, new: str, sentence: str
+) -> None:
+    (tmp_path / "log").write_text("\n".join(json.dumps({"payload": row}) for row in ROWS))
+    write_config(tmp_path, "json", ", schema: payload VARIANT", {old: new})
+    with pytest.raises(InputError, match=re.escape(sentence)):
+        run(spark, load_config(tmp_path / "variants.yaml"), DAY)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("variant_get(v, '$.a', 'int')", 1),
+        ("try_variant_get(v, '$.b', 'int')", None),
+        ("variant_get(v, '$.b.c', 'string')", "x"),
+        ("is_variant_null(variant_get(v, '$.a'))", False),
+        pytest.param("v:b.c::string", "x", marks=NEEDS_4_1),
+        pytest.param("v:l[1]::int", 3, marks=NEEDS_4_1),
+        ("to_json(v)", '{"a":1,"b":{"c":"x"},"l":[2,3]}'),
+        ("try_parse_json('{') IS NULL", True),
+        ("variant_get(to_variant_object(named_struct('n', 2)), '$.n', 'int')", 2),
+        ("transform(variant_get(v, '$.l', 'array<variant>'), x -> x::int)", [2, 3]),
+    ],
+)
+def test_a_field_of_a_variant_is_taken(spark: SparkSession, text: str, expected: object) -> None:
+    assert variant(spark).select(compile_expression(variant(spark), text, "here")).first()[0] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("schema_of_variant(v)", "here: the function schema_of_variant is not allowed"),
+        (
+            "variant_get(v, '$.at', 'timestamp')",
+            "to_timestamp(variant_get(x, '$.at', 'string'), 'yyyy-MM-dd HH:mm:ss')",
+        ),
+        ("try_variant_get(v, '$.at', 'timestamp_ntz')", "would become a time on the day of the run; give the format"),
+        ("variant_get(v, '$.l', 'array<struct<at: timestamp>>')", "would become a time on the day of the run"),
+        ("transform(array(v), x -> variant_get(x, '$.at', 'timestamp'))", "would become a time on the day of the run"),
+        ("variant_get(v, '$.at')::timestamp", "would become a time on the day of the run"),
+        pytest.param("v:at::timestamp", "would become a time on the day of the run", marks=NEEDS_4_1),
+    ],
+)
+def test_what_depends_on_the_day_or_on_how_a_variant_is_stored_is_refused(
+    spark: SparkSession, text: str, sentence: str
+) -> None:
+    with pytest.raises(ExpressionError, match=re.escape(sentence)):
+        compile_expression(variant(spark), text, "here")
+
+
+def variant(spark: SparkSession) -> DataFrame:
+    return spark.sql("""SELECT parse_json('{"b": {"c": "x"}, "a": 1, "l": [2, 3]}') AS v""")
