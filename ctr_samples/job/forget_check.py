@@ -7,10 +7,10 @@ import io
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +94,7 @@ class Search:
             return
         if TRENDS in self.storage.names(""):
             names = {name: one for manifest in every for name, one in self._names(manifest).items()}
-            yield Looked(TRENDS, _told(_named(self._page(TRENDS), names)))
+            yield _looked(TRENDS, partial(self._in_page, TRENDS, names))
         for path, configs in _places(every, "fitted").items():
             yield from self._of_fitted(path, set().union(*(self._vocabularies(config) for config in configs)))
         for path, configs in _places(every, "partials").items():
@@ -139,15 +139,25 @@ class Search:
             if is_shard_name(name.rpartition("/")[2]):
                 continue
             if name == METRICS:
-                metrics = metrics_of_run(self.storage, manifest.day, manifest.made_by)
-                left = {names[one] for one in names.keys() & places.ids_in(metrics, {})}
+                yield _looked(file.path, partial(self._in_metrics, manifest))
             elif not name.startswith(f"{VOCABULARIES}/"):
-                left = _named(self._page(file.path), names)
+                yield _looked(file.path, partial(self._in_page, file.path, names))
             elif name.removeprefix(f"{VOCABULARIES}/").removesuffix(".txt") in self._vocabularies(manifest.config):
-                left = set(self.storage.read(file.path).decode().split("\n")).intersection(self.ids)
-            else:
-                continue
-            yield Looked(file.path, _told(left))
+                yield _looked(file.path, partial(self._in_vocabulary, file.path))
+
+    def _in_metrics(self, manifest: Manifest) -> set[str]:
+        names = self._names(manifest)
+        metrics = metrics_of_run(self.storage, manifest.day, manifest.made_by)
+        return {names[one] for one in names.keys() & _places_of_ids(manifest).ids_in(metrics, {})}
+
+    def _in_page(self, path: str, names: Mapping[str, str]) -> set[str]:
+        return _named(html.unescape(self.storage.read(path).decode(errors="replace")), names)
+
+    def _in_vocabulary(self, path: str) -> set[str]:
+        return set(self.storage.read(path).decode().split("\n")).intersection(self.ids)
+
+    def _in_tokens(self, storage: Storage, path: str) -> set[str]:
+        return set(_table(storage, path)["token"].to_pylist()).intersection(self.ids)
 
     def _vocabularies(self, config: Mapping[str, Any]) -> set[str]:
         return vocabularies_of(config, self.column, self.users)
@@ -157,34 +167,41 @@ class Search:
         places = _places_of_ids(manifest)
         return {name: one for one in self.ids for name in (one, places.of(one))}
 
-    def _page(self, path: str) -> str:
-        return html.unescape(self.storage.read(path).decode(errors="replace"))
-
     def _of_fitted(self, path: str, vocabularies: Collection[str]) -> Iterator[Looked]:
         storage = open_storage(path)
         for file in storage.files("data"):
             if file.path.rpartition("/")[2].removesuffix(".parquet") in vocabularies:
-                tokens = pq.read_table(io.BytesIO(storage.read(file.path)), columns=["token"])["token"]
-                left = set(tokens.to_pylist()).intersection(self.ids)
-                yield Looked(storage.locate(file.path), _told(left))
+                yield _looked(storage.locate(file.path), partial(self._in_tokens, storage, file.path))
 
     def _of_partials(self, path: str, config: Mapping[str, Any]) -> Iterator[Looked]:
         """Search all results that are kept: keys, and text that is no number, which may be of anything else."""
         storage, source = open_storage(path), source_of(config, self.column, self.users)
-        texts = {one for one in self.ids if not one.isdigit()}
         for file in storage.files(""):
-            if not file.path.endswith(".parquet"):
-                continue
-            table = pq.read_table(io.BytesIO(storage.read(file.path)))
-            while any(pa.types.is_struct(field.type) for field in table.schema):
-                table = table.flatten()
-            keyed = _is_keyed(config, file.path.partition("/")[0], source)
-            left: set[str] = set()
-            for name, column in zip(table.column_names, table.columns, strict=True):
-                if pa.types.is_string(column.type) or pa.types.is_int64(column.type):
-                    wanted = set(self.ids) if keyed and name in _KEYS else texts
-                    left |= wanted.intersection(part for one in column.unique().to_pylist() for part in _parts(one))
-            yield Looked(storage.locate(file.path), _told(left))
+            if file.path.endswith(".parquet"):
+                keyed = _is_keyed(config, file.path.partition("/")[0], source)
+                yield _looked(storage.locate(file.path), partial(self._in_rows, storage, file.path, keyed))
+
+    def _in_rows(self, storage: Storage, path: str, keyed: bool) -> set[str]:
+        table = _table(storage, path)
+        texts, left = {one for one in self.ids if not one.isdigit()}, set[str]()
+        while any(pa.types.is_struct(field.type) for field in table.schema):
+            table = table.flatten()
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            if pa.types.is_string(column.type) or pa.types.is_int64(column.type):
+                wanted = set(self.ids) if keyed and name in _KEYS else texts
+                left |= wanted.intersection(part for one in column.unique().to_pylist() for part in _parts(one))
+        return left
+
+
+def _table(storage: Storage, path: str) -> pa.Table:
+    return pq.read_table(io.BytesIO(storage.read(path)))
+
+
+def _looked(place: str, search: Callable[[], Collection[str]]) -> Looked:
+    try:
+        return Looked(place, _told(search()))
+    except (DamagedFile, FileNotFoundError, pa.ArrowException) as error:
+        return Looked(place, f"it cannot be searched: {error}")
 
 
 def _told(left: Iterable[str]) -> str:

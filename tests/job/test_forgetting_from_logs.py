@@ -132,6 +132,14 @@ def test_a_check_passes_once_everything_is_cleaned_up(root: Path) -> None:
     assert "none has the users" in said(done)
 
 
+def test_a_check_goes_on_after_files_that_it_cannot_read(root: Path) -> None:
+    for file in (*root.rglob("users.parquet"), *root.rglob("metrics.json")):
+        file.write_bytes(b"damaged")
+    done = forget(root, "--check")
+    damaged = [line for line in done.stdout.splitlines() if ": it cannot be searched: " in line]
+    assert (done.exit_code, len(damaged), "users.txt" in done.stdout) == (3, 2, True)
+
+
 def test_impression_ids_alone_are_searched_in_the_shards_only(root: Path) -> None:
     (root / "users.txt").write_text("7\n")
     done = invoke("forget", root / "out", "--key", "impression_id", "--values", root / "users.txt", "--check")
