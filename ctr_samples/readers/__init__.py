@@ -2,6 +2,7 @@
 
 datasets.py       load_dataset: a tf.data pipeline
 batches.py        iter_batches: NumPy or torch, without TensorFlow
+resumable.py      the iterator of iter_batches: its position as a state, and how to continue from one
 sample_set.py     selects and checks days, splits and shards
 order.py          order of shards and their pieces, epoch by epoch
 stream.py         reads shards and decodes batches, on several threads
@@ -15,5 +16,6 @@ tensor_forms.py   converts arrays to TensorFlow tensors
 from ctr_samples.readers.arrays import Ragged, Sparse
 from ctr_samples.readers.batches import Batch, iter_batches
 from ctr_samples.readers.datasets import load_dataset, steps_per_epoch
+from ctr_samples.readers.resumable import Batches
 
-__all__ = ["Batch", "Ragged", "Sparse", "iter_batches", "load_dataset", "steps_per_epoch"]
+__all__ = ["Batch", "Batches", "Ragged", "Sparse", "iter_batches", "load_dataset", "steps_per_epoch"]

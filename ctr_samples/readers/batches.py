@@ -6,6 +6,7 @@ import importlib
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -17,6 +18,7 @@ from ctr_samples.periods import Period
 from ctr_samples.readers.arrays import Columns, Ragged, Sparse, joined
 from ctr_samples.readers.batch_decoder import SPARSE, BatchDecoder
 from ctr_samples.readers.order import LANES, Order, epochs_after, share
+from ctr_samples.readers.resumable import Batches
 from ctr_samples.readers.sample_set import SampleSet, open_samples
 from ctr_samples.readers.stream import Stream
 
@@ -122,7 +124,7 @@ def iter_batches(
     columns: Collection[str] | None = None,
     as_: Literal["numpy", "torch"] = "numpy",
     threads: int | None = None,
-) -> Iterator[Batch]:
+) -> Batches:
     """Iterate over batches of one split of one or several days, from any storage.
 
     A feature with a shape is an array ``[batch, *shape]``, a feature without a shape is a :class:`Ragged`, and the
@@ -138,6 +140,8 @@ def iter_batches(
     it is smaller, or if another worker has no more. ``threads`` is the number of threads that decode ahead, with
     bounded memory; it does not affect the batches.
 
+    The iterator has ``state_dict()`` and ``load_state_dict(state)``, which hand over its position, exact to the batch.
+
     Raises the errors of :func:`load_dataset` and, during iteration, DamagedFile for a record with a wrong checksum.
     """
     reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, threads)
@@ -146,10 +150,10 @@ def iter_batches(
     if as_ == "torch":
         import_torch()
     samples = open_samples(path, date=date, dates=dates, split=split)
-    return _batches(samples, reading, _chosen(samples.contract, columns), as_ == "torch")
+    return Batches(samples, reading, partial(_batches, names=_chosen(samples.contract, columns), torch=as_ == "torch"))
 
 
-def _batches(samples: SampleSet, reading: Reading, names: list[str] | None, torch: bool) -> Iterator[Batch]:
+def _batches(samples: SampleSet, reading: Reading, *, names: list[str] | None, torch: bool) -> Iterator[Batch]:
     roles = {SPARSE: "feature", **{f.name: f.role for f in samples.contract.features}}
     for columns in columns_of(samples, reading, names):
         by_role: dict[str, dict[str, Any]] = {"feature": {}, "label": {}, "mask": {}, "weight": {}, "key": {}}

@@ -89,7 +89,7 @@ def samples_of(storage: Storage, manifests: Sequence[Manifest], split: str) -> S
         if contract.fingerprint != contracts[0].fingerprint:
             raise ContractError(
                 f"{storage.url} has samples of {manifests[0].run_date} and {manifest.run_date} with different contracts "
-                f"({_difference(contracts[0], contract)}); read them separately, or generate them again with one configuration "
+                f"({difference(contracts[0], contract)}); read them separately, or generate them again with one configuration "
                 "and one lineage of fitted state."
             )
     return SampleSet(storage, tuple(manifests), split, contracts[0])
@@ -109,7 +109,7 @@ def _published(storage: Storage, day: Period) -> list[Period]:
     return published if published and WHOLE not in published else periods_of(storage, day)
 
 
-def _difference(first: ExampleContract, second: ExampleContract) -> str:
+def difference(first: ExampleContract, second: ExampleContract) -> str:
     """Describe the first difference between two contracts."""
     features, others = ({f.name: f for f in contract.features} for contract in (first, second))
     for name in [*features, *others]:
