@@ -71,8 +71,9 @@ test-packed: setup  ## a packed environment on hosts that have no other, as anot
 	@tools/test-servers
 	$(BIN)/python -m pytest tests/packed -rs
 
-test-recipes: setup  ## the recipe for Airflow by Airflow itself, in an environment of its own
+test-recipes: setup  ## all recipes; those for Airflow, torch and Grain in environments of their own, 6 GB
 	$(BIN)/python -m pytest tests/deployment
+	$(BIN)/python -m pytest tests/recipes -m slow
 
 coverage: setup  ## branches of publishing, storage and framing that no test takes; there are none
 	@mkdir -p build

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.pages import WITH_OTHER_PACKAGES, blocks
 from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.slow
 
 RECIPES = PROJECT / "docs/recipes"
 PAGES = sorted(page for page in RECIPES.glob("*.md") if page.name != "README.md")
+RUN_HERE = [page for page in PAGES if page.stem not in WITH_OTHER_PACKAGES]
 
 with warnings.catch_warnings():  # its import warns about itself
     warnings.simplefilter("ignore")
     import tensorflow  # noqa: F401
 
 
-def blocks(page: Path) -> Iterator[str]:
-    """The Python blocks of a page, each behind as many empty lines as there are above it, so that errors name its lines."""
-    text = page.read_text()
-    for match in re.finditer(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
-        yield "\n" * text[: match.start(1)].count("\n") + match[1]
-
-
 # Keras asks TensorFlow's variables for arrays in a way that NumPy 2 finds old.
 @pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept a copy keyword:DeprecationWarning")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", RUN_HERE, ids=lambda page: page.stem)
 def test_a_page_runs_as_it_stands(
     page: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
