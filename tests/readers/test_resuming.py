@@ -18,8 +18,7 @@ from ctr_samples.shards import open_storage
 from ctr_samples.shards.generations import mark_forgotten
 from tests.support.small_days import CONTRACT, published, rows
 
-FIRST, SECOND, THIRD = "2019-06-05", "2019-06-06", "2019-06-07"
-STARTS = {FIRST: 0, SECOND: 1000, THIRD: 2000}
+FIRST, SECOND = "2019-06-05", "2019-06-06"
 
 
 def read(root: Path, *days: str, **more: Any) -> Batches:
@@ -48,26 +47,16 @@ def go_on(batches: Batches, state: Any) -> list[list[int]]:
     return ids(batches)
 
 
-def publish_day(root: Path, day: str, **more: Any) -> None:
-    published(root, CONTRACT, lambda split, first: rows(STARTS[day] + first, 50), day=day, **more)
-
-
-def republish(root: Path, day: str, shift: int, contract: ExampleContract = CONTRACT) -> None:
-    published(
-        root,
-        contract,
-        lambda split, first: rows(shift + first, 50),
-        day=day,
-        generation=2,
-        run="20190607T020000-bbbbbbbb",
-        parent="20190606T020000-aaaaaaaa",
-    )
+def publish_again(root: Path, contract: ExampleContract = CONTRACT) -> None:
+    """Publish generation 2 of the first day, with other samples."""
+    run, parent = "20190607T020000-bbbbbbbb", "20190606T020000-aaaaaaaa"
+    published(root, contract, lambda split, first: rows(5000 + first, 50), generation=2, run=run, parent=parent)
 
 
 @pytest.fixture
 def two_days(tmp_path: Path) -> Path:
-    publish_day(tmp_path, FIRST)
-    publish_day(tmp_path, SECOND)
+    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
+    published(tmp_path, CONTRACT, lambda split, first: rows(1000 + first, 50), day=SECOND)
     return tmp_path
 
 
@@ -138,15 +127,10 @@ def test_an_epoch_ends_over_its_days_and_the_next_one_has_the_new_day(two_days: 
     both = ids(read(two_days, FIRST, SECOND, shuffle=shuffle))
     after = read(two_days, FIRST, SECOND, shuffle=shuffle)
     assert go_on(after, state) == rest_of_epoch + both[25:]
-    # A second interruption, before and behind the end of that epoch.
-    for count in (3, 8, 20):
-        later = state_after(_at(after, state), count)
+    for count in (3, 8, 20):  # a second interruption, before and behind the end of that epoch
+        after.load_state_dict(state)
+        later = state_after(after, count)
         assert go_on(read(two_days, FIRST, SECOND, shuffle=shuffle), later) == (rest_of_epoch + both[25:])[count:]
-
-
-def _at(batches: Batches, state: Any) -> Batches:
-    batches.load_state_dict(state)
-    return batches
 
 
 def test_a_day_that_is_left_out_is_read_to_the_end_of_its_epoch(two_days: Path) -> None:
@@ -167,20 +151,13 @@ def test_days_in_another_order_do_not_change_an_epoch_that_has_begun(two_days: P
 def test_an_epoch_ends_over_the_generation_with_which_it_began(two_days: Path) -> None:
     before = read(two_days)
     state = state_after(before, 5)
-    republish(two_days, FIRST, 5000)
+    publish_again(two_days)
     assert go_on(read(two_days), state) == [*ids(before, 8), *ids(read(two_days, epochs=1))]
-
-
-def test_after_the_end_of_an_epoch_its_generation_is_not_needed(two_days: Path) -> None:
-    state = state_after(read(two_days), 13)
-    republish(two_days, FIRST, 5000)
-    (two_days / f"dt={FIRST}/manifests/00000001.json").unlink()
-    assert go_on(read(two_days), state) == ids(read(two_days, epochs=1))
 
 
 def test_a_generation_whose_files_are_gone_is_told_and_the_next_epoch_can_begin(two_days: Path) -> None:
     state = state_after(read(two_days), 5)
-    republish(two_days, FIRST, 5000)
+    publish_again(two_days)
     for shard in two_days.glob(f"dt={FIRST}/data/*aaaaaaaa/train/*"):
         shard.unlink()
     batches = read(two_days)
@@ -200,7 +177,7 @@ def test_another_run_with_the_same_number_is_not_taken_for_it(two_days: Path) ->
 
 def test_users_who_were_forgotten_are_not_read_again(two_days: Path) -> None:
     state = state_after(read(two_days), 5)
-    republish(two_days, FIRST, 5000)
+    publish_again(two_days)
     mark_forgotten(open_storage(two_days), date(2019, 6, 5), 2)
     with pytest.raises(
         InputError, match="Generation 1 of 2019-06-05 may have samples of users who were forgotten since"
@@ -210,56 +187,40 @@ def test_users_who_were_forgotten_are_not_read_again(two_days: Path) -> None:
 
 def test_a_day_that_has_another_contract_now_is_refused(two_days: Path) -> None:
     state = state_after(read(two_days), 5)
-    republish(two_days, FIRST, 0, ExampleContract((FeatureSpec("number", "float32"), *CONTRACT.features[1:])))
+    publish_again(two_days, ExampleContract((FeatureSpec("number", "float32"), *CONTRACT.features[1:])))
     with pytest.raises(ContractError, match=r"samples with another contract \(feature 'number' differs\); begin anew"):
-        read(two_days).load_state_dict(state)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ({"batch_size": 16}, "with `batch_size` 32, this one has 16; load it into one with the same arguments"),
-        ({"seed": 8}, "with `seed` 7, this one has 8"),
-        ({"split": "eval"}, "with `split` 'train', this one has 'eval'"),
-        ({"shuffle": False}, "with `shuffle` True, this one has False"),
-        ({"shuffle": 1}, "with `shuffle` True, this one has 1"),
-        ({"shard": (1, 2)}, r"with `shard` \[0, 2\], this one has \[1, 2\]"),
-        ({"shard": (0, 3)}, r"with `shard` \[0, 2\], this one has \[0, 3\]"),
-        ({"drop_remainder": True}, "with `drop_remainder` False, this one has True"),
-    ],
-)
-def test_a_state_of_other_arguments_is_refused_and_changes_nothing(
-    samples: Path, more: dict[str, Any], message: str
-) -> None:
-    arguments = {"shuffle": True, "seed": 7, "shard": (0, 2)}
-    state = state_after(read(samples, **arguments), 3)
-    batches = read(samples, **{**arguments, **more})
-    with pytest.raises(UsageError, match=message):
-        batches.load_state_dict(state)
-    assert ids(batches) == ids(read(samples, **{**arguments, **more}))
-
-
-def test_a_state_of_another_path_is_refused(samples: Path, two_days: Path) -> None:
-    state = state_after(read(samples), 3)
-    with pytest.raises(UsageError, match=f"with `path` '{samples}', this one has '{two_days}'"):
         read(two_days).load_state_dict(state)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"path": "/other"}, "with `path` '/other', this one has '/.*'; load it into one with the same arguments"),
+        ({"batch_size": 16}, "with `batch_size` 16, this one has 32"),
+        ({"seed": 8}, "with `seed` 8, this one has 7"),
+        ({"split": "eval"}, "with `split` 'eval', this one has 'train'"),
+        ({"shuffle": False}, "with `shuffle` False, this one has True"),
+        ({"shuffle": 1}, "with `shuffle` 1, this one has True"),
+        ({"shard": [1, 2]}, r"with `shard` \[1, 2\], this one has \[0, 2\]"),
+        ({"shard": [0, 3]}, r"with `shard` \[0, 3\], this one has \[0, 2\]"),
+        ({"drop_remainder": True}, "with `drop_remainder` True, this one has False"),
+        ({"version": 2}, "with `version` 2, this one has 1"),
         ({"epoch": "1"}, "no state of an iterator: epoch is '1', expected a whole number"),
         ({"batch": -1}, "no state of an iterator: batch is -1, expected a number from 0"),
         ({"days": [[FIRST]]}, r"no state of an iterator: days\[0\] is a list of 1, expected a list of 3"),
         ({"more": 1}, "no state of an iterator: it has the unknown key 'more'"),
-        ({"version": 2}, "with `version` 2, this one has 1"),
-        ({"batch": 13}, "has batch 13 of an epoch of 13 batches"),
+        ({"batch": 7}, "has batch 7 of an epoch of 7 batches"),
     ],
 )
-def test_what_is_no_state_is_told(samples: Path, change: dict[str, Any], message: str) -> None:
-    state = {**state_after(read(samples), 3), **change}
+def test_a_state_that_does_not_fit_is_refused_and_changes_nothing(
+    samples: Path, change: dict[str, Any], message: str
+) -> None:
+    arguments = {"shuffle": True, "seed": 7, "shard": (0, 2)}
+    state = state_after(read(samples, **arguments), 3)
+    batches = read(samples, **arguments)
     with pytest.raises(UsageError, match=message):
-        read(samples).load_state_dict(state)
+        batches.load_state_dict({**state, **change})
+    assert go_on(batches, state) == ids(read(samples, **arguments))[3:]
 
 
 @pytest.mark.parametrize("state", [None, 3, {}])
