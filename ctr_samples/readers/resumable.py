@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.periods import parse_period
 from ctr_samples.readers.sample_set import SampleSet, difference, samples_of
 from ctr_samples.shards import Manifest, Storage, require_generation
 from ctr_samples.shards.generations import last_forgotten
-from ctr_samples.typed import Count, Mistyped, typed
+from ctr_samples.typed import Count, Mistyped, Such, typed
 
 if TYPE_CHECKING:
     from ctr_samples.readers.batches import Batch, Reading
@@ -28,7 +28,7 @@ class _Position:
 
     epoch: Count
     batch: Count
-    days: tuple[tuple[str, Count, str], ...]
+    days: Annotated[tuple[tuple[str, Count, str], ...], Such(len, "at least one day")]
 
 
 class Batches(Iterator["Batch"]):
@@ -59,8 +59,7 @@ class Batches(Iterator["Batch"]):
         It names the arguments that decide which batches come, ``epoch`` and ``batch`` (of this worker, from 0), and the
         generations that this epoch reads.
         """
-        days = [[m.run_date, m.generation, m.run_id] for m in self._current.manifests]
-        return {**self._arguments(), "epoch": self._epoch, "batch": self._batch, "days": days}
+        return {**self._arguments(), "epoch": self._epoch, "batch": self._batch, "days": self._days}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue with the batch after the last one of ``state``, wherever this iterator is.
@@ -95,8 +94,10 @@ class Batches(Iterator["Batch"]):
         self._batches = _in_turn([*parts, (self._samples, replace(reading, skip=skip))], self._read)
 
     def _stand(self, samples: SampleSet, epoch: int, batch: int) -> None:
-        self._current, self._epoch, self._batch = samples, epoch, batch
+        """Set the position. Loaders ask for a state at each batch, so its days are listed once for an epoch."""
+        self._epoch, self._batch = epoch, batch
         self._steps = self._reading.steps_of(samples)
+        self._days = [list(day) for day in _named(samples.manifests)]
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments that decide which batches come."""

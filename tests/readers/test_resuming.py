@@ -208,6 +208,7 @@ def test_a_day_that_has_another_contract_now_is_refused(two_days: Path) -> None:
         ({"epoch": "1"}, "no state of an iterator: epoch is '1', expected a whole number"),
         ({"batch": -1}, "no state of an iterator: batch is -1, expected a number from 0"),
         ({"days": [[FIRST]]}, r"no state of an iterator: days\[0\] is a list of 1, expected a list of 3"),
+        ({"days": []}, "no state of an iterator: days is a list of 0, expected at least one day"),
         ({"more": 1}, "no state of an iterator: it has the unknown key 'more'"),
         ({"batch": 7}, "has batch 7 of an epoch of 7 batches"),
     ],
