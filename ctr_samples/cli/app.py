@@ -19,7 +19,7 @@ from ctr_samples.cli.init import init
 from ctr_samples.cli.outputs import clean, history, paths, rollback, show, verify
 from ctr_samples.cli.pack import pack
 from ctr_samples.cli.preview import preview
-from ctr_samples.cli.report import compare, report
+from ctr_samples.cli.report import compare, flips, report
 from ctr_samples.cli.served import compare_served
 from ctr_samples.cli.simulate import simulate
 from ctr_samples.cli.status import features, partials, status, trends
@@ -33,6 +33,7 @@ GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Look at samples": {
         "report": report,
         "compare": compare,
+        "flips": flips,
         "trends": trends,
         "features": features,
         "explain": explain,

@@ -1,4 +1,4 @@
-"""Commands for reports on published samples: report and compare. They do not use Spark."""
+"""Commands for reports on published samples: report, compare and flips. They do not use Spark."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.table import Table
 
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.cli.outputs import DayArgument, LatestDay, RecordsPath, one_day, published_or_foreign
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.terminal import say, stderr_console
+from ctr_samples.terminal import say, stderr_console, stdout_console
 
 if TYPE_CHECKING:
     from ctr_samples.records.foreign import ForeignRecords
@@ -124,6 +125,40 @@ def compare(
         page = compared(metrics_of(storage, a), storage, b)
         name = f"_compare-{a.run_date}-g{a.generation}-{b.run_date}-g{b.generation}.html"
         say(write_page(storage, page, name) if file is None else written(file, page))
+
+
+def flips(
+    output: SampleSet,
+    day: Annotated[str, typer.Argument(metavar="DAY", help="The day or hour.")],
+    before: Annotated[
+        int | None, typer.Option(min=1, help="The earlier generation; default: the one before the newest.")
+    ] = None,
+    generation: Annotated[int | None, typer.Option(min=1, help="The later one; default: the newest.")] = None,
+    debug: Debug = False,
+) -> None:
+    """Count the labels of a day that changed between two generations: late positives, and positives that are gone."""
+    with errors_in_words(stderr_console(), debug):
+        from ctr_samples.contract import ExampleContract
+        from ctr_samples.job.flips import flips_since
+
+        storage, now = _chosen(output, day, generation)
+        _, then = _chosen(output, day, before or max(1, now.generation - 1))
+        if then.generation == now.generation:
+            raise UsageError(
+                f"{day} has only generation {now.generation}; expected two to compare. A run after the label windows have "
+                "closed publishes another one."
+            )
+        found = flips_since(then, storage, now.shards, ExampleContract.from_dict(dict(now.contract)))
+        if not found:
+            raise InputError(f"Generations {then.generation} and {now.generation} of {day} have different labels.")
+        names = ["to 1", "to 0", "other value", "new samples", "samples gone"]
+        table = Table("label", *names, box=None, header_style="dim")
+        for name, counts in found.items():
+            if "not_compared" in counts:
+                raise InputError(f"{day} cannot be compared: {counts['not_compared']}")
+            keys = ("flipped_to_1", "flipped_to_0", "changed", "new", "gone")
+            table.add_row(name, *("" if counts.get(key) is None else f"{counts[key]:,}" for key in keys))
+        stdout_console().print(table)
 
 
 def _chosen(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:

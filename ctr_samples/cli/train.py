@@ -26,6 +26,9 @@ def train(
     learning_rate: Annotated[float | None, typer.Option(help="Default: depends on the model.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="For initial weights and sample order.")] = 7,
     calibrate: Annotated[bool, typer.Option("--calibrate", help="Correct for sampling instead of weighting.")] = False,
+    mask: Annotated[
+        list[str] | None, typer.Option("--mask", help="Only samples with this mask, or 0/1 label, count. Repeatable.")
+    ] = None,
     checkpoints: Annotated[str | None, typer.Option(help="Directory to keep checkpoints in and resume from.")] = None,
     checkpoint_every: Annotated[int, typer.Option(min=1, help="Steps between checkpoints.")] = 1000,
     export: Annotated[str | None, typer.Option(help="Directory for the next version of the model.")] = None,
@@ -61,6 +64,7 @@ def train(
                 learning_rate=learning_rate,
                 seed=seed,
                 calibrate=calibrate,
+                masks=tuple(mask or ()),
                 checkpoints=checkpoints,
                 checkpoint_every=checkpoint_every,
                 export=export,

@@ -85,6 +85,16 @@ LEGACY_LABEL = "label"
 """Name of the label in records of the `legacy_121` layout."""
 
 
+def final_of(label: str) -> str:
+    """Return the name of the mask column that says whether a label's window has closed."""
+    return f"{label}__final"
+
+
+def after_of(label: str) -> str:
+    """Return the name of the mask column that says whether the label before a label in a funnel is 1."""
+    return f"{label}__after"
+
+
 def mask_of(label: str) -> str:
     """Return the name of the mask column, which says whether a reduced label has a value."""
     return f"{label}__mask"

@@ -135,8 +135,9 @@ def _layout(config: JobConfig) -> Iterator[Problem]:
     if layout == "legacy_121" and total != LEGACY_SIZE:
         yield Problem(("output", "layout"), f"`legacy_121` needs {LEGACY_SIZE} numbers, but the features have {total}")
     flags = [label.is_flag for label in config.labels.values()]
-    if layout == "legacy_121" and (flags != [True] or config.sampling is not None):
-        what = "`legacy_121` records hold one label of `reduce: any` and no weight: keep one such label, no `sampling`"
+    masks = any(label.masks for label in config.labels.values())
+    if layout == "legacy_121" and (flags != [True] or masks or config.sampling is not None):
+        what = "`legacy_121` records hold one label of `reduce: any`, no mask and no weight: keep one such label, no `sampling`"
         yield Problem(("output", "layout"), what)
 
 

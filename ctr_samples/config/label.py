@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
 
-from ctr_samples.config.base import Expression, Name, OneOrMore, check_said_once, hint
+from ctr_samples.config.base import Expression, Name, OneOrMore, after_of, check_said_once, final_of, hint
 from ctr_samples.config.kinds import Kind, kinds_of, without_absent
 from ctr_samples.config.units import Duration
 
@@ -20,6 +20,17 @@ class LabelKind(Kind):
 
     thing: ClassVar[str] = "label"
 
+    after: Name | None = Field(
+        None,
+        description="A 0/1 label that comes first: `after: clicked` for purchases. Positives without it are counted, and the "
+        "check `funnel` warns of them.",
+    )
+    masks: Annotated[tuple[Literal["final", "after"], ...], OneOrMore] = Field(
+        (),
+        description="Masks to write: `final` adds `<name>__final`, 1 if the label's window had closed by the clock of the run, "
+        "so that a 0 stays 0; `after` adds `<name>__after`, 1 if the label that it comes `after` is 1.",
+    )
+
     @property
     def is_flag(self) -> bool:
         """Whether the label is 0 or 1. Any other label is a number, with a mask that says whether it has a value."""
@@ -29,6 +40,16 @@ class LabelKind(Kind):
     def matures_after(self) -> timedelta:
         """Time from an impression until its label is known."""
         raise NotImplementedError
+
+    def masks_of(self, name: str) -> list[str]:
+        """Return the columns of the ``masks`` of the label with a name."""
+        return [{"final": final_of, "after": after_of}[mask](name) for mask in self.masks]
+
+    @model_validator(mode="after")
+    def _masks_fit(self) -> LabelKind:
+        if "after" in self.masks and self.after is None:
+            raise ValueError("`masks: after` needs `after`, the label that comes first")
+        return self
 
 
 class RowLabel(LabelKind):

@@ -73,6 +73,7 @@ class Quality(Model):
     )
     dropped: Limits = _limits(0.05, 0.2, "Rise of the share of impressions that are dropped, for each reason.")
     orphans: Limits = _limits(0.1, 0.3, "Rise of the share of a label's actions that find no impression.")
+    funnel: Limits = _limits(0.01, None, "Share of the positives of a label that lack the label that it comes `after`.")
     identical: Limits = _limits(0.1, 0.4, "Rise of the share of samples that equal another sample in all features.")
     conflicting: Limits = _limits(0.1, 0.4, "Rise of the share of those whose labels differ.")
     same_ids: Limits = _limits(

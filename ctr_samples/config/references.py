@@ -197,6 +197,8 @@ def _labels(config: JobConfig) -> Iterator[Problem]:
         )
         if isinstance(label, ActionLabel):
             yield from _matching(where, label, shown)
+        if label.after is not None:
+            yield from _funnel((*where, "after"), name, config.labels)
 
 
 def _matching(where: tuple[str, ...], label: ActionLabel, shown: Impressions) -> Iterator[Problem]:
@@ -238,8 +240,24 @@ def _exempted(config: JobConfig) -> Iterator[Problem]:
 
 
 def _masks(name: str, label: Label) -> list[str]:
-    """Return the mask column of a reduced label, if any. The mask says whether the label has a value."""
-    return [] if label.is_flag else [mask_of(name)]
+    """Return the mask columns of a label. A reduced label has one that says whether it has a value."""
+    return [*([] if label.is_flag else [mask_of(name)]), *label.masks_of(name)]
+
+
+def _funnel(where: tuple[str, ...], name: str, labels: Mapping[str, Label]) -> Iterator[Problem]:
+    """Check that a label comes after another 0/1 label, and not after itself by way of others."""
+    seen, first = [name], labels[name].after
+    while first is not None and first not in seen:
+        if first not in labels:
+            yield Problem(where, f"there is no label {first!r}{nearest(first, labels)}")
+            return
+        if not labels[first].is_flag:
+            yield Problem(where, f"{first!r} is a number, expected a label that is 0 or 1")
+            return
+        seen.append(first)
+        first = labels[first].after
+    if first == name:
+        yield Problem(where, f"comes after itself: {' after '.join([*seen, name])}; remove one `after`")
 
 
 def _views(config: JobConfig) -> Iterator[Problem]:

@@ -66,9 +66,9 @@ def flips_since(
 
 
 def _ids_and_labels(contract: ExampleContract) -> ExampleContract:
-    return ExampleContract(
-        tuple(f for f in contract.features if f.name == _ID or f.role in ("label", "mask")), contract.record
-    )
+    labels = contract.names("label")
+    wanted = {_ID, *labels, *map(mask_of, labels)}
+    return ExampleContract(tuple(f for f in contract.features if f.name in wanted), contract.record)
 
 
 @dataclass(frozen=True, slots=True)

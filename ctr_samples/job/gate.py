@@ -28,6 +28,7 @@ from ctr_samples.quality.metrics import (
     STANDINGS,
     Actions,
     Finding,
+    Funnel,
     Measured,
     Metrics,
     Reference,
@@ -195,6 +196,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         duplicates=measures.duplicates(),
         baseline=measures.baseline(wanted.label),
         requests=requests,
+        funnels={name: Funnel(**facts["funnel"]) for name, facts in manifest.labels.items() if "funnel" in facts},
     )
 
 

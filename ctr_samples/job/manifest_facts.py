@@ -18,7 +18,7 @@ from ctr_samples.job.planning import Prepared
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.impressions import time_not_read
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.labels import LabelPlan, plan_labels
+from ctr_samples.samples.labels import LabelPlan, mask_facts, plan_labels
 from ctr_samples.samples.labels.shifts import best_shift
 from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.watches.times import counts_of_view
@@ -95,6 +95,8 @@ def label_facts(
     counts = counts if names is None else names.in_labels(counts)
     for plan in plan_labels(config):
         counts[plan.name] |= _of_times(inputs, plan, counts[plan.name])
+    for name, facts in mask_facts(config, watches.tasks.result()).items():
+        counts[name] |= facts
     flips = flips_since(current, storage, shards, contract, final=_were_final(current, document))
     return {
         name: {**of_label, **({"flips": flips[name]} if name in flips else {})} for name, of_label in counts.items()

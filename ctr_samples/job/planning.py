@@ -74,7 +74,7 @@ class Prepared:
         back.check_inputs(inputs)
         state = state_of_run(config, run_date)
         contract = contract_of(config, state)
-        mature = labels_are_mature(inputs, run_date, back.known_by or datetime.now(UTC))
+        mature = labels_are_mature(inputs, run_date, inputs.span.clock)
         fingerprint = run_fingerprint(inputs, run_date, contract, mature)
         return cls(loaded, inputs, state, contract, mature, fingerprint)
 

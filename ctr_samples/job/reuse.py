@@ -154,6 +154,7 @@ def _usable(prepared: Prepared, storage: Storage, current: Manifest) -> Earlier:
     joined = frozenset(only_features(config, changed_now).views)
     metrics = None if few else _metrics(storage, current, names)
     whole = not changed_now and (now.labels, now.measures) == (before.labels, before.measures) and metrics is not None
+    whole = whole and (current.label_mature or not any("final" in label.masks for label in config.labels.values()))
     whole = whole and not few and not (prepared.label_mature and _were_open(prepared, current))
     return Earlier(current, storage, arrivals.clocks, None if same else names, changed_now, joined, metrics, whole, few)
 

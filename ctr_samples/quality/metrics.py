@@ -106,6 +106,15 @@ class Actions:
 
 
 @dataclass(frozen=True, slots=True)
+class Funnel:
+    """Positive samples of a label that comes ``after`` another one, and those of them without it."""
+
+    after: str
+    positives: Count
+    without: Count
+
+
+@dataclass(frozen=True, slots=True)
 class Clicks:
     """Sample and positive counts."""
 
@@ -279,6 +288,7 @@ class Measured:
     baseline: Baseline | None
     requests: Requests | None = field(default=None, kw_only=True)
     """None if no key tells which samples form a request."""
+    funnels: Mapping[str, Funnel] = field(default_factory=dict, kw_only=True)
 
     @property
     def rows(self) -> int:

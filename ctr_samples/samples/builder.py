@@ -40,6 +40,7 @@ from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import (
     Labelling,
+    LabelMasks,
     LabelPlan,
     actions_of_logs,
     events_among,
@@ -414,7 +415,8 @@ class _Joins:
         """Add the other views, and complete the samples. ``also`` has further columns that stay."""
         _, late = order_steps(steps)
         stage = self.views.add(stage, late)
-        samples = MakeSamples.of(columns, self.inputs.config, also)
+        masks = LabelMasks.of(self.inputs.config, self.inputs.span, self.inputs.sources)
+        samples = MakeSamples.of(columns, self.inputs.config, masks, also)
         _check_values(stage.kind[IMPRESSION].dataType, samples.by)
         return stage.then(samples, samples.kind(columns.kinds, [stage.kind[name] for name in also]))
 

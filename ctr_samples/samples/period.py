@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Self
 
 import numpy as np
@@ -25,6 +25,12 @@ class Span:
     start: datetime | None
     end: datetime | None
     known_by: datetime | None = None
+    _now: datetime = field(default_factory=lambda: datetime.now(UTC), compare=False)
+
+    @property
+    def clock(self) -> datetime:
+        """The time of the run, or ``known_by``."""
+        return self.known_by or self._now
 
     @classmethod
     def of(cls, period: Period, timezone: str, known_by: datetime | None = None) -> Self:

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from numbers import Real
 
-from ctr_samples.arguments import check_text, check_whole, path_text
+from ctr_samples.arguments import check_text, check_whole, names_in, path_text
 from ctr_samples.errors import UsageError
 from ctr_samples.periods import Period, days_of, period_of, periods_between
 from ctr_samples.training.models import MODELS
@@ -16,6 +16,7 @@ from ctr_samples.training.models import MODELS
 class FitOptions:
     """Training options. All workers of a training run need the same options.
 
+    ``masks`` are masks or 0/1 labels: only samples count of which all are 1.
     ``batch_size`` is the total over all workers. ``calibrate`` trains without sample weights and corrects the
     probabilities instead. ``epochs`` and ``learning_rate`` default to the values of the model. ``threads`` limits the
     number of reader threads; None means one per processor. ``against`` is a version of an exported model to compare
@@ -32,6 +33,7 @@ class FitOptions:
     seed: int = 7
     learning_rate: float | None = None
     calibrate: bool = False
+    masks: tuple[str, ...] = ()
     checkpoints: str | None = None
     checkpoint_every: int = 1000
     export: str | None = None
@@ -48,6 +50,9 @@ class FitOptions:
             check_whole(name, getattr(self, name), smallest, optional=name in ("epochs", "threads"))
         check_text("label", self.label, "the name of a label", optional=True)
         check_text("by", self.by, "the name of a feature", optional=True)
+        if self.calibrate and self.masks:
+            raise UsageError("`calibrate` corrects for all samples, but `masks` leave out some; omit one of them.")
+        self._keep("masks", tuple(names_in("masks", self.masks)))
         self._keep("samples", path_text("samples", self.samples))
         self._keep("days", tuple(map(str, days_of(self.days, "days"))))
         if self.eval_date is not None:

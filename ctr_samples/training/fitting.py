@@ -34,7 +34,7 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
     check_kind("options", options, FitOptions, "of the training")
     started = time.monotonic()
     strategy = strategy_here()
-    training_set = open_training_set(options.samples, options.days, options.label)
+    training_set = open_training_set(options.samples, options.days, options.label, options.masks)
     parts = parts_to_score(training_set, options.eval_date)
     checked_slice(training_set.contract, options.by)
     against = None if options.against is None else Exported.load(options.against)
@@ -146,6 +146,7 @@ def settings_of(options: FitOptions, training_set: TrainingSet) -> dict[str, Any
         "seed": options.seed,
         "learning_rate": options.learning_rate,
         "calibrate": options.calibrate,
+        **({"masks": list(options.masks)} if options.masks else {}),
     }
 
 

@@ -103,18 +103,18 @@ def score(
         dataset = load_dataset(training_set.path, dates=part.days, split=split, batch_size=_BATCH, threads=threads)
         for features, labels, *weight in dataset:
             by_value = features[by] if by else labels
-            columns.append(
-                [
-                    x.numpy()
-                    for x in (
-                        training_set.target(labels),
-                        model.predict(features),
-                        *([by_value] if by else []),
-                        *([against.predict(features)] if against else []),
-                        *weight,
-                    )
-                ]
-            )
+            of_batch = [
+                x.numpy()
+                for x in (
+                    training_set.target(labels),
+                    model.predict(features),
+                    *([by_value] if by else []),
+                    *([against.predict(features)] if against else []),
+                    *weight,
+                )
+            ]
+            chosen = training_set.chosen(labels).numpy() == 1 if training_set.masks else slice(None)
+            columns.append([values[chosen] for values in of_batch])
     if not columns:
         raise InputError(f"{part.title} has no samples to evaluate on.")
     labels, predicted, *rest = (np.concatenate(parts) for parts in zip(*columns, strict=True))

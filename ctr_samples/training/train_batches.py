@@ -72,4 +72,6 @@ class TrainBatches:
 
         target = tf.cast(self.training_set.target(labels), tf.float32)
         counts = weight[0] if weight and not self.options.calibrate else tf.ones_like(target)
+        if self.training_set.masks:
+            counts = counts * self.training_set.chosen(labels)
         return self.model.preparation.prepare(features), target, counts

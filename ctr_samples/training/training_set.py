@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
+
+import numpy as np
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.readers.batches import iter_batches
 from ctr_samples.readers.sample_set import SampleSet, open_samples
 from ctr_samples.shards import Manifest, Storage
+
+_BATCH = 65536
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingSet:
-    """The train split of several days, as listed in their newest manifests."""
+    """The train split of several days, as listed in their newest manifests. Only samples count of which all ``masks``,
+    which may be masks or 0/1 labels, are 1.
+    """
 
     path: str
     samples: SampleSet
     label: str
+    masks: tuple[str, ...] = ()
+    rate: float | None = None
+    """Share of positives among the samples that count, if there are masks."""
 
     @property
     def storage(self) -> Storage:
@@ -53,6 +64,8 @@ class TrainingSet:
     @property
     def base_rate(self) -> float:
         """Share of positives among the train impressions, including negatives dropped by sampling."""
+        if self.rate is not None:
+            return self.rate
         negatives = 0.0
         for manifest in self.manifests:
             samples = sum(shard.records for shard in manifest.of_split("train"))
@@ -77,25 +90,58 @@ class TrainingSet:
             )
         return rates[0]
 
+    def with_rate(self) -> TrainingSet:
+        """Read all labels to find the share of positives. Raises InputError if a class is missing."""
+        days = [manifest.run_date for manifest in self.manifests]
+        positives = chosen = 0.0
+        for _, labels, weight, _ in iter_batches(self.path, dates=days, split="train", batch_size=_BATCH, columns=[]):
+            given = np.ones(len(labels[self.label])) if weight is None else weight
+            counts: Any = prod([labels[name] for name in self.masks], start=given)
+            positives += float((counts * labels[self.label]).sum())
+            chosen += float(counts.sum())
+        if not 0 < positives < chosen:
+            raise InputError(
+                f"Of the train samples with {' and '.join(self.masks)}, {positives:.0f} of {chosen:.0f} have {self.label!r}; "
+                "training needs positives and negatives. Choose other masks or days."
+            )
+        return replace(self, rate=positives / chosen)
+
+    def chosen(self, labels: Any) -> Any:
+        """Return 1.0 for the samples that count and 0.0 for others, from the labels of :func:`load_dataset`."""
+        import tensorflow as tf
+
+        return tf.cast(prod([labels[name] for name in self.masks]), tf.float32)
+
     def target(self, labels: Any) -> Any:
         """Select the label from the labels returned by :func:`load_dataset`."""
         return labels[self.label] if isinstance(labels, dict) else labels
 
 
-def open_training_set(path: str, days: Sequence[str], label: str | None) -> TrainingSet:
+def open_training_set(path: str, days: Sequence[str], label: str | None, masks: Sequence[str] = ()) -> TrainingSet:
     """Open the samples of the days. Raises the errors of :func:`open_samples` if they do not exist.
 
     Also raises InputError if the label is missing, never positive or always positive.
     """
     samples = open_samples(path, dates=days, split="train")
-    training_set = TrainingSet(path, samples, _label(samples.contract, label))
+    training_set = TrainingSet(path, samples, _label(samples.contract, label), tuple(masks))
+    _check_masks(training_set)
     if not 0 < training_set.positives < training_set.records:
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         raise InputError(
             f"The train split of {when} has {training_set.positives:.0f} positives of {training_set.label!r} in "
             f"{training_set.records} samples; training needs positives and negatives. Choose other or more days."
         )
-    return training_set
+    return training_set.with_rate() if training_set.masks else training_set
+
+
+def _check_masks(training_set: TrainingSet) -> None:
+    """Raise InputError unless each mask is a mask, or a 0/1 label other than the one that is predicted."""
+    contract, label = training_set.contract, training_set.label
+    flags = [f.name for f in contract.features if f.role in ("mask", "label") and f.dtype == "int64"]
+    there = [name for name in flags if name != label]
+    for name in training_set.masks:
+        if name not in there:
+            raise InputError(f"There is no mask {name!r} for {label!r}; the samples have {', '.join(there) or 'none'}.")
 
 
 def _label(contract: ExampleContract, label: str | None) -> str:

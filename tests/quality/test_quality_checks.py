@@ -83,6 +83,7 @@ def day(run_date: str = "2019-06-05") -> Day:
             "read_ms": {"binary": False, "splits": {"train": {"count": 9000, "sum": 9e6, "mean": 1e3, "std": 4e3}}},
         },
         "actions": {"clicked": {"actions": 1050, "orphans": 50, "without_value": 0}},
+        "funnels": {"read_ms": {"after": "clicked", "positives": 800, "without": 3}},
         "click_rate": {
             "label": "clicked",
             "by_split": {"train": {"samples": 9000, "positives": 900}, "eval": {"samples": 1000, "positives": 100}},
@@ -273,6 +274,12 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
         "blocks",
         changed("actions", {"clicked": {"actions": 1000, "orphans": 600, "without_value": 0}}),
         "60.0% of the actions of clicked match no impression (4.8% on 2019-06-04)",
+    ),
+    (
+        "funnel",
+        "warns",
+        changed("funnels/read_ms/without", 16),
+        "16 of the 800 samples with read_ms have no clicked, which comes first; funnel is 0.02, the limit is 0.01",
     ),
     (
         "identical",

@@ -25,6 +25,7 @@ DEFINED = {
     "label": document.Label,
     "label_split": document.LabelSplit,
     "actions": document.Actions,
+    "funnel": document.Funnel,
     "click_rate": document.ClickRate,
     "clicks": document.Clicks,
     "value_rate": document.ValueRate,
@@ -77,6 +78,7 @@ NEWER = {
     (facts.FeatureFacts, "hashed"),
     (facts.TopValue, "words"),
     (Metrics, "requests"),
+    (Metrics, "funnels"),
 }
 """Fields that older documents of this format do not have."""
 

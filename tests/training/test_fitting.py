@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
+from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.training.fit_options import FitOptions, days_between
 from ctr_samples.training.fitting import fit
@@ -109,6 +111,30 @@ def test_weights_make_up_for_the_negatives_that_were_left_out(samples: Path, wei
         assert kept.splits[split].constant_log_loss == pytest.approx(whole.splits[split].constant_log_loss, rel=0.02)
         assert kept.splits[split].beats_constant
     assert kept.weights == whole.weights, "the weight of a sample is no feature of it"
+
+
+def test_only_samples_whose_mask_is_one_count(tmp_path: Path) -> None:
+    def masked(split: str, first: int) -> pa.RecordBatch:
+        batch = rows(first, 50)
+        final = pa.array([int(city < 2) for city in batch["city"].to_pylist()], pa.int64())
+        return batch.append_column("clicked__final", final)
+
+    contract = ExampleContract((*CONTRACT.features, FeatureSpec("clicked__final", "int64", role="mask", nulls="fail")))
+    published(tmp_path, contract, masked)
+    report = fitted(tmp_path, masks=("clicked__final",), epochs=2)
+    for split, numbers in (("train", range(400)), ("eval", range(400, 500))):
+        clicked = [n for n in numbers if n % 4 < 2 and rows(n, 1)["clicked"][0].as_py()]
+        assert (report.splits[split].samples, report.splits[split].positives) == (len(numbers) // 2, len(clicked))
+    rate = report.splits["train"].positives / 200
+    loss = -rate * math.log(rate) - (1 - rate) * math.log(1 - rate)
+    assert report.splits["train"].constant_log_loss == pytest.approx(loss)
+
+
+def test_a_mask_that_is_not_there_or_that_calibration_cannot_use_is_refused(weighted_samples: Path) -> None:
+    with pytest.raises(InputError, match="no mask 'clicked' for 'clicked'; the samples have read_ms__mask"):
+        fitted(weighted_samples, label="clicked", masks=("clicked",))
+    with pytest.raises(UsageError, match="`calibrate` corrects for all samples, but `masks` leave out some"):
+        fitted(weighted_samples, label="clicked", masks=("read_ms__mask",), calibrate=True)
 
 
 @pytest.mark.slow

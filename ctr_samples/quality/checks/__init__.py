@@ -41,7 +41,7 @@ from ctr_samples.quality.checks.features import (
     stability,
     values,
 )
-from ctr_samples.quality.checks.labels import one_class, orphans, rate
+from ctr_samples.quality.checks.labels import funnel, one_class, orphans, rate
 from ctr_samples.quality.checks.score import Check, Days, Score
 from ctr_samples.quality.metrics import STANDINGS, Finding, Standing
 
@@ -67,6 +67,7 @@ CHECKS: Mapping[str, Check] = {
     "heavy_user": heavy_user,
     "dropped": dropped,
     "orphans": orphans,
+    "funnel": funnel,
     "identical": identical,
     "conflicting": conflicting,
     "same_ids": same_ids,

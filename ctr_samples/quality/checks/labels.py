@@ -91,3 +91,11 @@ def orphans(days: Days) -> Iterator[Score]:
             new, old = (counts.orphans / counts.actions for counts in (now, before))
             words = f"{new:.1%} of the actions of {name} match no impression ({was(f'{old:.1%}', days.before)})"
             yield Score(name, rise(new, old, now.actions, before.actions), words)
+
+
+def funnel(days: Days) -> Iterator[Score]:
+    """Find positives of a label without the label that comes first."""
+    for name, now in days.now.funnels.items():
+        share = now.without / max(1, now.positives)
+        words = f"{now.without:,} of the {now.positives:,} samples with {name} have no {now.after}, which comes first"
+        yield Score(name, share, words)

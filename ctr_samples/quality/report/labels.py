@@ -67,6 +67,38 @@ def _delay_rows(delays: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
         previous = "" if end == "before" else shown(end, 12)
 
 
+def finality_of(run: Run, limit: int) -> Table:
+    """Return a table of the samples whose labels are final, with the hours of the day that lack some."""
+    rows = (
+        (shown(name), count(facts["samples"]), share(facts["final"] / max(1, facts["samples"])), _open_hours(facts))
+        for name, label in run.labels.items()
+        if (facts := label.get("final"))
+    )
+    return table(
+        "Labels whose window had closed", "<label | samples | final | ~share by hour, where not all", rows, limit
+    )
+
+
+def _open_hours(facts: Mapping[str, Any]) -> str:
+    hours = {hour: final / samples for hour, (samples, final) in facts["by_hour"].items() if final < samples}
+    return ", ".join(f"{hour}:00 {share(part)}" for hour, part in hours.items())
+
+
+def funnels_of(metrics: Measured, limit: int) -> Table:
+    """Return a table of labels that come after others."""
+    rows = (
+        (
+            shown(name),
+            shown(one.after),
+            count(one.positives),
+            count(one.without),
+            share(one.without / max(1, one.positives)),
+        )
+        for name, one in metrics.funnels.items()
+    )
+    return table("Funnels", "<label | <after | positives | without it | share", rows, limit)
+
+
 def _flips(label: Mapping[str, Any]) -> str:
     flips = label.get("flips")
     return f"{count(flips.get('flipped_to_1'))} to 1, {count(flips.get('flipped_to_0'))} to 0" if flips else ""

@@ -89,6 +89,8 @@ def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | N
             "labels": labels.labels_of(metrics.labels, room.rows),
             "actions": labels.actions_of(run, room.rows),
             "delays": labels.delays_of(run.labels, room.rows),
+            "finality": labels.finality_of(run, room.rows),
+            "funnels": labels.funnels_of(metrics, room.rows),
             "immature": labels.maturity(metrics),
             "users": labels.users_of(metrics.users, min(room.rows, 20)),
             "users_in_words": labels.users_in_words(metrics.users),

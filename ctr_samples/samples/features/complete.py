@@ -40,6 +40,7 @@ from ctr_samples.samples.features.row import (
     made,
     value_of,
 )
+from ctr_samples.samples.labels import LabelMasks
 
 JOINED = "joined"
 """Count of the samples that are complete."""
@@ -59,6 +60,7 @@ class MakeSamples:
     """Collects the columns of a sample, lays them out, and counts the samples. Pickled for executors.
 
     ``paths`` has the column of each feature, or a struct and the field.
+    ``masks`` makes the masks of labels.
     ``negatives`` is the rate at which negatives of train are kept, ``heavy`` the key whose shares are measured, or None,
     and ``by`` has the columns of impressions by whose values rates are counted.
     """
@@ -67,6 +69,7 @@ class MakeSamples:
     layout: str
     labels: tuple[str, ...]
     paths: Mapping[str, tuple[str, ...]]
+    masks: LabelMasks
     negatives: float | None = None
     heavy: str | None = None
     by: tuple[str, ...] = ()
@@ -74,7 +77,7 @@ class MakeSamples:
     """Further columns, which stay under the names of :func:`beside`, since a feature may have the name of a view."""
 
     @classmethod
-    def of(cls, columns: SampleColumns, config: JobConfig, also: Sequence[str] = ()) -> Self:
+    def of(cls, columns: SampleColumns, config: JobConfig, masks: LabelMasks, also: Sequence[str] = ()) -> Self:
         """Return the step for samples whose features are computed by ``columns``."""
         paths = {
             name: (made(name),) if home in (ROWS, IMPRESSION) else (home, made(name))
@@ -82,7 +85,7 @@ class MakeSamples:
         }
         rate = None if config.sampling is None else config.sampling.negatives
         heavy, by = measured_key(config), config.impressions.rates_by
-        return cls(columns.contract, config.output.layout, tuple(config.labels), paths, rate, heavy, by, also)
+        return cls(columns.contract, config.output.layout, tuple(config.labels), paths, masks, rate, heavy, by, also)
 
     def kind(self, features: StructType, also: Sequence[StructField] = ()) -> StructType:
         """Return the type of the samples, given the types of the features, and of further columns."""
@@ -109,11 +112,12 @@ class MakeSamples:
                 yield item
                 continue
             counts.add(JOINED, item.num_rows)
-            yield self._samples(item)
+            yield self._samples(item, counts)
         yield counts
 
-    def _samples(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        columns = {name: _column(rows, (name,)) for name in self.contract.names("label", "mask")}
+    def _samples(self, rows: pa.RecordBatch, counts: Counts) -> pa.RecordBatch:
+        columns = self.masks.columns(rows, _column(rows, (IMPRESSION, "impression_time")), rows.column(HOUR), counts)
+        columns |= {name: rows.column(name) for name in self.contract.names("label", "mask") if name not in columns}
         columns[_ID] = _column(rows, (IMPRESSION, _ID))
         if self.negatives is not None:
             columns[SAMPLE_WEIGHT] = weights_of(rows, self.labels, self.negatives)

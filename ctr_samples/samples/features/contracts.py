@@ -26,6 +26,7 @@ def columns_contract(config: JobConfig, state: FittedState | None) -> ExampleCon
         labels.append(FeatureSpec(name, "int64" if label.is_flag else "float32", role="label", nulls="fail"))
         if not label.is_flag:
             labels.append(FeatureSpec(mask_of(name), "int64", role="mask", nulls="fail"))
+        labels += [FeatureSpec(mask, "int64", role="mask", nulls="fail") for mask in label.masks_of(name)]
     key = FeatureSpec("impression_id", "int64", role="key", nulls="fail")
     weight = [FeatureSpec(SAMPLE_WEIGHT, "float32", role="weight", nulls="fail")] if config.sampling else []
     fitted = None if state is None else state.to_contract()

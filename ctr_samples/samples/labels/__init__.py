@@ -5,6 +5,7 @@ plans.py         labels with inherited values filled in
 events.py        impressions and actions as rows of one frame
 labelling.py     stages in which they meet
 attribution.py   attribution of each action to at most one impression
+masks.py         whether labels are final, and the order of funnels
 reduction.py     reduction of actions to a label
 counts.py        counts of actions, orphans and delays
 shifts.py        clock offset of action times
@@ -14,6 +15,7 @@ from ctr_samples.samples.labels.actions import ACTION, actions_near, actions_of,
 from ctr_samples.samples.labels.counts import LabelsWatch, delay_ends
 from ctr_samples.samples.labels.events import events_among, events_of
 from ctr_samples.samples.labels.labelling import Labelling
+from ctr_samples.samples.labels.masks import LabelMasks, mask_facts
 from ctr_samples.samples.labels.plans import (
     LabelPlan,
     impression_reach,
@@ -29,6 +31,7 @@ from ctr_samples.samples.labels.reduction import row_values
 
 __all__ = [
     "ACTION",
+    "LabelMasks",
     "LabelPlan",
     "Labelling",
     "LabelsWatch",
@@ -44,6 +47,7 @@ __all__ = [
     "label_reach",
     "longest_skew",
     "longest_window",
+    "mask_facts",
     "plan_label",
     "plan_labels",
     "row_values",
