@@ -105,11 +105,14 @@ def features(
         for title in ("feature", "since", "as now since", "bytes", "coverage", "drift"):
             right = title in ("bytes", "coverage", "drift")
             table.add_column(title, justify="right" if right else "left", no_wrap=True)
+        table.add_column("joined", no_wrap=True)
         table.add_column("made from", no_wrap=True, overflow="ellipsis")
         for one in listed_features(storage, manifest):
             shares = (MISSING if value is None else share(value) for value in (one.share, one.coverage))
             drift = MISSING if one.drift is None else f"{one.drift:.3f}"
-            table.add_row(one.name, one.since, one.same_since, *shares, drift, escape(one.made_from))
+            table.add_row(
+                one.name, one.since, one.same_since, *shares, drift, ", ".join(one.joined), escape(one.made_from)
+            )
         stdout_console().print(table)
 
 

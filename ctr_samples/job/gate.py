@@ -18,6 +18,7 @@ from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
 from ctr_samples.job.alarms import alarms
+from ctr_samples.job.origins import joined_for
 from ctr_samples.periods import Period, days_before, parse_period
 from ctr_samples.quality.checks import CHECKS, Days, findings
 from ctr_samples.quality.drift import drifts
@@ -188,7 +189,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         actions={name: _actions(counts) for name, counts in manifest.labels.items() if "actions" in counts},
         click_rate=measures.click_rate(wanted.label, hours=wanted.hour is not None),
         features={
-            name: replace(feature, hashed=wanted.hashed.get(name))
+            name: replace(feature, hashed=wanted.hashed.get(name), joined=_joined_for(manifest, name))
             for name, feature in measures.columns(wanted.contract, "feature").items()
         },
         views={name: dict(counts) for name, counts in manifest.views.items()},
@@ -198,6 +199,10 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         requests=requests,
         funnels={name: Funnel(**facts["funnel"]) for name, facts in manifest.labels.items() if "funnel" in facts},
     )
+
+
+def _joined_for(manifest: Manifest, name: str) -> tuple[str, ...]:
+    return joined_for(manifest.config, name) if name in (manifest.config.get("features") or {}) else ()
 
 
 def _with_facts_of(earlier: Metrics, measured: Measured) -> Measured:

@@ -154,6 +154,15 @@ class _Finder:
         yield f"files of {name}", (files or self.files).get(name)
 
 
+def joined_for(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """Return the views and histories that a feature of a manifest's configuration needs, as their keys."""
+    feature = document["features"][name]
+    used = _words([feature.get("from"), feature.get("expr"), feature.get("at")])
+    found = [f"{kind}.{one}" for kind in ("views", "histories") for one in _among(used, document.get(kind) or ())]
+    others = [one for part in feature.get("cross") or () for one in joined_for(document, part)]
+    return tuple(dict.fromkeys([*found, *others]))
+
+
 def _words(texts: Iterable[str | None]) -> set[str]:
     return {word.lower() for text in texts if text for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
 

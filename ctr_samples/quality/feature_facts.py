@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Literal
 
-from ctr_samples.typed import Count, Finite, Such
+from ctr_samples.typed import Count, Finite, Such, Within
 
 Kind = Literal["number", "id", "text"]
 
@@ -120,7 +120,8 @@ class Facts:
 @dataclass(frozen=True, slots=True)
 class FeatureFacts:
     """A feature of the samples. ``shape`` is None for variable-length lists. ``hashed`` is the number of hash buckets,
-    without the id of missing values.
+    without the id of missing values. ``share`` is its share of the bytes of a record, or None if a layout joins features,
+    and ``joined`` has the views and histories that were joined for it.
     """
 
     kind: Kind
@@ -128,3 +129,5 @@ class FeatureFacts:
     shape: tuple[int, ...] | None
     splits: Mapping[str, Facts]
     hashed: int | None = None
+    share: Annotated[float, Within(0, 1)] | None = None
+    joined: tuple[str, ...] = ()

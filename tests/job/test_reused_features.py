@@ -286,6 +286,11 @@ def test_features_are_listed_with_their_bytes_coverage_and_since_when(spark: Spa
     shares = [one.share for one in found.values() if one.share is not None]
     assert len(shares) == len(EVERY)
     assert 0.3 < sum(shares) < 1
+    assert (found["age"].joined, found["words"].joined, found["last"].joined) == (
+        ("views.user",),
+        (),
+        ("histories.last",),
+    )
     assert found["city"].made_from == "user.city, ids of 9"
     assert found["age"].coverage is not None
     assert 0.5 < found["age"].coverage < 1

@@ -76,6 +76,8 @@ NEWER = {
     (document.ClickRate, "positives_by_hour"),
     (document.ValueRate, "others"),
     (facts.FeatureFacts, "hashed"),
+    (facts.FeatureFacts, "share"),
+    (facts.FeatureFacts, "joined"),
     (facts.TopValue, "words"),
     (Metrics, "requests"),
     (Metrics, "funnels"),

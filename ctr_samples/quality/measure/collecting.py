@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure import alike, distinct
+from ctr_samples.quality.measure.bytes import bytes_of
 from ctr_samples.quality.measure.numbers import ColumnMeasures, Flat, Frequent, packed
 from ctr_samples.quality.measure.rates import ValueCounts
 from ctr_samples.quality.measure.requests import RequestCollector
@@ -79,6 +80,7 @@ class Collector:
         self._splits: dict[str, _Split] = {}
         self._last_key: Any = None
         self._same_keys = 0
+        self._bytes: dict[str, int] = {}
         self._requests: RequestCollector | None = None
         if wanted.request is not None and wanted.place is not None:
             self._requests = RequestCollector(
@@ -95,6 +97,8 @@ class Collector:
         if split not in self._splits:
             self._splits[split] = _Split(self._wanted, self._looks)
         self._splits[split].observe(rows)
+        if self._looks and not self._bytes:
+            self._bytes = bytes_of(rows, self._wanted.contract)
         if self._wanted.key is not None and rows.num_rows:
             keys = rows.column(self._wanted.key).to_numpy(zero_copy_only=False)
             self._same_keys += int(np.count_nonzero(keys[1:] == keys[:-1])) + int(self._last_key == keys[0])
@@ -106,6 +110,7 @@ class Collector:
         """Return all measures, compressed because the driver collects the results of all tasks."""
         measures = {
             "same_keys": self._same_keys,
+            "bytes": self._bytes,
             "splits": {name: split.close() for name, split in self._splits.items()},
             "requests": None if self._requests is None else self._requests.close(),
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.feature_facts import Curve, Facts, FeatureFacts, Kind, Lengths, TopValue
 from ctr_samples.quality.measure import alike, distinct
+from ctr_samples.quality.measure.bytes import WHOLE
 from ctr_samples.quality.measure.collecting import Wanted, kinds, measured
 from ctr_samples.quality.measure.numbers import ColumnMeasures, Frequent, Quantiles, unpacked
 from ctr_samples.quality.measure.rates import ValueCounts
@@ -83,6 +85,7 @@ class Measures:
     """Measures of a run, from all tasks."""
 
     same_keys: int = 0
+    bytes: Counter[str] = field(default_factory=Counter)
     splits: dict[str, SplitMeasures] = field(default_factory=dict)
     sampled_requests: RequestMeasures = field(default_factory=RequestMeasures)
 
@@ -96,6 +99,7 @@ class Measures:
         for text in tasks:
             task = json.loads(unpacked(text))
             whole.same_keys += task["same_keys"]
+            whole.bytes.update(task["bytes"])
             for name, split in task["splits"].items():
                 whole.splits.setdefault(name, SplitMeasures()).add(split)
             if task["requests"] is not None:
@@ -105,10 +109,15 @@ class Measures:
     def columns(self, contract: ExampleContract, *roles: str) -> dict[str, FeatureFacts]:
         """Return the facts of each column with a given role, by split."""
         return {
-            spec.name: FeatureFacts(_kind(spec), spec.dtype, spec.shape, self._facts(spec))
+            spec.name: FeatureFacts(
+                _kind(spec), spec.dtype, spec.shape, self._facts(spec), share=self._share(spec.name)
+            )
             for spec in measured(contract).values()
             if spec.role in roles
         }
+
+    def _share(self, name: str) -> float | None:
+        return self.bytes[name] / self.bytes[WHOLE] if name in self.bytes else None
 
     def _facts(self, spec: FeatureSpec) -> dict[str, Facts]:
         return {

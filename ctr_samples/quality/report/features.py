@@ -74,7 +74,7 @@ def features_of(
         ),
         table(
             "Features without a chart",
-            "<feature | <type | drift | nulls | zeros | min | mean | max | distinct | AUC alone",
+            "<feature | <type | bytes | <joined | drift | nulls | zeros | min | mean | max | distinct | AUC alone",
             (_row(name, features[name], drift.get(name)) for name in ranked[drawn:]),
             rows,
         ),
@@ -162,6 +162,10 @@ def _note(feature: FeatureFacts, histogram: Histogram | None, facts: Facts) -> s
         notes.append(collisions(feature.hashed, facts))
     if facts.looked_at < facts.rows:
         notes.append(f"from {count(facts.looked_at)} of {count(facts.rows)} samples")
+    if feature.share is not None:
+        notes.append(f"{share(feature.share)} of a record's bytes")
+    if feature.joined:
+        notes.append(f"joined from {_joined(feature)}")
     return "; ".join(notes)
 
 
@@ -248,4 +252,11 @@ def _row(name: str, feature: FeatureFacts, drift: float | None) -> tuple[str, ..
     facts = next(iter(by_split(feature.splits).values()), None)
     known = _figures(feature, facts) if facts else {}
     names = ("nulls", "zeros", "min", "mean", "max", "distinct", "AUC alone")
-    return shown(name), _kind(feature), "" if drift is None else f"{drift:.3f}", *(known.get(n, "") for n in names)
+    size = "" if feature.share is None else share(feature.share)
+    moved_by = "" if drift is None else f"{drift:.3f}"
+    return shown(name), _kind(feature), size, _joined(feature), moved_by, *(known.get(n, "") for n in names)
+
+
+def _joined(feature: FeatureFacts) -> str:
+    """Return the names of the views and histories behind a feature."""
+    return ", ".join(shown(one.partition(".")[2]) for one in feature.joined)
