@@ -163,3 +163,4 @@ class FeatureKeys(FeatureRules):
     vocabulary: str | None = None
     multi_hot: bool = False
     computed: str = "sample"
+    bias: Any = None

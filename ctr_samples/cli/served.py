@@ -66,7 +66,7 @@ def compare_served(
         from ctr_samples.contract import ExampleContract
         from ctr_samples.periods import parse_period
         from ctr_samples.quality.report.served import page_of, prometheus_of, proposed_yaml
-        from ctr_samples.served.log import ServedLog
+        from ctr_samples.served.log import ServedLog, without_biases
         from ctr_samples.served.run import Task
         from ctr_samples.served.run import compare_served as compared
         from ctr_samples.shards import open_storage
@@ -76,7 +76,8 @@ def compare_served(
         storage = open_storage(samples)
         manifest = chosen_manifest(storage, None if date is None else parse_period(date), None)
         job = _config_of(manifest, config, set_)
-        log = ServedLog.open(served, ExampleContract.from_dict(dict(manifest.contract)), job.served)
+        contract = without_biases(ExampleContract.from_dict(dict(manifest.contract)), job)
+        log = ServedLog.open(served, contract, job.served)
 
         task = Task(storage, manifest, log, job, manifest.day, served)
         with ExitStack() as stack:

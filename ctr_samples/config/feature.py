@@ -110,6 +110,12 @@ class Feature(FeatureRules, Model):
         "with it: `clip`, `log1p`, `scale`, `boundaries`, `quantiles`, `vocabulary`.",
     )
 
+    bias: Scalar | None = Field(
+        None,
+        description="For what the service does not know yet when it asks the model, such as the position: a feature in "
+        "training, and this constant, in place of the value, in serving.",
+    )
+
     @model_validator(mode="after")
     def _keys_fit_together(self) -> Self:
         if problem := conflict(self):

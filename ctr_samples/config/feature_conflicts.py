@@ -21,7 +21,7 @@ _GREATEST_FLOAT32 = 3.4028234663852886e38
 
 def conflict(feature: Feature) -> str | None:
     """Describe the conflict between the keys of a feature. Return None if they are consistent."""
-    rules = (_kinds, _cross, _numbers, _model, _ids, _lists, _form, _values)
+    rules = (_kinds, _cross, _numbers, _model, _ids, _lists, _form, _values, _bias)
     return next((problem for rule in rules for problem in rule(feature)), None)
 
 
@@ -134,6 +134,16 @@ def _values(feature: Feature) -> Iterator[str]:
             yield f"found `{key}: {value!r}`, expected {wanted} for `dtype: {feature.dtype}`"
     if feature.default is not None and feature.nulls != "default":
         yield f"`nulls: {feature.nulls}` writes no `default`; remove one"
+
+
+def _bias(feature: Feature) -> Iterator[str]:
+    if feature.bias is None:
+        return
+    if feature.is_list or feature.multi_hot or feature.cross or feature.date_part or feature.top_k:
+        yield "`bias` stands for one value: remove the keys for lists, crosses and times"
+    takes = "float32" if feature.bucketises else feature.dtype
+    if feature.kind.takes != "values" and not _is_of(feature.bias, takes):
+        yield f"found `bias: {feature.bias!r}`, expected a value for `dtype: {feature.dtype}`"
 
 
 def _ascends(numbers: tuple[float, ...]) -> bool:

@@ -67,6 +67,11 @@ class Quality(Model):
     leak: Limits = _limits(
         0.9, 0.97, "AUC of a feature alone, or of its presence: too good to be known before the click."
     )
+    bias: Limits = _limits(
+        0.9,
+        None,
+        "Correlation of a feature with one that has a `bias`: it would tell in serving what is not known there.",
+    )
     heavy_user: KeyLimits = Field(
         KeyLimits(warn=0.05, fail=0.2),
         description="Share of the samples that come from one user, or from one `key` of another name.",

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from ctr_samples.config.units import format_duration, parse_duration
+from ctr_samples.job.origins import made_from_biases
 from ctr_samples.quality.metrics import Finding, Measured
 from ctr_samples.shards import Manifest
 
@@ -38,9 +39,19 @@ def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
         if before is None or name not in before.actions:
             yield from _unmatched(name, label)
             yield from _all_late(name, label)
+    yield from _made_from_biases(manifest)
     yield from _skipped_lines(manifest)
     yield from _several_rows(manifest)
     yield from _huge_request(manifest)
+
+
+def _made_from_biases(manifest: Manifest) -> Iterator[Finding]:
+    for name, bias in made_from_biases(manifest.config).items():
+        sentence = (
+            f"The feature {name} is made from the same column as {bias}, which is a bias: in serving it would need what is "
+            "not known there. Give it a `bias` too, or leave it out."
+        )
+        yield _warning("bias", name, 1, 0, sentence)
 
 
 def _warning(check: str, subject: str, value: float, most: float, sentence: str) -> Finding:

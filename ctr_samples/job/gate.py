@@ -86,6 +86,7 @@ def wanted_of(
         request_keys=config.request_keys,
         by_request=config.output.by_request,
         by=by,
+        biases=[name for name, feature in config.features.items() if feature.bias is not None],
         flags=[name for name in labels if name in names and name != main],
     )
 

@@ -163,6 +163,19 @@ def joined_for(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*found, *others]))
 
 
+def made_from_biases(document: Mapping[str, Any]) -> dict[str, str]:
+    """Return the features of a manifest's configuration that read a column of impressions of which another feature is a
+    bias, with the name of that feature.
+    """
+    read = {
+        name: set(re.findall(r"impression\.(\w+)", f"{one.get('from')} {one.get('expr')} {one.get('at')}"))
+        for name, one in (document.get("features") or {}).items()
+    }
+    biases = {name: read[name] for name in read if document["features"][name].get("bias") is not None}
+    shared = {name: [bias for bias, columns in biases.items() if columns & read[name]] for name in read.keys() - biases}
+    return {name: found[0] for name, found in sorted(shared.items()) if found}
+
+
 def _words(texts: Iterable[str | None]) -> set[str]:
     return {word.lower() for text in texts if text for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
 

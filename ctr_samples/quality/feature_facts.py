@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated, Literal
 
@@ -121,7 +121,8 @@ class Facts:
 class FeatureFacts:
     """A feature of the samples. ``shape`` is None for variable-length lists. ``hashed`` is the number of hash buckets,
     without the id of missing values. ``share`` is its share of the bytes of a record, or None if a layout joins features,
-    and ``joined`` has the views and histories that were joined for it.
+    and ``joined`` has the views and histories that were joined for it. ``biases`` has its absolute correlation with features
+    that serving does not know.
     """
 
     kind: Kind
@@ -131,3 +132,4 @@ class FeatureFacts:
     hashed: int | None = None
     share: Annotated[float, Within(0, 1)] | None = None
     joined: tuple[str, ...] = ()
+    biases: Mapping[str, Annotated[float, Within(0, 1)]] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ctr_samples.config import Served
+from ctr_samples.config import JobConfig, Served
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
@@ -168,6 +168,12 @@ class ServedLog:
 def specs_of(contract: ExampleContract) -> dict[str, FeatureSpec]:
     """Return the features that are compared. Parts of a joined vector are features of their own."""
     return {name: spec for name, spec in measured(contract).items() if spec.role == "feature"}
+
+
+def without_biases(contract: ExampleContract, config: JobConfig) -> ExampleContract:
+    """Return the contract without features with a ``bias``: a service gets a constant in their place."""
+    biases = {name for name, feature in config.features.items() if feature.bias is not None}
+    return replace(contract, features=tuple(f for f in contract.features if f.name not in biases))
 
 
 def _key(contract: ExampleContract) -> str:

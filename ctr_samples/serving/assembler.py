@@ -42,6 +42,8 @@ class Assembler:
         listed, may_be = names_in("lists", lists), sorted(f.name for f in declared if f.multi_hot)
         if unknown := sorted(set(listed) - set(may_be)):
             raise UsageError(f"`lists` has {unknown[0]!r}; the multi-hot features are {', '.join(may_be) or 'none'}.")
+        self._biases = {f.name for f in declared if f.bias is not None}
+        self._unknown = _only_of_biases(declared)
         self._required = {f.name for f in declared if f.nulls == "fail"}
         plain = [f for f in declared if not f.cross]
         missing = _missing_ids(self.contract)
@@ -70,9 +72,14 @@ class Assembler:
         features that are SQL expressions, by feature name. The example includes labels, masks, the weight and the
         impression id if ``given`` has them. A model needs none of them, but a log of served examples may.
 
+        A feature with a `bias` gets its declared constant. A value for it, or for a column of the impression that only such
+        features read, is refused.
+
         Raises InputError for rows that lack a column or hold a value of the wrong kind, and EncodeError for a value
         that the job could not write either.
         """
+        if self._biases:
+            self._refuse_biases(impression, given)
         rows = {**feature_rows, "impression": impression, "": given}
         made = {name: value(rows) for name, value in self._features}
         for feature in self._crossed:
@@ -85,12 +92,28 @@ class Assembler:
             values.update({name: given[name] for name in self._others if name in given})
         return self._writer.write(values)
 
+    def _refuse_biases(self, impression: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        for name in sorted({f"given[{name!r}]" for name in self._biases & given.keys()}) + sorted(
+            {f"impression[{name!r}]" for name in self._unknown & impression.keys()}
+        ):
+            raise InputError(
+                f"{name} is for a feature with a `bias`, which serving does not know; leave it out, since the model "
+                "gets the declared constant."
+            )
+
     def check(self, feature_rows: Mapping[str, Any], given: Mapping[str, Any] = _NOTHING) -> None:
         """Raise UsageError for names missing from the configuration. Intended for tests of a service; not called per
         row.
         """
         for name in [*sorted(set(feature_rows) - self._known), *sorted(set(given) - self._given)]:
             raise UsageError(f"The samples have no view, history or feature {name!r}; they have {sorted(self._known)}.")
+
+
+def _only_of_biases(declared: Sequence[Declared]) -> set[str]:
+    """Return the columns of impressions that only features with a `bias` read."""
+    read = {f.name: set(re.findall(r"impression\.(\w+)", f"{f.from_} {f.expr} {f.at}")) for f in declared}
+    others = {column for f in declared if f.bias is None for column in read[f.name]}
+    return {column for f in declared if f.bias is not None for column in read[f.name]} - others
 
 
 def load_assembler(path: str | Path, *, date: Period | str, lists: Collection[str] = ()) -> Assembler:

@@ -90,7 +90,7 @@ def day(run_date: str = "2019-06-05") -> Day:
             "by_hour": [{"hour": hour, "samples": 400 + 33 * (hour % 2), "positives": 42} for hour in range(24)],
         },
         "features": {
-            "age": feature(number()),
+            "age": feature(number()) | {"biases": {"position": 0.2}},
             "channel": feature(ids({1: 0.4, 2: 0.3, 3: 0.2, 4: 0.1}), "id"),
         },
         "views": {
@@ -257,6 +257,12 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
     ),
     ("leak", "blocks", changed("features/age/splits/train", number(auc=0.99)), "AUC of 0.990"),
     ("leak", "warns", changed("features/age/splits/train", number(auc=0.05)), "AUC of 0.950"),
+    (
+        "bias",
+        "warns",
+        changed("features/age/biases", {"position": 0.97}),
+        "the feature age goes with position, which is a bias, with a correlation of 0.970",
+    ),
     (
         "heavy_user",
         "blocks",

@@ -78,6 +78,7 @@ NEWER = {
     (facts.FeatureFacts, "hashed"),
     (facts.FeatureFacts, "share"),
     (facts.FeatureFacts, "joined"),
+    (facts.FeatureFacts, "biases"),
     (facts.TopValue, "words"),
     (Metrics, "requests"),
     (Metrics, "funnels"),

@@ -31,6 +31,7 @@ from ctr_samples.quality.checks.day import (
 )
 from ctr_samples.quality.checks.features import (
     age,
+    bias,
     constant,
     distribution,
     leak,
@@ -64,6 +65,7 @@ CHECKS: Mapping[str, Check] = {
     "matched": matched,
     "age": age,
     "leak": leak,
+    "bias": bias,
     "heavy_user": heavy_user,
     "dropped": dropped,
     "orphans": orphans,

@@ -241,3 +241,11 @@ def _older(days: Days, view: str, part: str) -> Score | None:
 
 def _hours_of(seconds: float) -> str:
     return f"{seconds / 3600:.1f} h"
+
+
+def bias(days: Days) -> Iterator[Score]:
+    """Find features that go with a feature that serving does not know, such as the position."""
+    for name, feature in days.now.features.items():
+        for other, correlation in feature.biases.items():
+            words = f"the feature {name} goes with {other}, which is a bias, with a correlation of {correlation:.3f}"
+            yield Score(name, correlation, words, known=max(f.looked_at for f in feature.splits.values()) >= ENOUGH)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure import alike, distinct
+from ctr_samples.quality.measure.biases import Sums, sums_with
 from ctr_samples.quality.measure.bytes import bytes_of
 from ctr_samples.quality.measure.numbers import ColumnMeasures, Flat, Frequent, packed
 from ctr_samples.quality.measure.rates import ValueCounts
@@ -45,7 +46,8 @@ class Wanted:
     the contract; equal keys are adjacent. Rows are in the order of ``place``, or ``by_request``. ``defaults`` replace
     missing numbers and texts, ``missing`` holds the ids of missing single values. ``hashed`` holds the number of hash
     buckets. ``tasks`` is the number of measuring tasks, whose results are collected in the driver's memory. ``by`` has
-    columns of text outside the contract, by name, for whose values samples and positives are counted.
+    columns of text outside the contract, by name, for whose values samples and positives are counted. ``biases`` are the
+    features that serving does not know.
     """
 
     contract: ExampleContract
@@ -64,6 +66,7 @@ class Wanted:
     by_request: bool = False
     by: Mapping[str, str] = field(default_factory=dict)
     flags: Sequence[str] = ()
+    biases: Sequence[str] = ()
 
     @property
     def precision(self) -> int:
@@ -136,6 +139,7 @@ class _Split:
         self._kept: list[pa.RecordBatch] = []
         self._largest = 2**63 - 1
         self._alike: tuple[int, alike.Counts] = (0, {})
+        self._with_biases: dict[str, dict[str, Sums]] = {}
 
     def observe(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
@@ -213,6 +217,7 @@ class _Split:
         if not self._wanted.by_request:
             self._count_users(rows)
         features = [rows.column(name) for name in contract.names("feature")]
+        self._with_biases = sums_with(rows, self._wanted.biases, contract.names("feature"))
         self._alike = alike.counted(features, np.zeros(rows.num_rows) if label is None else label)
 
     def _label(self, rows: pa.RecordBatch, name: str | None) -> npt.NDArray[Any] | None:
@@ -230,6 +235,7 @@ class _Split:
             "columns": {name: column.to_dict() for name, column in self._columns.items()},
             "users": self._users.to_list(),
             "requests": self._requests.to_list(),
+            "biases": self._with_biases,
             "alike": [looked_at, [[digest, *both] for digest, both in counts.items()]],
         }
 

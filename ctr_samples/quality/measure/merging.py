@@ -13,6 +13,7 @@ import numpy as np
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.feature_facts import Curve, Facts, FeatureFacts, Kind, Lengths, TopValue
 from ctr_samples.quality.measure import alike, distinct
+from ctr_samples.quality.measure.biases import correlations
 from ctr_samples.quality.measure.bytes import WHOLE
 from ctr_samples.quality.measure.collecting import Wanted, kinds, measured
 from ctr_samples.quality.measure.numbers import ColumnMeasures, Frequent, Quantiles, unpacked
@@ -57,6 +58,7 @@ class SplitMeasures:
     requests: Frequent = field(default_factory=Frequent)
     looked_at: int = 0
     alike: list[Mapping[int, Sequence[int]]] = field(default_factory=list)
+    biases: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def add(self, task: Mapping[str, Any]) -> None:
         """Add the result of a task."""
@@ -75,6 +77,10 @@ class SplitMeasures:
                 self.columns[name] = measured_column
         self.users.merge(Frequent.from_list(task["users"]))
         self.requests.merge(Frequent.from_list(task["requests"]))
+        for bias, sums in task["biases"].items():
+            whole = self.biases.setdefault(bias, {})
+            for name, some in sums.items():
+                whole[name] = whole.get(name, 0) + np.array(some)
         looked_at, counts = task["alike"]
         self.looked_at += looked_at
         self.alike.append({digest: (often, positive) for digest, often, positive in counts})
@@ -108,13 +114,24 @@ class Measures:
 
     def columns(self, contract: ExampleContract, *roles: str) -> dict[str, FeatureFacts]:
         """Return the facts of each column with a given role, by split."""
+        biases = self._biases()
         return {
             spec.name: FeatureFacts(
-                _kind(spec), spec.dtype, spec.shape, self._facts(spec), share=self._share(spec.name)
+                _kind(spec),
+                spec.dtype,
+                spec.shape,
+                self._facts(spec),
+                share=self._share(spec.name),
+                biases={bias: found[spec.name] for bias, found in biases.items() if spec.name in found},
             )
             for spec in measured(contract).values()
             if spec.role in roles
         }
+
+    def _biases(self) -> dict[str, dict[str, float]]:
+        """Return the correlations of features with each bias in the largest split."""
+        largest = max(self.splits.values(), key=lambda split: split.rows, default=SplitMeasures())
+        return {bias: correlations(sums) for bias, sums in largest.biases.items()}
 
     def _share(self, name: str) -> float | None:
         return self.bytes[name] / self.bytes[WHOLE] if name in self.bytes else None
