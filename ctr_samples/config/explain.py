@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from ctr_samples.config.counting import DailyCounts
 from ctr_samples.config.feature import Feature
+from ctr_samples.config.impressions import Sampling
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.label import ActionLabel, Label, RowLabel
 from ctr_samples.config.references import inherited, match_of
@@ -196,9 +197,21 @@ def _features(config: JobConfig) -> Iterator[str]:
     else:
         third = f", {split.test:.0%} to test" if split.test else ""
         yield f"  {split.eval:.0%} of the hash range of each {split.by} goes to eval{third}, the rest to train"
-    if config.sampling is not None:
-        rate = config.sampling.negatives
+    sampling = config.sampling
+    if sampling is not None and sampling.negatives is not None:
+        rate = sampling.negatives
         yield f"  of train's negatives a share of {rate:.3g} stays, each with a weight of {1 / rate:.3g}"
+    elif sampling is not None:
+        yield from (f"  {line}" for line in _sampled(sampling))
+
+
+def _sampled(sampling: Sampling) -> Iterator[str]:
+    if sampling.rate is not None:
+        yield f"of train a share of {sampling.rate} stays, each with a weight of 1 / share"
+    if sampling.cap is not None:
+        yield f"of train at most {sampling.cap.samples} samples of one {sampling.cap.key} stay, and stand for all of them"
+    if sampling.weight is not None:
+        yield f"weights in train are multiplied by {sampling.weight}"
 
 
 def _order(config: JobConfig) -> str:

@@ -155,8 +155,44 @@ class Split(Model):
         return self.eval_from is None and self.eval + self.test == 0
 
 
-class Sampling(Model):
-    """Drops negatives of train, which are samples whose labels are all 0. Adds the feature `sample_weight`."""
+class Cap(Model):
+    """At most so many samples of train of one key in a run. A null key has no cap."""
 
-    negatives: float = Field(gt=0, le=1, description="Share of the negatives that stays; each then weighs 1 / share.")
-    salt: str = Field("negatives", description="Another text keeps other negatives.")
+    key: Name = Field("user", description="A name under `impressions.keys`.")
+    samples: int = Field(ge=1, description="How many stay; which ones, a hash decides.")
+
+
+class Sampling(Model):
+    """Drops samples of train, and adds the feature `sample_weight`, which undoes it: one kept sample stands for so many.
+    `negatives` is for samples whose labels are all 0; `rate` says it for each sample."""
+
+    negatives: float | None = Field(
+        None, gt=0, le=1, description="Share of the negatives that stays; each then weighs 1 / share."
+    )
+    rate: Expression | None = Field(
+        None,
+        description="Instead of `negatives`: the share that stays, above 0 and up to 1, as an SQL expression over labels and "
+        "`impression.<name>`s, such as `if(clicked = 1, 1, 0.1)`.",
+    )
+    cap: Cap | None = Field(None, description="At most so many samples of one user, or of another key.")
+    weight: Expression | None = Field(
+        None, description="A number by which the weight is multiplied: an expression as for `rate`, at least 0."
+    )
+    salt: str = Field("negatives", description="Another text keeps other samples.")
+
+    @property
+    def has_rules(self) -> bool:
+        """Whether more than one share of all negatives decides."""
+        return self.negatives is None
+
+    @model_validator(mode="after")
+    def _one_way(self) -> Sampling:
+        others = [name for name in ("rate", "cap", "weight") if getattr(self, name) is not None]
+        if self.negatives is not None and others:
+            raise ValueError(
+                f"found `negatives` and `{others[0]}`; write `negatives: {self.negatives:g}` as "
+                f"`rate: if(clicked = 1, 1, {self.negatives:g})`, with your labels"
+            )
+        if self.negatives is None and not others:
+            raise ValueError("needs `negatives`, or `rate`, `cap` or `weight`")
+        return self

@@ -46,7 +46,7 @@ class JobConfig(Model):
     vocabularies: dict[Name, Vocabulary] = Field({}, description="Ids for tokens, by names of your choice.")
     fitted: Fitted | None = Field(None, description="Where vocabularies, moments and quantiles are kept.")
     split: Split = Field(Split(), description="Train, eval and test.")
-    sampling: Sampling | None = Field(None, description="Fewer negatives to train on.")
+    sampling: Sampling | None = Field(None, description="Fewer samples to train on.")
     output: Output = Field(description="Where the samples go.")
     from_samples: str | None = Field(
         None,
@@ -85,7 +85,7 @@ class JobConfig(Model):
     def joins_anew(self) -> str | None:
         """Reason why a run cannot reuse earlier features even if only labels have changed, or None if it can."""
         if self.sampling is not None:
-            return "`sampling` left out negatives, some of which may be positive now"
+            return "`sampling` left out samples by their labels"
         if self.impressions.skip_above is not None:
             return "`skip_above` left out impressions by their labels"
         if self.output.layout == "legacy_121":

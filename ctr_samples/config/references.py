@@ -61,6 +61,7 @@ def check_references(config: JobConfig) -> list[Problem]:
         *_overlaps(config),
         *grain_problems(config),
         *_impressions(config),
+        *_cap(config),
         *_labels(config),
         *_served(config),
         *_keys_of_quality(config),
@@ -167,6 +168,12 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
         yield Problem(("impressions", "skip_above"), what)
     elif skip is not None and not config.labels[skip].is_flag:
         yield Problem(("impressions", "skip_above"), f"label {skip!r} has a value; expected a label with `reduce: any`")
+
+
+def _cap(config: JobConfig) -> Iterator[Problem]:
+    cap, keys = config.sampling and config.sampling.cap, config.impressions.entities
+    if cap and cap.key not in keys:
+        yield Problem(("sampling", "cap", "key"), f"impressions have no key {cap.key!r}{nearest(cap.key, keys)}")
 
 
 def _served(config: JobConfig) -> Iterator[Problem]:

@@ -57,6 +57,7 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> A
     shown = config.impressions.source
     check_impressions(config, watches.impressions.result(), run_date, lambda: inputs.plain(shown))
     watches.labels.check()
+    watches.sampling.check()
     accounting = account(watches, receipts)
     accounting.check()
     return accounting

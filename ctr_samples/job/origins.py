@@ -98,8 +98,11 @@ class _Finder:
         shown = {key: value for key, value in self.plain["impressions"].items() if key not in _OF_NO_ROW}
         output = {key: self.plain["output"][key] for key in ("partitions", "order", "layout")}
         whole = {key: self.plain[key] for key in ("grain", "timezone", "split", "sampling")}
+        sampling = self.config.sampling
+        used = _words([sampling.rate, sampling.weight]) if sampling is not None else set()
         return {
             **whole,
+            **dict(self._columns(used)),
             "impressions": shown,
             "output": output,
             "release": self.release,

@@ -55,7 +55,7 @@ from ctr_samples.samples.labels import (
 from ctr_samples.samples.labels.events import LABEL, of_shown, shown_in
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import RequestSizes, request_hash, request_sizes, with_beginning
-from ctr_samples.samples.sampling import UNLUCKY, DropNegatives, is_unlucky, split_column
+from ctr_samples.samples.sampling import UNLUCKY, DropUnlucky, is_unlucky, rules_of, split_column
 from ctr_samples.samples.views.as_of import JoinStep, order_steps, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.sparksql.columns import micros_at, micros_of, quoted, stable_hash
@@ -127,8 +127,9 @@ class SampleBuilder:
     def _kept(self, stage: Stage) -> Stage:
         """Return the labelled impressions that sampling keeps."""
         watches = self.inputs.watches
-        if self.inputs.config.sampling is not None:
-            stage = stage.then(DropNegatives(tuple(self.inputs.config.labels)), stage.kind)
+        sampling = self.inputs.config.sampling
+        if sampling is not None:
+            stage = stage.then(DropUnlucky(tuple(self.inputs.config.labels), sampling.has_rules), stage.kind)
         return stage.then(watches.canary.step(stage.kind), stage.kind)
 
     def build_few(self, limit: int) -> DataFrame:
@@ -155,7 +156,8 @@ class SampleBuilder:
         config = self.inputs.config
         hour = F.hour(f"{IMPRESSION}.impression_time").cast("tinyint")
         places = {SPLIT: split_column(config, self.inputs.span), REQUEST: request_hash(config), HOUR: hour}
-        dropped = {} if config.sampling is None else {UNLUCKY: is_unlucky(config)}
+        by_rate = config.sampling is not None and not config.sampling.has_rules
+        dropped = {UNLUCKY: is_unlucky(config)} if by_rate else {}
         return columns.add(rows.withColumns(places | dropped), IMPRESSION)
 
     def _origin(self) -> Column:
@@ -181,7 +183,8 @@ class SampleBuilder:
         spare = 1 if config.impressions.skip_above is None and config.sampling is None else _SPARE
         by_chance = stable_hash("preview", [F.col("impression_id")])
         kept = self._impressions().where(span.contains(F.col("impression_time")))
-        whole = config.impressions.skip_above is not None or config.split.needs_beginnings
+        caps = config.sampling is not None and config.sampling.cap is not None
+        whole = config.impressions.skip_above is not None or config.split.needs_beginnings or caps
         key = None if whole else _key_of_all(plan_labels(config))
         value = F.lit(None) if key is None else F.col(key)
         chosen = kept.select("impression_id", value.cast("string")).orderBy(by_chance).limit(limit * spare).collect()
@@ -189,8 +192,8 @@ class SampleBuilder:
             self._refuse_empty()
         ids, values = ([row[column] for row in chosen] for column in (0, 1))
         labelled = self.labelled_impressions(None if key is None else _Sharing(key, set(values)))
-        mine = labelled.where(F.col(f"{IMPRESSION}.impression_id").isin(ids))
-        return self.inputs.watches.sampling.kept(mine).limit(limit)
+        kept = self.inputs.watches.sampling.kept(labelled)
+        return kept.where(F.col(f"{IMPRESSION}.impression_id").isin(ids)).limit(limit)
 
     def request_sizes(self) -> RequestSizes | None:
         """Measure the requests of the day. See :func:`ctr_samples.samples.requests.request_sizes`."""
@@ -254,8 +257,9 @@ class SampleBuilder:
         """Return the impressions among events, with what is computed from them, and with labels."""
         inputs, config = self.inputs, self.inputs.config
         shown, plans, rows = config.impressions, plan_labels(config), rows_among(config.labels)
-        # Both depend on other impressions of the day, so they need a window of Spark.
-        is_late = shown.skip_above is not None or config.split.needs_beginnings
+        # These depend on other impressions of the day, or on labels, so they need Spark.
+        has_rules = config.sampling is not None and config.sampling.has_rules
+        is_late = shown.skip_above is not None or config.split.needs_beginnings or has_rules
         carried: tuple[str, ...] = ()
         if not is_late:
             there = F.col(LABEL).isNull()
@@ -270,6 +274,7 @@ class SampleBuilder:
         if not is_late:
             return with_shuffle(stage)
         looked_back = self._looked_back(stage.rows(inputs.watches.tasks))
+        looked_back = looked_back if (rules := rules_of(config, inputs.span, looked_back)) is None else rules
         return with_shuffle(Stage.of(self._placed(looked_back, columns)))
 
     def _looked_back(self, labelled: DataFrame) -> DataFrame:

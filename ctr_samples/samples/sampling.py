@@ -1,30 +1,34 @@
-"""Assigns samples to splits and drops negatives. Both depend only on hashes, so every run gives the same result."""
+"""Assigns samples to splits and drops some of train. Both depend only on hashes, so every run gives the same result."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, time
 from functools import reduce
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
+from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import Item
-from ctr_samples.samples.columnar.columns import flags
+from ctr_samples.samples.columnar.columns import Flags, flags
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features import IMPRESSION
 from ctr_samples.samples.features.complete import negatives_of_train
+from ctr_samples.samples.features.row import WEIGHT
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import BEGINNING, request_name
-from ctr_samples.sparksql.columns import stable_hash
+from ctr_samples.sparksql.columns import number_column, stable_hash
 
-FORMULAS = {
+_FORMULAS = {
     "weight": "1 / rate for a negative of train, else 1",
     "probability": "p / (p + (1 - p) / rate)",
     "source": "He et al. 2014, Practical Lessons from Predicting Clicks on Ads at Facebook, section 6.3",
@@ -34,7 +38,10 @@ FORMULAS = {
 _OWN_ID = f"{IMPRESSION}.impression_id"
 
 UNLUCKY = "_unlucky"
-"""Column of an impression: whether it is left out if it is a negative of train."""
+"""Column of an impression: whether it is left out if it is a negative of train or, with rules, whether it is left out."""
+
+_WRONG = "_wrong"
+"""Column of a labelled impression if there are rules: the rule that gave no share or weight, or null."""
 
 
 def split_column(config: JobConfig, span: Span) -> Column:
@@ -69,15 +76,21 @@ def _split_key(config: JobConfig) -> Column:
 DOWN_SAMPLED = "down_sampled"
 """Drop reason of a negative in train."""
 
-_NEGATIVES = "negatives"
+_CANDIDATES, _OF_WEIGHTS = "sampling candidates", "weight of "
+_UNIT = 1_000_000
+"""Weights are summed in millionths, so that the sum does not depend on the order."""
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingCounts:
-    """Number of negatives in train, and number of dropped negatives."""
+    """Number of samples of train that might be dropped, and number of those that are. With ``negatives``, these are the
+    negatives.
+    """
 
-    negatives: int = 0
+    candidates: int = 0
     dropped: int = 0
+    weights: Mapping[str, float] = field(default_factory=dict)
+    """With rules, the sums of the weights of train: of all samples under ``samples``, and of each label times the weight."""
 
 
 class SamplingWatch:
@@ -87,7 +100,11 @@ class SamplingWatch:
         self._config, self._span, self._tasks = config, span, tasks
 
     def kept(self, labelled: DataFrame) -> DataFrame:
-        """Drop negatives from the labelled impressions, without counting. Without sampling, keeps all rows."""
+        """Drop what sampling drops from all labelled impressions of a day, without counting. With rules, adds
+        :data:`WEIGHT`.
+        """
+        if (rules := rules_of(self._config, self._span, labelled)) is not None:
+            return rules.where(~F.col(UNLUCKY)).drop(UNLUCKY, _WRONG)
         return labelled.where(~(_may_be_dropped(self._config, self._span) & is_unlucky(self._config)))
 
     def result(self) -> SamplingCounts | None:
@@ -95,14 +112,32 @@ class SamplingWatch:
         if self._config.sampling is None:
             return None
         counts = self._tasks.result().sums
-        return SamplingCounts(counts.get(_NEGATIVES, 0), counts.get(DOWN_SAMPLED, 0))
+        names = ("samples", *self._config.labels)
+        weights = {name: counts[f"{_OF_WEIGHTS}{name}"] / _UNIT for name in names if f"{_OF_WEIGHTS}{name}" in counts}
+        return SamplingCounts(counts.get(_CANDIDATES, 0), counts.get(DOWN_SAMPLED, 0), weights)
+
+    def check(self) -> None:
+        """Raise InputError if a rule gave no share or weight. Call it after the action."""
+        counts, sampling = self._tasks.result().sums, self._config.sampling
+        for key, expected in (
+            ("rate", "a number above 0 and up to 1"),
+            ("weight", "a finite number that is at least 0"),
+        ):
+            if wrong := counts.get(f"{_WRONG}.{key}", 0):
+                raise InputError(
+                    f"sampling.{key}: {getattr(sampling, key)} is not {expected} for {wrong:,} samples of train; give each "
+                    "sample one, as in `coalesce(..., 1)`."
+                )
 
 
 @dataclass(frozen=True, slots=True)
-class DropNegatives:
-    """Drops the negatives of train that :func:`is_unlucky` marks, and counts them. Runs on executors."""
+class DropUnlucky:
+    """Drops the negatives of train that :func:`is_unlucky` marks or, with rules, the samples that :func:`rules_of` marks, and
+    counts them. Runs on executors.
+    """
 
     labels: tuple[str, ...]
+    by_rules: bool
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the rows that stay, and the counts."""
@@ -111,17 +146,62 @@ class DropNegatives:
             if isinstance(item, Counts):
                 yield item
                 continue
-            negative = negatives_of_train(item, self.labels)
-            dropped = negative & flags(item.column(UNLUCKY))
-            counts.add(_NEGATIVES, negative.sum())
+            candidates = negatives_of_train(item, () if self.by_rules else self.labels)
+            dropped = candidates & flags(item.column(UNLUCKY))
+            counts.add(_CANDIDATES, candidates.sum())
             counts.add(DOWN_SAMPLED, dropped.sum())
+            if self.by_rules:
+                self._count(item, candidates & ~dropped, counts)
             yield item.filter(pa.array(~dropped))
         yield counts
 
+    def _count(self, item: pa.RecordBatch, kept: Flags, counts: Counts) -> None:
+        """Count the weights of samples of train, and rules without a value."""
+        for rule, number in Counter(item.column(_WRONG).drop_null().to_pylist()).items():
+            counts.add(f"{_WRONG}.{rule}", number)
+        weights = item.column(WEIGHT).to_numpy()[kept]
+        labels = {name: item.column(name).to_numpy()[kept] for name in self.labels}
+        for name, values in {"samples": np.ones(len(weights)), **labels}.items():
+            counts.add(f"{_OF_WEIGHTS}{name}", np.rint(np.nan_to_num(weights * values) * _UNIT).astype(np.int64).sum())
+
+
+def rules_of(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame | None:
+    """Add :data:`UNLUCKY` and :data:`WEIGHT` to all labelled impressions of a day. Return None without rules. A cap costs a
+    shuffle by its key.
+
+    A weight is 1 / rate x the samples of the key / those that stay x the configured weight, and 1 outside train. Lower
+    rates and caps keep a subset of what higher ones keep. Raises InputError for expressions that are no numbers.
+    """
+    sampling = config.sampling
+    if sampling is None or not sampling.has_rules:
+        return None
+    train, one = split_column(config, span) == "train", F.lit(1.0)
+    rate = one if sampling.rate is None else number_column(labelled, sampling.rate, "sampling.rate")
+    weight = one if sampling.weight is None else number_column(labelled, sampling.weight, "sampling.weight")
+    is_rate = F.coalesce((rate > 0) & (rate <= 1), F.lit(False))  # NaN is above all numbers
+    is_weight = F.coalesce((weight >= 0) & (weight < float("inf")), F.lit(False))
+    rate, weight = (F.when(valid, value).otherwise(1.0) for valid, value in ((is_rate, rate), (is_weight, weight)))
+    wrong = F.when(train, F.when(~is_rate, "rate").when(~is_weight, "weight"))
+    place = _place("sampling", F.lit(sampling.salt), F.col(_OWN_ID).cast("string"))
+    rows = labelled.withColumns({UNLUCKY: train & (place >= rate), WEIGHT: weight / rate, _WRONG: wrong})
+    if sampling.cap is not None:
+        key = F.col(f"{IMPRESSION}.{sampling.cap.key}")
+        # Rows without a cap are spread over many tasks.
+        alone = F.when(key.isNull() | ~train | F.col(UNLUCKY), F.col(_OWN_ID))
+        group, capped = Window.partitionBy(F.when(alone.isNull(), key), alone), alone.isNull()
+        count = F.count("*").over(group)
+        rank = F.row_number().over(
+            group.orderBy(_place("cap", F.lit(sampling.salt), F.col(_OWN_ID).cast("string")), _OWN_ID)
+        )
+        factor = F.when(capped, count / F.least(count, F.lit(sampling.cap.samples))).otherwise(1.0)
+        over = capped & (rank > sampling.cap.samples)
+        rows = rows.withColumns({UNLUCKY: F.col(UNLUCKY) | over, WEIGHT: F.col(WEIGHT) * factor})
+    return rows.withColumn(WEIGHT, F.when(train, F.col(WEIGHT)).otherwise(1.0).cast("float"))
+
 
 def is_unlucky(config: JobConfig) -> Column:
-    """Whether an impression is left out if it is a negative of train."""
-    if config.sampling is None:
+    """Whether an impression is left out if it is a negative of train. Not for rules."""
+    if config.sampling is None or config.sampling.negatives is None:
         return F.lit(False)
     # The configured salt is a part, not the salt of the hash: the salt `split` would correlate the two choices.
     place = _place("sampling", F.lit(config.sampling.salt), F.col(_OWN_ID).cast("string"))
@@ -132,13 +212,17 @@ def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str
     """Return the manifest entry about sampling, which is empty if there is no sampling."""
     if config.sampling is None or counts is None:
         return {}
+    if config.sampling.negatives is None:
+        rules = config.sampling.model_dump(exclude={"negatives"}, exclude_none=True)
+        kept = counts.candidates - counts.dropped
+        return {"rules": rules, "train": counts.candidates, "kept": kept, "weights": dict(counts.weights)}
     return {
         "rate": config.sampling.negatives,
         "salt": config.sampling.salt,
-        "negatives": counts.negatives,
-        "kept": counts.negatives - counts.dropped,
-        "expected": round(counts.negatives * config.sampling.negatives, 1),
-        "formulas": FORMULAS,
+        "negatives": counts.candidates,
+        "kept": counts.candidates - counts.dropped,
+        "expected": round(counts.candidates * config.sampling.negatives, 1),
+        "formulas": _FORMULAS,
     }
 
 

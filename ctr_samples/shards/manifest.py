@@ -120,9 +120,10 @@ class _Input(TypedDict, total=False):
 
 
 class _Sampling(TypedDict, total=False):
-    """Manifest entry for down-sampled negatives, limited to the fields that this package reads back."""
+    """Manifest entry for down-sampling, limited to the fields that this package reads back."""
 
     rate: Annotated[float, Within(0, 1)]
+    weights: Mapping[str, float]
 
 
 class _Verdict(TypedDict, total=False):

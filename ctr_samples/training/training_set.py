@@ -66,16 +66,25 @@ class TrainingSet:
         """Share of positives among the train impressions, including negatives dropped by sampling."""
         if self.rate is not None:
             return self.rate
-        negatives = 0.0
+        positives = negatives = 0.0
         for manifest in self.manifests:
+            if weights := manifest.sampling.get("weights"):
+                positives += weights[self.label]
+                negatives += weights["samples"] - weights[self.label]
+                continue
+            positives += manifest.label_sum(self.label, "train")
             samples = sum(shard.records for shard in manifest.of_split("train"))
             negatives += (samples - manifest.label_sum(self.label, "train")) / _rate(manifest)
-        return self.positives / (self.positives + negatives)
+        return positives / (positives + negatives)
 
     def kept(self) -> float:
         """The share of negatives kept by sampling. Raises UsageError if a single factor cannot correct for the
         sampling.
         """
+        if any("weights" in manifest.sampling for manifest in self.manifests):
+            raise UsageError(
+                "`calibrate` corrects for one rate, but rules chose the samples; omit it to train with weights."
+            )
         rates = sorted({_rate(manifest) for manifest in self.manifests})
         labels = self.contract.names("label")
         if len(rates) > 1:

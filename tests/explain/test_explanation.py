@@ -257,8 +257,9 @@ def test_an_impression_is_found_by_user_article_and_time(gatherer: Gatherer) -> 
         gatherer.gather(Sought(keys={"user": "u9"}))
 
 
-def test_a_negative_that_sampling_leaves_out_is_explained_as_such(gatherer: Gatherer) -> None:
-    sampled = gatherer.config.model_copy(update={"sampling": Sampling(negatives=1e-9)})
+@pytest.mark.parametrize("sampling", [Sampling(negatives=1e-9), Sampling(rate="if(clicked = 1, 1, 1e-9)")])
+def test_a_negative_that_sampling_leaves_out_is_explained_as_such(gatherer: Gatherer, sampling: Sampling) -> None:
+    sampled = gatherer.config.model_copy(update={"sampling": sampling})
     watches = Watches.of(sampled, gatherer.span, active=False)
     few = Gatherer(Inputs(sampled, gatherer.span, gatherer.inputs.sources, watches))
     at = datetime(2019, 6, 5, 8, 0, tzinfo=UTC)

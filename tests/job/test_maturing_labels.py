@@ -310,7 +310,7 @@ def test_features_are_those_of_the_first_run_in_spite_of(spark: SparkSession, ni
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
-        ("split: ", "sampling: {negatives: 0.5}\nsplit: ", "`sampling` left out negatives"),
+        ("split: ", "sampling: {negatives: 0.5}\nsplit: ", "`sampling` left out samples"),
         ("place}\nlabels", "place, skip_above: clicked}\nlabels", "`skip_above` left out impressions"),
     ],
 )

@@ -68,9 +68,12 @@ def stamp(minutes: int) -> str:
     return (datetime(2019, 6, 5) + timedelta(minutes=minutes, seconds=minutes % 60)).strftime("%Y-%m-%d %H:%M:%S")
 
 
-@pytest.fixture(params=["", "skip_above: clicked, position: second(at)"])
+RULES = "{rate: 'if(clicked = 1 or impression.user = ''u1'', 1, 0.5)', cap: {samples: 60}, weight: 1 + clicked}"
+
+
+@pytest.fixture(params=["", "skip_above: clicked, position: second(at)", RULES])
 def builder(request: pytest.FixtureRequest, frame: Callable[..., DataFrame], tmp_path: Path) -> SampleBuilder:
-    """A random day; with lists of which what lies below the last click is left out, and without."""
+    """A random day; with lists of which what lies below the last click is left out, with rules, and without."""
     rng = random.Random(3)
     users, items = [f"u{n}" for n in range(6)], ["a", "b", "c", "d"]
     log = [
@@ -88,7 +91,9 @@ def builder(request: pytest.FixtureRequest, frame: Callable[..., DataFrame], tmp
         "rows": frame("user string, item string, at timestamp, until timestamp, n bigint", rows),
         "snapshots": frame("item string, day date, n bigint", snapshots),
     }
-    (tmp_path / "few.yaml").write_text(CONFIG.replace("request: id}", f"request: id, {request.param}}}"))
+    rules = request.param == RULES
+    text = CONFIG.replace("request: id}", f"request: id, {'' if rules else request.param}}}")
+    (tmp_path / "few.yaml").write_text(text.replace("{negatives: 0.5}", RULES) if rules else text)
     config, day = load_config(tmp_path / "few.yaml").config, Span.of(DAY, "UTC")
     sources = {name: SourceFrame(name, table, (), None) for name, table in frames.items()}
     return SampleBuilder(Inputs(config, day, sources, Watches.of(config, day, active=False)))

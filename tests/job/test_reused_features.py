@@ -302,6 +302,7 @@ def test_features_are_listed_with_their_bytes_coverage_and_since_when(spark: Spa
 SECOND: dict[str, tuple[tuple[str, str], ...]] = {
     "with another label": (("window: 1h", "window: 10m"),),
     "with fewer negatives": (("split:", "sampling: {negatives: 0.3}\nsplit:"),),
+    "by rules": (("split:", "sampling: {rate: 'if(clicked = 1, 1, 0.4)', cap: {key: item, samples: 90}}\nsplit:"),),
     "with fewer negatives, another label and features": (
         ("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsampling: {negatives: 0.3}\nsplit:"),
         ("window: 1h", "window: 10m"),

@@ -15,23 +15,27 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, Sampling, Split, load_config
 from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import ConfigError, InputError, UsageError
 from ctr_samples.job import run as job
 from ctr_samples.records.read import first_examples
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 from ctr_samples.samples.features import SPLIT
 from ctr_samples.samples.features.complete import weights_of
+from ctr_samples.samples.features.row import WEIGHT
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import (
     UNLUCKY,
-    DropNegatives,
+    DropUnlucky,
     SamplingCounts,
     SamplingWatch,
     is_unlucky,
+    rules_of,
     sampling_facts,
     split_column,
 )
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.sparksql.session import run_session
+from ctr_samples.training.training_set import open_training_set
 from tests.support.project import PROJECT
 
 Frame = Callable[..., DataFrame]
@@ -126,8 +130,9 @@ def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, Samplin
     """What stays, with split and weight, and what was counted."""
     tasks = TaskCounts()
     stage = Stage.of(rows.withColumns({SPLIT: split_column(job, DAY), UNLUCKY: is_unlucky(job)}))
-    left = stage.then(DropNegatives(tuple(job.labels)), stage.kind).rows(tasks).toArrow().combine_chunks()
+    left = stage.then(DropUnlucky(tuple(job.labels), by_rules=False), stage.kind).rows(tasks).toArrow().combine_chunks()
     assert job.sampling is not None
+    assert job.sampling.negatives is not None
     weights = weights_of(left.to_batches()[0], job.labels, job.sampling.negatives)
     flat = left.append_column("weight", weights).append_column("split", left[SPLIT]).flatten().to_pandas()
     samples = flat.rename(columns=lambda name: name.removeprefix("impression."))
@@ -147,17 +152,17 @@ def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more(fra
     negatives = of_train[of_train.clicked == 0]
     assert set(negatives.weight) == {10.0}
     # 5,400 negatives of train: a tenth stays, give or take four standard deviations.
-    assert counts.negatives == (everything.split == "train").sum() - of_train.clicked.sum()
-    assert len(negatives) == pytest.approx(counts.negatives / 10, abs=4 * (counts.negatives * 0.09) ** 0.5)
+    assert counts.candidates == (everything.split == "train").sum() - of_train.clicked.sum()
+    assert len(negatives) == pytest.approx(counts.candidates / 10, abs=4 * (counts.candidates * 0.09) ** 0.5)
     assert len(found) + counts.dropped == 8000
     # So the weights say how many there were.
-    assert negatives.weight.sum() == pytest.approx(counts.negatives, rel=0.2)
+    assert negatives.weight.sum() == pytest.approx(counts.candidates, rel=0.2)
     assert sampling_facts(TENTH, counts) == {
         "rate": 0.1,
         "salt": "a",
-        "negatives": counts.negatives,
+        "negatives": counts.candidates,
         "kept": len(negatives),
-        "expected": round(counts.negatives * 0.1, 1),
+        "expected": round(counts.candidates * 0.1, 1),
         "formulas": {
             "weight": "1 / rate for a negative of train, else 1",
             "probability": "p / (p + (1 - p) / rate)",
@@ -181,7 +186,7 @@ def test_the_choice_depends_on_id_and_salt_alone(frame: Frame) -> None:
     alike = TENTH.model_copy(update={"sampling": Sampling(negatives=0.25, salt="split")})
     found, counts = kept(rows, alike)
     stayed = ((found.split == "train") & (found.clicked == 0)).sum()
-    assert stayed == pytest.approx(counts.negatives / 4, rel=0.2)
+    assert stayed == pytest.approx(counts.candidates / 4, rel=0.2)
 
 
 def test_a_sample_is_negative_only_if_all_its_labels_are_0(frame: Frame) -> None:
@@ -192,6 +197,73 @@ def test_a_sample_is_negative_only_if_all_its_labels_are_0(frame: Frame) -> None
     odd = found[found.impression_id % 2 == 1]
     assert len(odd) == 1000
     assert set(odd.weight) == {1.0}
+
+
+def ruled(rows: DataFrame, rules: dict[str, Any], split: Split = Split(eval=0.25)) -> pd.DataFrame:  # noqa: B008
+    """What stays by rules."""
+    job = config(sampling=Sampling.model_validate(rules), split=split)
+    marked = rules_of(job, DAY, rows)
+    assert marked is not None
+    stays = marked.withColumn("split", split_column(job, DAY)).where(~F.col(UNLUCKY))
+    return stays.select("impression.*", "clicked", "split", F.col(WEIGHT).alias("weight")).toPandas()
+
+
+def test_a_rate_may_depend_on_labels_and_on_what_is_known_of_the_impression(frame: Frame) -> None:
+    rows = shown(frame, 8000)
+    rate = "case when clicked = 1 then 1 when impression.user = 'u7' then 0.02 else 0.5 end"
+    found = ruled(rows, {"rate": rate})
+    whole = splits_of(rows, Split(eval=0.25))
+    assert found.clicked.sum() == 800
+    assert (found.split == "eval").sum() == (whole.split == "eval").sum()
+    of_train = found[found.split == "train"]
+    weights = {(row.clicked, row.user == "u7"): row.weight for row in of_train.itertuples()}
+    assert weights == {(1, False): 1, (0, False): 2, (0, True): 50}
+    assert of_train.weight.sum() == pytest.approx((whole.split == "train").sum(), rel=0.05)
+    halves = set(ruled(rows, {"rate": "if(clicked = 1, 1, 0.5)"}).impression_id)
+    assert set(ruled(rows, {"rate": "if(clicked = 1, 1, 0.1)"}).impression_id) < halves, "lower rates keep a subset"
+    plain = set(kept(rows, config(sampling=Sampling(negatives=0.5), split=Split(eval=0.25)))[0].impression_id)
+    assert halves == plain, "`negatives` is such a rate"
+
+
+def test_a_cap_keeps_so_many_of_each_key_and_their_weights_stand_for_all(frame: Frame) -> None:
+    rows = shown(frame, 8000)
+    found = ruled(rows, {"cap": {"key": "user", "samples": 30}})
+    whole = splits_of(rows, Split(eval=0.25))
+    of_train = found[(found.split == "train") & found.user.notna()]
+    assert set(of_train.groupby("user").size()) == {30}
+    sizes = whole[(whole.split == "train")].groupby("user").size()
+    assert of_train.groupby("user").weight.sum().to_dict() == pytest.approx(sizes.to_dict())
+    nobody = found[(found.split == "train") & found.user.isna()]
+    assert len(nobody) == ((whole.split == "train") & whole.user.isna()).sum()
+    assert set(nobody.weight) == {1.0}
+    assert set(ruled(rows, {"cap": {"samples": 10}}).impression_id) < set(found.impression_id), (
+        "lower caps keep a subset"
+    )
+
+
+def test_rates_caps_and_weights_multiply(frame: Frame) -> None:
+    rows = shown(frame, 8000)
+    rules = {"rate": "0.5", "cap": {"samples": 20}, "weight": "if(clicked = 1, 3, 1)"}
+    found = ruled(rows, rules, Split(eval=0))
+    plain = ruled(rows, {"rate": "0.5"}, Split(eval=0))
+    sizes = plain[plain.user.notna()].groupby("user").size()
+    mine = found[found.user.notna()]
+    expected = [2 * sizes[row.user] / min(20, sizes[row.user]) * (3 if row.clicked else 1) for row in mine.itertuples()]
+    assert mine.weight.tolist() == pytest.approx(expected)
+    assert set(found.impression_id) < set(plain.impression_id)
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        ({}, "needs `negatives`, or `rate`, `cap` or `weight`"),
+        ({"negatives": 0.1, "rate": "1"}, "found `negatives` and `rate`; write `negatives: 0.1` as `rate: if"),
+        ({"cap": {"samples": 0}}, "greater than or equal to 1"),
+    ],
+)
+def test_rules_that_say_two_things_or_nothing_are_refused(rules: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Sampling.model_validate(rules)
 
 
 def run_tuesday(spark: SparkSession, output: Path, *overrides: str) -> tuple[Manifest, pd.DataFrame]:
@@ -216,3 +288,49 @@ def test_a_run_accounts_for_what_it_left_out_and_weighs_the_rest(spark: SparkSes
     assert (found.sample_weight == 5.0).sum() == manifest.sampling["kept"]
     spec = ExampleContract.from_dict(dict(manifest.contract))["sample_weight"]
     assert (spec.role, spec.dtype, spec.nonfinite) == ("weight", "float32", False)
+
+
+def test_a_run_by_rules_says_how_much_its_samples_stand_for(spark: SparkSession, tmp_path: Path) -> None:
+    rules = "{rate: 'if(clicked = 1, 1, 0.3)', cap: {key: user, samples: 400}}"
+    user = "impressions.keys={user: user_feature_0, item: item_id}"
+    manifest, found = run_tuesday(spark, tmp_path, f"sampling={rules}", "split={eval: 0.2}", user)
+    counts, sampling = manifest.accounting, manifest.sampling
+    assert counts["impressions"] == 1300 == counts["samples"] + counts["down_sampled"]
+    train = found[found.split == "train"] if "split" in found else found.head(sampling["kept"])
+    assert sampling["train"] - sampling["kept"] == counts["down_sampled"]
+    assert sampling["rules"] == {
+        "rate": "if(clicked = 1, 1, 0.3)",
+        "cap": {"key": "user", "samples": 400},
+        "salt": "negatives",
+    }
+    assert sampling["weights"]["samples"] == pytest.approx(sampling["train"], rel=0.1)
+    assert 0 < sampling["weights"]["clicked"] < sampling["weights"]["samples"]
+    assert found.sample_weight.sum() == pytest.approx(
+        sampling["weights"]["samples"] + len(found) - sampling["kept"], rel=1e-5
+    )
+    assert len(train) == sampling["kept"]
+    with pytest.raises(UsageError, match="`calibrate` corrects for one rate, but rules chose the samples"):
+        open_training_set(str(tmp_path), [str(TUESDAY)], "clicked").kept()
+    rate = open_training_set(str(tmp_path), [str(TUESDAY)], "clicked").base_rate
+    assert rate == pytest.approx(sampling["weights"]["clicked"] / sampling["weights"]["samples"])
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
+        (
+            "{rate: 'if(clicked = 1, 1, 0)'}",
+            r"sampling.rate: if\(clicked = 1, 1, 0\) is not a number above 0 and up to 1 for",
+        ),
+        ("{weight: 'if(clicked = 1, 1, -1)'}", "sampling.weight: .* is not a finite number that is at least 0 for"),
+        ("{weight: 'double(\"NaN\")'}", "sampling.weight: .* is not a finite number that is at least 0 for"),
+        ("{rate: 'nullif(clicked, 0)'}", "sampling.rate: .* is not a number above 0"),
+        ("{rate: impression.nothing}", "sampling.rate"),
+        ("{rate: rand()}", "sampling.rate"),
+        ("{rate: 'clicked +'}", "sampling.rate"),
+    ],
+)
+def test_rules_without_a_value_are_refused(spark: SparkSession, tmp_path: Path, rules: str, message: str) -> None:
+    with pytest.raises((ConfigError, InputError), match=message):
+        run_tuesday(spark, tmp_path, f"sampling={rules}")
+    assert not list(tmp_path.glob("dt=*/manifests/*"))

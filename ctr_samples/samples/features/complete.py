@@ -36,6 +36,7 @@ from ctr_samples.samples.features.row import (
     SHUFFLE,
     SPLIT,
     USER,
+    WEIGHT,
     SampleColumns,
     made,
     value_of,
@@ -60,9 +61,9 @@ class MakeSamples:
     """Collects the columns of a sample, lays them out, and counts the samples. Pickled for executors.
 
     ``paths`` has the column of each feature, or a struct and the field.
-    ``masks`` makes the masks of labels.
-    ``negatives`` is the rate at which negatives of train are kept, ``heavy`` the key whose shares are measured, or None,
-    and ``by`` has the columns of impressions by whose values rates are counted.
+    ``masks`` makes the masks of labels. ``negatives`` is the rate at which negatives of train are kept, or None if rules
+    give each sample a weight, ``heavy`` the key whose shares are measured, or None, and ``by`` has the columns of
+    impressions by whose values rates are counted.
     """
 
     contract: ExampleContract
@@ -121,6 +122,8 @@ class MakeSamples:
         columns[_ID] = _column(rows, (IMPRESSION, _ID))
         if self.negatives is not None:
             columns[SAMPLE_WEIGHT] = weights_of(rows, self.labels, self.negatives)
+        elif SAMPLE_WEIGHT in self.contract.names():
+            columns[SAMPLE_WEIGHT] = rows.column(WEIGHT)
         columns_beside = {name: rows.column(name) if name != USER else self._user(rows) for name in _BESIDE}
         columns_beside |= {value_of(name): _column(rows, (IMPRESSION, name)).cast(pa.string()) for name in self.by}
         columns_beside |= {beside(name): rows.column(name) for name in self.also}

@@ -33,6 +33,9 @@ SHUFFLE = "_shuffle"
 AGE = "age_s"
 """Field of a view's struct that depends on the impression, unlike all others."""
 
+WEIGHT = "_weight"
+"""Weight of a labelled impression, if rules decide which samples stay."""
+
 HOUR = "_hour"
 USER = "_user"
 """Columns used only for measurements: the impression's hour in the session time zone, and a key such as the user."""
