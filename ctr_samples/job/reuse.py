@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from ctr_samples import __version__
+from ctr_samples.config import JobConfig
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, StorageError, UnusableFeatures
 from ctr_samples.job.arrivals import Arrivals
@@ -22,6 +23,7 @@ from ctr_samples.quality.metrics import Metrics
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
 from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features.chosen import only_features
+from ctr_samples.samples.sampling import DOWN_SAMPLED
 from ctr_samples.samples.watches.times import ClocksByDay, counts_of_view
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards, latest_manifest, open_storage
 
@@ -82,16 +84,18 @@ class Earlier:
         """Copy the counts of the impressions and of the actions, of which the run read none. Raises UnusableFeatures if
         samples were lost.
         """
-        if manifest.records != self.manifest.records:
-            raise UnusableFeatures(f"{manifest.records:,} of its {self.manifest.records:,} samples were read")
+        dropped = manifest.accounting.get(DOWN_SAMPLED, 0)
+        if manifest.records + dropped != self.manifest.records:
+            raise UnusableFeatures(f"{manifest.records:,} of its {self.manifest.records - dropped:,} samples were read")
+        left_out = {DOWN_SAMPLED: dropped} if self.few else {}
         own = {name: {"flips": facts["flips"]} if "flips" in facts else {} for name, facts in manifest.labels.items()}
         then = {name: {k: v for k, v in facts.items() if k != "flips"} for name, facts in self.manifest.labels.items()}
         return replace(
             manifest,
-            accounting=self.manifest.accounting,
+            accounting={**self.manifest.accounting, "samples": manifest.records, **left_out},
             labels={name: {**then[name], **flips} for name, flips in own.items()},
             order=self.manifest.order,
-            sampling=self.manifest.sampling,
+            sampling=manifest.sampling if self.few else self.manifest.sampling,
             label_mature=self.manifest.label_mature,
         )
 
@@ -126,7 +130,7 @@ def earlier_of(
         earlier = replace(_usable(prepared, storage, current), path=path)
     except UnusableFeatures as error:
         return None, FeaturesFrom(current.generation, str(error), path=path)
-    if path:  # what is measured of users depends on the set
+    if path and not earlier.few:  # what is measured of users depends on the set
         earlier = replace(earlier, whole=False)
     return earlier, earlier.described
 
@@ -153,10 +157,24 @@ def _usable(prepared: Prepared, storage: Storage, current: Manifest) -> Earlier:
         raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else "all of its features changed")
     joined = frozenset(only_features(config, changed_now).views)
     metrics = None if few else _metrics(storage, current, names)
-    whole = not changed_now and (now.labels, now.measures) == (before.labels, before.measures) and metrics is not None
-    whole = whole and (current.label_mature or not any("final" in label.masks for label in config.labels.values()))
-    whole = whole and not few and not (prepared.label_mature and _were_open(prepared, current))
+    whole = (
+        not changed_now
+        and now.labels == before.labels
+        and not (prepared.label_mature and _were_open(prepared, current))
+    )
+    if few:
+        whole = whole and _tells_all(config)
+    else:
+        whole = whole and now.measures == before.measures and metrics is not None
+        whole = whole and (current.label_mature or not any("final" in label.masks for label in config.labels.values()))
     return Earlier(current, storage, arrivals.clocks, None if same else names, changed_now, joined, metrics, whole, few)
+
+
+def _tells_all(config: JobConfig) -> bool:
+    """Whether the records of a generation without sampling tell which samples stay, and all that is counted of these."""
+    counted = any(label.masks or label.after for label in config.labels.values())
+    sampling = config.sampling
+    return sampling is not None and not sampling.has_rules and not counted and not config.output.by_request
 
 
 def _before(prepared: Prepared, current: Manifest) -> Origins:

@@ -55,7 +55,7 @@ from ctr_samples.samples.labels import (
 from ctr_samples.samples.labels.events import LABEL, of_shown, shown_in
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import RequestSizes, request_hash, request_sizes, with_beginning
-from ctr_samples.samples.sampling import UNLUCKY, DropUnlucky, is_unlucky, rules_of, split_column
+from ctr_samples.samples.sampling import UNLUCKY, DropUnlucky, SampleAgain, is_unlucky, rules_of, split_column
 from ctr_samples.samples.views.as_of import JoinStep, order_steps, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.sparksql.columns import micros_at, micros_of, quoted, stable_hash
@@ -111,8 +111,17 @@ class SampleBuilder:
         return replace(made_now, samples=earlier.behind(made_now.samples))
 
     def build_again(self, earlier: EarlierFeatures) -> SamplePlan:
-        """Plan the samples of an earlier generation, with the features that are taken from it. Reads no logs."""
-        return SamplePlan(earlier.samples(self.inputs.spark, self.inputs.config.output.partitions), (), ())
+        """Plan the samples of an earlier generation, with the features that are taken from it. Reads no logs.
+
+        If only a ``few`` of them stay, the configuration must sample by ``negatives``.
+        """
+        config, sampling = self.inputs.config, self.inputs.config.sampling
+        samples = earlier.samples(self.inputs.spark, config.output.partitions)
+        if earlier.few:
+            assert sampling is not None
+            assert sampling.negatives is not None
+            samples = samples.then(SampleAgain(tuple(config.labels), sampling.negatives, sampling.salt), samples.kind)
+        return SamplePlan(samples, (), ())
 
     def _started(self) -> tuple[_Joins, SampleColumns, Stage]:
         """Return the joins, the features, and the labelled impressions."""

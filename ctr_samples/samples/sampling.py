@@ -12,17 +12,19 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
+from ctr_samples.config.base import SAMPLE_WEIGHT
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import Item
-from ctr_samples.samples.columnar.columns import Flags, flags
+from ctr_samples.samples.columnar.columns import Flags, flags, place_of_texts
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features import IMPRESSION
-from ctr_samples.samples.features.complete import negatives_of_train
+from ctr_samples.samples.features.complete import negatives_of_train, weights_of
 from ctr_samples.samples.features.row import WEIGHT
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import BEGINNING, request_name
@@ -163,6 +165,32 @@ class DropUnlucky:
         labels = {name: item.column(name).to_numpy()[kept] for name in self.labels}
         for name, values in {"samples": np.ones(len(weights)), **labels}.items():
             counts.add(f"{_OF_WEIGHTS}{name}", np.rint(np.nan_to_num(weights * values) * _UNIT).astype(np.int64).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class SampleAgain:
+    """Leaves out negatives of whole samples without a weight, as a run with ``negatives`` would, and gives the others one. Runs
+    on executors.
+    """
+
+    labels: tuple[str, ...]
+    rate: float
+    salt: str
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        """Yield the samples that stay, and the counts."""
+        for item in DropUnlucky(self.labels, by_rules=False)(map(self._marked, items)):
+            if isinstance(item, Counts):
+                yield item
+            else:
+                yield item.append_column(SAMPLE_WEIGHT, weights_of(item, self.labels, self.rate))
+
+    def _marked(self, item: Item) -> Item:
+        if isinstance(item, Counts):
+            return item
+        parts = ["sampling", self.salt, item.column("impression_id").cast(pa.string()), "\x1f"]
+        places = place_of_texts([pc.binary_join_element_wise(*parts)]).view(np.uint64) >> np.uint64(11)
+        return item.append_column(UNLUCKY, pa.array(places / 2**53 >= self.rate))
 
 
 def rules_of(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame | None:

@@ -320,7 +320,7 @@ def test_a_second_set_takes_features_from_the_first_one(spark: SparkSession, roo
     result = made(spark, root, f"from_samples: {root}/first\n{text}", out).manifest
     taken = result.features_from
     assert taken is not None
-    assert (taken.why, taken.path, taken.labels) == ("", f"{root}/first", False)
+    assert (taken.why, taken.path, taken.labels) == ("", f"{root}/first", second == "with fewer negatives")
     assert f"of {root}/first" in taken.described
     whole = made(spark, root, text, f"{out}_whole").manifest
     assert content(result) == content(whole)
