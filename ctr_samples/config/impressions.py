@@ -178,6 +178,11 @@ class Sampling(Model):
     weight: Expression | None = Field(
         None, description="A number by which the weight is multiplied: an expression as for `rate`, at least 0."
     )
+    by: Literal["impression", "request"] = Field(
+        "impression",
+        description="`request`: one hash for all samples of a request, so that those with one rate stay or go together. A "
+        "request is that of `split.by`.",
+    )
     salt: str = Field("negatives", description="Another text keeps other samples.")
 
     @property

@@ -61,7 +61,7 @@ def check_references(config: JobConfig) -> list[Problem]:
         *_overlaps(config),
         *grain_problems(config),
         *_impressions(config),
-        *_cap(config),
+        *_sampling(config),
         *_labels(config),
         *_served(config),
         *_keys_of_quality(config),
@@ -170,10 +170,17 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
         yield Problem(("impressions", "skip_above"), f"label {skip!r} has a value; expected a label with `reduce: any`")
 
 
-def _cap(config: JobConfig) -> Iterator[Problem]:
-    cap, keys = config.sampling and config.sampling.cap, config.impressions.entities
-    if cap and cap.key not in keys:
-        yield Problem(("sampling", "cap", "key"), f"impressions have no key {cap.key!r}{nearest(cap.key, keys)}")
+def _sampling(config: JobConfig) -> Iterator[Problem]:
+    sampling, keys = config.sampling, config.impressions.entities
+    if sampling is None:
+        return
+    if sampling.cap is not None and sampling.cap.key not in keys:
+        key = sampling.cap.key
+        yield Problem(("sampling", "cap", "key"), f"impressions have no key {key!r}{nearest(key, keys)}")
+    if sampling.by == "request" and not config.request_identity:
+        yield Problem(
+            ("sampling", "by"), "no key tells which impressions form a request; set `impressions.request` or a user"
+        )
 
 
 def _served(config: JobConfig) -> Iterator[Problem]:

@@ -174,7 +174,8 @@ def _tells_all(config: JobConfig) -> bool:
     """Whether the records of a generation without sampling tell which samples stay, and all that is counted of these."""
     counted = any(label.masks or label.after for label in config.labels.values())
     sampling = config.sampling
-    return sampling is not None and not sampling.has_rules and not counted and not config.output.by_request
+    by_id = sampling is not None and not sampling.has_rules and sampling.by == "impression"
+    return by_id and not counted and not config.output.by_request
 
 
 def _before(prepared: Prepared, current: Manifest) -> Origins:

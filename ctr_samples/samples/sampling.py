@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import JobConfig, Sampling
 from ctr_samples.config.base import SAMPLE_WEIGHT
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import Item
@@ -210,8 +210,9 @@ def rules_of(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame | 
     is_weight = F.coalesce((weight >= 0) & (weight < float("inf")), F.lit(False))
     rate, weight = (F.when(valid, value).otherwise(1.0) for valid, value in ((is_rate, rate), (is_weight, weight)))
     wrong = F.when(train, F.when(~is_rate, "rate").when(~is_weight, "weight"))
-    place = _place("sampling", F.lit(sampling.salt), F.col(_OWN_ID).cast("string"))
-    rows = labelled.withColumns({UNLUCKY: train & (place >= rate), WEIGHT: weight / rate, _WRONG: wrong})
+    rows = labelled.withColumns(
+        {UNLUCKY: train & (_lot(config, sampling) >= rate), WEIGHT: weight / rate, _WRONG: wrong}
+    )
     if sampling.cap is not None:
         key = F.col(f"{IMPRESSION}.{sampling.cap.key}")
         # Rows without a cap are spread over many tasks.
@@ -231,9 +232,14 @@ def is_unlucky(config: JobConfig) -> Column:
     """Whether an impression is left out if it is a negative of train. Not for rules."""
     if config.sampling is None or config.sampling.negatives is None:
         return F.lit(False)
+    return _lot(config, config.sampling) >= config.sampling.negatives
+
+
+def _lot(config: JobConfig, sampling: Sampling) -> Column:
+    """Return a number in [0, 1): an impression stays if it is below the rate."""
     # The configured salt is a part, not the salt of the hash: the salt `split` would correlate the two choices.
-    place = _place("sampling", F.lit(config.sampling.salt), F.col(_OWN_ID).cast("string"))
-    return place >= config.sampling.negatives
+    key = request_name(config) if sampling.by == "request" else F.col(_OWN_ID).cast("string")
+    return _place("sampling", F.lit(sampling.salt), key)
 
 
 def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str, Any]:

@@ -256,6 +256,36 @@ def test_rates_caps_and_weights_multiply(frame: Frame) -> None:
 @pytest.mark.parametrize(
     ("rules", "message"),
     [
+        ("{cap: {key: usr, samples: 3}}", "sampling.cap.key: impressions have no key 'usr'"),
+        ("{negatives: 0.5, by: request}", "sampling.by: no key tells which impressions form a request"),
+    ],
+)
+def test_rules_over_keys_that_are_not_there_are_refused(rules: str, message: str) -> None:
+    overrides = [f"sampling={rules}", "impressions.request=null", "impressions.identity=row"]
+    with pytest.raises(ConfigError, match=message):
+        load_config(PROJECT / "conf/open_bandit.yaml", overrides)
+
+
+def test_the_negatives_of_a_request_stay_or_go_together(frame: Frame) -> None:
+    rows = shown(frame, 4000)
+    requests = rows.withColumn(
+        "impression", F.col("impression").withField("request", (F.col("impression.impression_id") % 800).cast("string"))
+    )
+    by_rate = {"rate": "if(clicked = 1, 1, 0.3)", "by": "request"}
+    found = ruled(requests, by_rate, Split(eval=0))
+    negatives = found[found.clicked == 0].groupby(["request", "user"], dropna=False).size()
+    every = requests.select("impression.*", "clicked").toPandas()
+    whole = every[every.clicked == 0].groupby(["request", "user"], dropna=False).size()
+    assert (negatives == whole[negatives.index]).all()
+    assert 0.2 < len(negatives) / len(whole) < 0.4
+    sampling = Sampling(negatives=0.3, by="request")
+    plain, _ = kept(requests, config(sampling=sampling, split=Split(eval=0)))
+    assert set(plain.impression_id) == set(found.impression_id), "`negatives` is such a rate"
+
+
+@pytest.mark.parametrize(
+    ("rules", "message"),
+    [
         ({}, "needs `negatives`, or `rate`, `cap` or `weight`"),
         ({"negatives": 0.1, "rate": "1"}, "found `negatives` and `rate`; write `negatives: 0.1` as `rate: if"),
         ({"cap": {"samples": 0}}, "greater than or equal to 1"),
