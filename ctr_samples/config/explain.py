@@ -78,6 +78,10 @@ def _samples(config: JobConfig) -> Iterator[str]:
         yield f"  of a list with {shown.skip_above}, those below its last position are dropped"
     for name, label in config.labels.items():
         yield f"  label {name}: {_label(label, config)}"
+        if label.after is not None:
+            yield f"    comes after {label.after}; positives without it are counted"
+        if label.masks:
+            yield f"    with the masks {' and '.join(label.masks_of(name))}"
     if config.grain != "all":
         how = "takes the features of the first, if what they come from is the same"
         how = how if config.joins_anew is None else f"joins all anew: {config.joins_anew}"

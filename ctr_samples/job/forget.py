@@ -309,10 +309,12 @@ def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
         for name, counts in manifest.views.items()
     }
     labels = {
-        name: {what: facts for what, facts in label.items() if what != ORPHAN_SAMPLE}
+        name: {what: facts for what, facts in label.items() if what not in (ORPHAN_SAMPLE, "final", "funnel")}
         for name, label in manifest.labels.items()
     }
-    return replace(manifest, shards=shards, accounting={**counts, "samples": records}, views=views, labels=labels)
+    sampling = {name: facts for name, facts in manifest.sampling.items() if name != "weights"}  # they count the removed
+    accounting = {**counts, "samples": records}
+    return replace(manifest, shards=shards, accounting=accounting, views=views, labels=labels, sampling=sampling)
 
 
 def _without_tokens(theirs: Collection[str], values: Sequence[str]) -> Callable[[str, str], str]:

@@ -20,6 +20,7 @@ from ctr_samples.samples.impressions import time_not_read
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import LabelPlan, mask_facts, plan_labels
 from ctr_samples.samples.labels.shifts import best_shift
+from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.watches.times import counts_of_view
 from ctr_samples.shards import DayRun, Manifest, Receipt, RequestOrder, Shard, Storage
@@ -97,7 +98,7 @@ def label_facts(
         counts[plan.name] |= _of_times(inputs, plan, counts[plan.name])
     for name, facts in mask_facts(config, watches.tasks.result()).items():
         counts[name] |= facts
-    flips = flips_since(current, storage, shards, contract, final=_were_final(current, document))
+    flips = flips_since(current, storage, shards, contract, final=_were_final(current, document, inputs.span))
     return {
         name: {**of_label, **({"flips": flips[name]} if name in flips else {})} for name, of_label in counts.items()
     }
@@ -123,12 +124,15 @@ def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dic
     return facts
 
 
-def _were_final(current: Manifest | None, document: Mapping[str, Any]) -> bool:
-    """Whether labels of the previous generation were final and their configuration is unchanged."""
+def _were_final(current: Manifest | None, document: Mapping[str, Any], span: Span) -> bool:
+    """Whether labels of the previous generation were final, and neither their configuration nor the clock of the run has
+    changed.
+    """
     made_by = ("timezone", "sources", "impressions", "labels")
     return (
         current is not None
         and current.label_mature
+        and (current.known_by is None) == (span.known_by is None)
         and all(current.config.get(key) == document.get(key) for key in made_by)
     )
 

@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from ctr_samples.config import ActionLabel, JobConfig
 from ctr_samples.config.document import filled
 from ctr_samples.config.references import measured_key
+from ctr_samples.feature_rules import columns_read
 from ctr_samples.shards import Manifest
 
 Origin = Mapping[str, Any]
@@ -171,7 +172,7 @@ def made_from_biases(document: Mapping[str, Any]) -> dict[str, str]:
     bias, with the name of that feature.
     """
     read = {
-        name: set(re.findall(r"impression\.(\w+)", f"{one.get('from')} {one.get('expr')} {one.get('at')}"))
+        name: set(columns_read(one.get("from"), one.get("expr"), one.get("at")))
         for name, one in (document.get("features") or {}).items()
     }
     biases = {name: read[name] for name in read if document["features"][name].get("bias") is not None}

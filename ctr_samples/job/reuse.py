@@ -74,7 +74,8 @@ class Earlier:
         views = {
             name: manifest.views[name] if name in self.joined else before[name]
             for name in manifest.config.get("views") or {}
-            if name in self.joined or not self.few  # of fewer samples, nobody counted what matches
+            # Of fewer samples, nobody counted what matches.
+            if name in self.joined or (name in before and not self.few)
         }
         inputs = {name: {**facts, **self._lines_of(name, facts)} for name, facts in manifest.inputs.items()}
         manifest = replace(manifest, views=views, inputs=inputs)
@@ -141,7 +142,8 @@ def _usable(prepared: Prepared, storage: Storage, current: Manifest) -> Earlier:
     before = _before(prepared, current)
     now, arrivals = _now(prepared, current)
     changed = differences(now.rows, before.rows)
-    few = before.rows["sampling"] is None and {*changed} <= {"sampling", "labels"} and "sampling" in changed
+    of_rules = {name for name in changed if name.startswith("impressions.columns.")}
+    few = before.rows["sampling"] is None and {*changed} - of_rules <= {"sampling", "labels"} and "sampling" in changed
     if changed and not few:
         if changed == ["labels"]:
             raise UnusableFeatures(config.joins_anew or "other labels leave out other impressions")

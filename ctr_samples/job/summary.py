@@ -29,7 +29,7 @@ _REASONS = {
     "no_article": "had no article",
     "repeated": "repeated an earlier one",
     "skip_above": "were below the last click of their list",
-    "down_sampled": "were train negatives removed by down-sampling",
+    "down_sampled": "were left out of train by `sampling`",
     "forgotten": "were of users to be forgotten",
 }
 

@@ -136,9 +136,8 @@ class SampleBuilder:
     def _kept(self, stage: Stage) -> Stage:
         """Return the labelled impressions that sampling keeps."""
         watches = self.inputs.watches
-        sampling = self.inputs.config.sampling
-        if sampling is not None:
-            stage = stage.then(DropUnlucky(tuple(self.inputs.config.labels), sampling.has_rules), stage.kind)
+        if self.inputs.config.sampling is not None:
+            stage = stage.then(DropUnlucky.of(self.inputs.config), stage.kind)
         return stage.then(watches.canary.step(stage.kind), stage.kind)
 
     def build_few(self, limit: int) -> DataFrame:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time
 from functools import reduce
-from typing import Any
+from typing import Any, Self
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -79,6 +79,8 @@ DOWN_SAMPLED = "down_sampled"
 """Drop reason of a negative in train."""
 
 _CANDIDATES, _OF_WEIGHTS = "sampling candidates", "weight of "
+_GREATEST = 1e30
+"""Greatest weight, so that 32 bits hold it also beside a cap."""
 _UNIT = 1_000_000
 """Weights are summed in millionths, so that the sum does not depend on the order."""
 
@@ -91,8 +93,9 @@ class SamplingCounts:
 
     candidates: int = 0
     dropped: int = 0
+    weight: float = 0.0
     weights: Mapping[str, float] = field(default_factory=dict)
-    """With rules, the sums of the weights of train: of all samples under ``samples``, and of each label times the weight."""
+    """With rules, the sum of the weights of train, and that of the positives of each 0/1 label."""
 
 
 class SamplingWatch:
@@ -114,16 +117,15 @@ class SamplingWatch:
         if self._config.sampling is None:
             return None
         counts = self._tasks.result().sums
-        names = ("samples", *self._config.labels)
-        weights = {name: counts[f"{_OF_WEIGHTS}{name}"] / _UNIT for name in names if f"{_OF_WEIGHTS}{name}" in counts}
-        return SamplingCounts(counts.get(_CANDIDATES, 0), counts.get(DOWN_SAMPLED, 0), weights)
+        sums = {name: counts.get(f"{_OF_WEIGHTS}{name}", 0) / _UNIT for name in ("", *_flags(self._config))}
+        return SamplingCounts(counts.get(_CANDIDATES, 0), counts.get(DOWN_SAMPLED, 0), sums.pop(""), sums)
 
     def check(self) -> None:
         """Raise InputError if a rule gave no share or weight. Call it after the action."""
         counts, sampling = self._tasks.result().sums, self._config.sampling
         for key, expected in (
             ("rate", "a number above 0 and up to 1"),
-            ("weight", "a finite number that is at least 0"),
+            ("weight", "a number from 0 to 1e30 of the rate"),
         ):
             if wrong := counts.get(f"{_WRONG}.{key}", 0):
                 raise InputError(
@@ -139,7 +141,14 @@ class DropUnlucky:
     """
 
     labels: tuple[str, ...]
-    by_rules: bool
+    by_rules: bool = False
+    flags: tuple[str, ...] = ()
+    """The 0/1 labels, whose weights are summed."""
+
+    @classmethod
+    def of(cls, config: JobConfig) -> Self:
+        """Return the step for a configuration with sampling."""
+        return cls(tuple(config.labels), bool(config.sampling and config.sampling.has_rules), _flags(config))
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the rows that stay, and the counts."""
@@ -162,9 +171,10 @@ class DropUnlucky:
         for rule, number in Counter(item.column(_WRONG).drop_null().to_pylist()).items():
             counts.add(f"{_WRONG}.{rule}", number)
         weights = item.column(WEIGHT).to_numpy()[kept]
-        labels = {name: item.column(name).to_numpy()[kept] for name in self.labels}
-        for name, values in {"samples": np.ones(len(weights)), **labels}.items():
-            counts.add(f"{_OF_WEIGHTS}{name}", np.rint(np.nan_to_num(weights * values) * _UNIT).astype(np.int64).sum())
+        millionths = np.rint(np.float64(weights) * _UNIT)
+        counts.add(_OF_WEIGHTS, int(millionths.sum()))
+        for name in self.flags:
+            counts.add(f"{_OF_WEIGHTS}{name}", int(millionths[item.column(name).to_numpy()[kept] == 1].sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +189,7 @@ class SampleAgain:
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the samples that stay, and the counts."""
-        for item in DropUnlucky(self.labels, by_rules=False)(map(self._marked, items)):
+        for item in DropUnlucky(self.labels)(map(self._marked, items)):
             if isinstance(item, Counts):
                 yield item
             else:
@@ -198,7 +208,8 @@ def rules_of(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame | 
     shuffle by its key.
 
     A weight is 1 / rate x the samples of the key / those that stay x the configured weight, and 1 outside train. Lower
-    rates and caps keep a subset of what higher ones keep. Raises InputError for expressions that are no numbers.
+    rates and caps keep a subset of what higher ones keep, since a cap takes the lowest lots as shares of their rates.
+    Raises InputError for expressions that are no numbers.
     """
     sampling = config.sampling
     if sampling is None or not sampling.has_rules:
@@ -207,25 +218,26 @@ def rules_of(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame | 
     rate = one if sampling.rate is None else number_column(labelled, sampling.rate, "sampling.rate")
     weight = one if sampling.weight is None else number_column(labelled, sampling.weight, "sampling.weight")
     is_rate = F.coalesce((rate > 0) & (rate <= 1), F.lit(False))  # NaN is above all numbers
-    is_weight = F.coalesce((weight >= 0) & (weight < float("inf")), F.lit(False))
+    is_weight = F.coalesce((weight >= 0) & (weight < rate * _GREATEST), F.lit(False))
     rate, weight = (F.when(valid, value).otherwise(1.0) for valid, value in ((is_rate, rate), (is_weight, weight)))
+    lot = _lot(config, sampling)
     wrong = F.when(train, F.when(~is_rate, "rate").when(~is_weight, "weight"))
-    rows = labelled.withColumns(
-        {UNLUCKY: train & (_lot(config, sampling) >= rate), WEIGHT: weight / rate, _WRONG: wrong}
-    )
+    rows = labelled.withColumns({UNLUCKY: train & (lot >= rate), WEIGHT: weight / rate, _WRONG: wrong})
     if sampling.cap is not None:
         key = F.col(f"{IMPRESSION}.{sampling.cap.key}")
         # Rows without a cap are spread over many tasks.
         alone = F.when(key.isNull() | ~train | F.col(UNLUCKY), F.col(_OWN_ID))
         group, capped = Window.partitionBy(F.when(alone.isNull(), key), alone), alone.isNull()
         count = F.count("*").over(group)
-        rank = F.row_number().over(
-            group.orderBy(_place("cap", F.lit(sampling.salt), F.col(_OWN_ID).cast("string")), _OWN_ID)
-        )
+        rank = F.row_number().over(group.orderBy(lot / rate, _OWN_ID))
         factor = F.when(capped, count / F.least(count, F.lit(sampling.cap.samples))).otherwise(1.0)
         over = capped & (rank > sampling.cap.samples)
         rows = rows.withColumns({UNLUCKY: F.col(UNLUCKY) | over, WEIGHT: F.col(WEIGHT) * factor})
     return rows.withColumn(WEIGHT, F.when(train, F.col(WEIGHT)).otherwise(1.0).cast("float"))
+
+
+def _flags(config: JobConfig) -> tuple[str, ...]:
+    return tuple(name for name, label in config.labels.items() if label.is_flag)
 
 
 def is_unlucky(config: JobConfig) -> Column:
@@ -249,7 +261,8 @@ def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str
     if config.sampling.negatives is None:
         rules = config.sampling.model_dump(exclude={"negatives"}, exclude_none=True)
         kept = counts.candidates - counts.dropped
-        return {"rules": rules, "train": counts.candidates, "kept": kept, "weights": dict(counts.weights)}
+        weights = {"samples": counts.weight, "positives": dict(counts.weights)}
+        return {"rules": rules, "train": counts.candidates, "kept": kept, "weights": weights}
     return {
         "rate": config.sampling.negatives,
         "salt": config.sampling.salt,

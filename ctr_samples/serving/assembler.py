@@ -11,6 +11,7 @@ from typing import Any
 from ctr_samples.arguments import check_kind, names_in
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.feature_rules import columns_read
 from ctr_samples.periods import Period, calendar_day, period_of
 from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.values import crossed, feature_of
@@ -111,7 +112,7 @@ class Assembler:
 
 def _only_of_biases(declared: Sequence[Declared]) -> set[str]:
     """Return the columns of impressions that only features with a `bias` read."""
-    read = {f.name: set(re.findall(r"impression\.(\w+)", f"{f.from_} {f.expr} {f.at}")) for f in declared}
+    read = {f.name: columns_read(f.from_, f.expr, f.at) for f in declared}
     others = {column for f in declared if f.bias is None for column in read[f.name]}
     return {column for f in declared if f.bias is not None for column in read[f.name]} - others
 

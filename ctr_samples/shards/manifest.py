@@ -123,7 +123,7 @@ class _Sampling(TypedDict, total=False):
     """Manifest entry for down-sampling, limited to the fields that this package reads back."""
 
     rate: Annotated[float, Within(0, 1)]
-    weights: Mapping[str, float]
+    weights: Mapping[str, Any]
 
 
 class _Verdict(TypedDict, total=False):

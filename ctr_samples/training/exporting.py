@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shutil
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,12 @@ import numpy as np
 from ctr_samples.arguments import check_kind, path_text
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, InputError, UsageError
+from ctr_samples.feature_rules import FITTED_KEYS
 from ctr_samples.periods import Period, period_of
 from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.plain import Parser, records_of
 from ctr_samples.readers.sample_set import samples_of
-from ctr_samples.shards import open_storage, require_manifest
+from ctr_samples.shards import Manifest, open_storage, require_manifest
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.evaluation import Evaluation, evaluate
 
@@ -108,6 +111,29 @@ def _is_ragged(spec: FeatureSpec) -> bool:
     return spec.shape is None or spec.sequence
 
 
+def made_from(manifest: Manifest, names: Iterable[str]) -> dict[str, str]:
+    """Return for each feature a hash of its definition, of what it is made of, and of the fitted state if it needs one."""
+    config, state = manifest.config, manifest.contract.get("state") or {}
+    features = config.get("features") or {}
+
+    def parts(name: str) -> dict[str, Any]:
+        feature = features.get(name) or {}
+        used = {
+            w.lower() for w in re.findall(r"\w+", f"{feature.get('from')} {feature.get('expr')} {feature.get('at')}")
+        }
+        homes = {
+            **{k: config.get(k) for k in ("views", "histories")},
+            "columns": (config.get("impressions") or {}).get("columns"),
+        }
+        found = {f"{k}.{n}": one for k, some in homes.items() for n, one in (some or {}).items() if n.lower() in used}
+        found |= {part: parts(part) for part in feature.get("cross") or ()}
+        is_fitted = any(feature.get(key) for key in FITTED_KEYS)
+        return {"": feature, **found, **({"state": [state.get("lineage"), state.get("version")]} if is_fitted else {})}
+
+    hashes = {name: json.dumps(parts(name), sort_keys=True, default=str).encode() for name in names if name in features}
+    return {name: hashlib.sha256(content).hexdigest()[:16] for name, content in hashes.items()}
+
+
 @dataclass(frozen=True, slots=True)
 class Exported:
     """A version of an exported model, with what is known of its training."""
@@ -133,13 +159,21 @@ class Exported:
         """The features that the model uses."""
         return ExampleContract.from_dict(self.about["contract"])
 
-    def check(self, contract: ExampleContract, label: str) -> None:
-        """Raise ContractError unless the model predicts this label from features that samples of the contract have."""
+    def check(self, contract: ExampleContract, label: str, manifest: Manifest) -> None:
+        """Raise ContractError unless the model predicts this label from features that samples of the contract and manifest
+        have, made from the same.
+        """
         if self.about["label"] != label:
             raise ContractError(f"The model {self.path} predicts {self.about['label']!r}, expected {label!r}.")
-        if "contract" not in self.about:
+        if not {"contract", "made_from"} <= self.about.keys():
             raise ContractError(f"The model {self.path} does not tell its features; export it again with this release.")
+        then, now = self.about["made_from"], made_from(manifest, self._contract.names())
         for spec in self._contract.features:
+            if then.get(spec.name) != now.get(spec.name) and spec.name in contract.names():
+                raise ContractError(
+                    f"The feature {spec.name!r} of the samples is made from other values than the one that the model "
+                    f"{self.path} was trained on, by another definition, view or vocabulary. Train it again on these samples."
+                )
             if spec.name not in contract.names() or contract[spec.name] != spec:
                 is_there = "have another" if spec.name in contract.names() else "do not have the"
                 raise ContractError(

@@ -45,6 +45,8 @@ class FitReport:
     seconds: float = 0.0
     against: str | None = None
     differences: Mapping[str, Difference] = field(default_factory=dict)
+    empty: tuple[str, ...] = ()
+    """Parts without a sample that counts."""
 
     def render(self) -> RenderableType:
         """Format the report as tables, notes and warnings."""
@@ -69,6 +71,8 @@ class FitReport:
         """Yield remarks about the export, unused features, convergence and rare positives."""
         if self.exported:
             yield f"The model is exported to {self.exported}"
+        for name in self.empty:
+            yield f"{name} is not scored: none of its samples has all masks and a weight above 0."
         for name, found in self.differences.items():
             yield f"On {name}, against {self.against}: {_told(found)}."
         if self.left_out:

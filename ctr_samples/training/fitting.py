@@ -14,7 +14,7 @@ from ctr_samples.errors import DamagedFile, UsageError
 from ctr_samples.training.checkpoints import Checkpoints
 from ctr_samples.training.click_model import ClickModel, Recipe
 from ctr_samples.training.evaluation import Difference, Evaluation
-from ctr_samples.training.exporting import Exported, export
+from ctr_samples.training.exporting import Exported, export, made_from
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.fit_report import FitReport
 from ctr_samples.training.loop import Loop, is_chief, strategy_here
@@ -39,7 +39,7 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
     checked_slice(training_set.contract, options.by)
     against = None if options.against is None else Exported.load(options.against)
     if against is not None:
-        against.check(training_set.contract, training_set.label)
+        against.check(training_set.contract, training_set.label, training_set.manifests[-1])
     with damage_in_words():
         loop, steps, losses = _train(options, training_set, strategy, on_step)
         if not is_chief(strategy):
@@ -63,14 +63,24 @@ def _report(
     splits: dict[str, Evaluation] = {}
     slices: Mapping[Any, Evaluation] = {}
     differences: dict[str, Difference] = {}
+    empty: list[str] = []
     for part in parts:
         by = options.by if part is parts[-1] else None
         scores = score(model, training_set, part, by=by, against=against, threads=options.threads)
+        if scores is None:
+            empty.append(part.title)
+            continue
         splits[part.title], slices = scores.evaluation, scores.slices
         if scores.against is not None:
             differences[part.title] = scores.against
     names = {} if options.by is None else names_of_ids(training_set, parts[-1], options.by, slices)
-    about = {**settings_of(options, training_set), "base_rate": training_set.base_rate, "steps": steps}
+    origins = made_from(training_set.manifests[-1], training_set.contract.names())
+    about = {
+        **settings_of(options, training_set),
+        "base_rate": training_set.base_rate,
+        "steps": steps,
+        "made_from": origins,
+    }
     return FitReport(
         title=MODELS[options.model].title,
         days=options.days,
@@ -85,6 +95,7 @@ def _report(
         exported=None if options.export is None else export(model, options.export, about),
         against=options.against,
         differences=differences,
+        empty=tuple(empty),
     )
 
 

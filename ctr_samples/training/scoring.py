@@ -96,8 +96,8 @@ def score(
     by: str | None = None,
     against: Exported | None = None,
     threads: int | None = None,
-) -> Scores:
-    """Evaluate the model on every sample of a part, using the sample weights if present."""
+) -> Scores | None:
+    """Evaluate the model on every sample of a part that counts, using the sample weights if present. None if none counts."""
     columns = []
     for split in part.splits:
         dataset = load_dataset(training_set.path, dates=part.days, split=split, batch_size=_BATCH, threads=threads)
@@ -113,11 +113,15 @@ def score(
                     *weight,
                 )
             ]
-            chosen = training_set.chosen(labels).numpy() == 1 if training_set.masks else slice(None)
-            columns.append([values[chosen] for values in of_batch])
+            counts = np.ones(len(of_batch[0])) if not weight else of_batch[-1]
+            if training_set.masks:
+                counts = counts * training_set.chosen(labels).numpy()
+            columns.append([values[counts > 0] for values in of_batch])
     if not columns:
         raise InputError(f"{part.title} has no samples to evaluate on.")
     labels, predicted, *rest = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    if not len(labels):
+        return None
     values = rest.pop(0) if by else None
     other = rest.pop(0) if against else None
     whole = evaluate(labels, predicted, training_set.base_rate, *rest)

@@ -69,8 +69,8 @@ class TrainingSet:
         positives = negatives = 0.0
         for manifest in self.manifests:
             if weights := manifest.sampling.get("weights"):
-                positives += weights[self.label]
-                negatives += weights["samples"] - weights[self.label]
+                positives += weights["positives"][self.label]
+                negatives += weights["samples"] - weights["positives"][self.label]
                 continue
             positives += manifest.label_sum(self.label, "train")
             samples = sum(shard.records for shard in manifest.of_split("train"))
@@ -81,7 +81,7 @@ class TrainingSet:
         """The share of negatives kept by sampling. Raises UsageError if a single factor cannot correct for the
         sampling.
         """
-        if any("weights" in manifest.sampling for manifest in self.manifests):
+        if any("rules" in manifest.sampling for manifest in self.manifests):
             raise UsageError(
                 "`calibrate` corrects for one rate, but rules chose the samples; omit it to train with weights."
             )
@@ -109,8 +109,9 @@ class TrainingSet:
             positives += float((counts * labels[self.label]).sum())
             chosen += float(counts.sum())
         if not 0 < positives < chosen:
+            which = f" with {' and '.join(self.masks)}" if self.masks else ""
             raise InputError(
-                f"Of the train samples with {' and '.join(self.masks)}, {positives:.0f} of {chosen:.0f} have {self.label!r}; "
+                f"Of the train samples{which}, {positives:.0f} of {chosen:.0f} have {self.label!r}; "
                 "training needs positives and negatives. Choose other masks or days."
             )
         return replace(self, rate=positives / chosen)
@@ -140,7 +141,8 @@ def open_training_set(path: str, days: Sequence[str], label: str | None, masks: 
             f"The train split of {when} has {training_set.positives:.0f} positives of {training_set.label!r} in "
             f"{training_set.records} samples; training needs positives and negatives. Choose other or more days."
         )
-    return training_set.with_rate() if training_set.masks else training_set
+    unknown = any("rules" in m.sampling and "weights" not in m.sampling for m in samples.manifests)
+    return training_set.with_rate() if training_set.masks or unknown else training_set
 
 
 def _check_masks(training_set: TrainingSet) -> None:

@@ -146,7 +146,7 @@ def test_ids_of_users_are_written_under_other_names(storage: Storage) -> None:
 
 def test_only_checks_that_exist_can_be_accepted() -> None:
     check_accepted(["rate"])
-    with pytest.raises(UsageError, match="no check 'clicks' to accept; expected one of age, conflicting"):
+    with pytest.raises(UsageError, match="no check 'clicks' to accept; expected one of age, bias, conflicting"):
         check_accepted(["rate", "clicks"])
 
 

@@ -111,6 +111,14 @@ def test_all_labels_of_a_day_are_final_once_all_windows_have_closed(spark: Spark
     assert (only.exit_code, "expected two to compare" in only.stderr) == (2, True)
 
 
+def test_a_run_as_of_an_earlier_time_does_not_blame_the_logs(spark: SparkSession, tmp_path: Path) -> None:
+    config = write(tmp_path)
+    made(spark, config)
+    then = made(spark, config, "2019-06-05 20:00").manifest
+    assert then.labels["clicked"]["flips"]["flipped_to_0"] == 1
+    assert "final" not in then.labels["clicked"]["flips"]
+
+
 def test_masks_are_made_anew_with_the_clock_while_a_window_is_open(spark: SparkSession, tmp_path: Path) -> None:
     config = write(tmp_path, next_day=False)
     made(spark, config)

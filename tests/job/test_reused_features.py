@@ -303,6 +303,7 @@ SECOND: dict[str, tuple[tuple[str, str], ...]] = {
     "with another label": (("window: 1h", "window: 10m"),),
     "with fewer negatives": (("split:", "sampling: {negatives: 0.3}\nsplit:"),),
     "by rules": (("split:", "sampling: {rate: 'if(clicked = 1, 1, 0.4)', cap: {key: item, samples: 90}}\nsplit:"),),
+    "by a rule over a column": (("split:", "sampling: {rate: 'if(size(impression.words) > 1, 0.5, 1)'}\nsplit:"),),
     "with fewer negatives, another label and features": (
         ("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsampling: {negatives: 0.3}\nsplit:"),
         ("window: 1h", "window: 10m"),
@@ -331,6 +332,16 @@ def test_a_second_set_takes_features_from_the_first_one(spark: SparkSession, roo
     dry = foreseen(spark, load_config(root / f"{out}.yaml"), DAY, Silent())
     assert set(dry.taken) == EVERY - set(dry.dropped)
     assert dry.dropped == (["age"] if AGE in [old for old, _ in SECOND[second]] else [])
+
+
+def test_a_sampled_second_set_takes_a_feature_more(spark: SparkSession, root: Path) -> None:
+    made(spark, root, CONFIG, "first")
+    few = f"from_samples: {root}/first\n{CONFIG}sampling: {{negatives: 0.3}}\n"
+    made(spark, root, few, "few_more")
+    more = few.replace("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsplit:")
+    result = made(spark, root, more, "few_more").manifest
+    whole = made(spark, root, more.replace(f"from_samples: {root}/first\n", ""), "few_more_whole").manifest
+    assert content(result) == content(whole)
 
 
 def test_a_second_set_of_other_impressions_is_made_whole(spark: SparkSession, root: Path) -> None:

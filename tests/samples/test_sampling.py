@@ -130,7 +130,7 @@ def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, Samplin
     """What stays, with split and weight, and what was counted."""
     tasks = TaskCounts()
     stage = Stage.of(rows.withColumns({SPLIT: split_column(job, DAY), UNLUCKY: is_unlucky(job)}))
-    left = stage.then(DropUnlucky(tuple(job.labels), by_rules=False), stage.kind).rows(tasks).toArrow().combine_chunks()
+    left = stage.then(DropUnlucky.of(job), stage.kind).rows(tasks).toArrow().combine_chunks()
     assert job.sampling is not None
     assert job.sampling.negatives is not None
     weights = weights_of(left.to_batches()[0], job.labels, job.sampling.negatives)
@@ -251,6 +251,8 @@ def test_rates_caps_and_weights_multiply(frame: Frame) -> None:
     expected = [2 * sizes[row.user] / min(20, sizes[row.user]) * (3 if row.clicked else 1) for row in mine.itertuples()]
     assert mine.weight.tolist() == pytest.approx(expected)
     assert set(found.impression_id) < set(plain.impression_id)
+    capped = ruled(rows, {"cap": {"samples": 20}}, Split(eval=0))
+    assert set(found.impression_id) <= set(capped.impression_id), "a lower rate keeps a subset under a cap, too"
 
 
 @pytest.mark.parametrize(
@@ -331,18 +333,20 @@ def test_a_run_by_rules_says_how_much_its_samples_stand_for(spark: SparkSession,
     assert sampling["rules"] == {
         "rate": "if(clicked = 1, 1, 0.3)",
         "cap": {"key": "user", "samples": 400},
+        "by": "impression",
         "salt": "negatives",
     }
     assert sampling["weights"]["samples"] == pytest.approx(sampling["train"], rel=0.1)
-    assert 0 < sampling["weights"]["clicked"] < sampling["weights"]["samples"]
+    assert 0 < sampling["weights"]["positives"]["clicked"] < sampling["weights"]["samples"]
     assert found.sample_weight.sum() == pytest.approx(
         sampling["weights"]["samples"] + len(found) - sampling["kept"], rel=1e-5
     )
     assert len(train) == sampling["kept"]
+    assert list(sampling["weights"]["positives"]) == ["clicked"]
     with pytest.raises(UsageError, match="`calibrate` corrects for one rate, but rules chose the samples"):
         open_training_set(str(tmp_path), [str(TUESDAY)], "clicked").kept()
     rate = open_training_set(str(tmp_path), [str(TUESDAY)], "clicked").base_rate
-    assert rate == pytest.approx(sampling["weights"]["clicked"] / sampling["weights"]["samples"])
+    assert rate == pytest.approx(sampling["weights"]["positives"]["clicked"] / sampling["weights"]["samples"])
 
 
 @pytest.mark.parametrize(
@@ -352,9 +356,10 @@ def test_a_run_by_rules_says_how_much_its_samples_stand_for(spark: SparkSession,
             "{rate: 'if(clicked = 1, 1, 0)'}",
             r"sampling.rate: if\(clicked = 1, 1, 0\) is not a number above 0 and up to 1 for",
         ),
-        ("{weight: 'if(clicked = 1, 1, -1)'}", "sampling.weight: .* is not a finite number that is at least 0 for"),
-        ("{weight: 'double(\"NaN\")'}", "sampling.weight: .* is not a finite number that is at least 0 for"),
+        ("{weight: 'if(clicked = 1, 1, -1)'}", "sampling.weight: .* is not a number from 0 to 1e30 of the rate for"),
+        ("{weight: 'double(\"NaN\")'}", "sampling.weight: .* is not a number from 0 to 1e30 of the rate for"),
         ("{rate: 'nullif(clicked, 0)'}", "sampling.rate: .* is not a number above 0"),
+        ("{weight: '1e39'}", "sampling.weight: 1e39 is not a number from 0 to 1e30 of the rate"),
         ("{rate: impression.nothing}", "sampling.rate"),
         ("{rate: rand()}", "sampling.rate"),
         ("{rate: 'clicked +'}", "sampling.rate"),

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 from pydantic import ValidationError
+from pyspark.sql import SparkSession
 
 from ctr_samples.config import Feature
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -14,6 +15,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.job.alarms import alarms
 from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.quality.measure.merging import Measures
+from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.serving.hashing import bucket_of, prefix_of
 from tests.serving.assemblers import small
 from tests.support.manifests import manifest
@@ -79,6 +81,28 @@ def test_a_feature_that_goes_with_the_position_is_measured() -> None:
     assert found["copy"] == {"position": pytest.approx(1.0)}
     assert found["other"]["position"] < 0.1
     assert (found["position"], found["constant"]) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("column", "bias", "sentence"),
+    [
+        (
+            "double",
+            3,
+            "found `bias: 3` for ids of double, expected a column of text, whole numbers or booleans: cast it",
+        ),
+        ("string", 3, "found `bias: 3` for ids of string, expected text"),
+        ("int", "a", "found `bias: 'a'` for ids of int, expected a whole number"),
+        ("boolean", 1, "found `bias: 1` for ids of boolean, expected true or false"),
+    ],
+)
+def test_a_constant_that_has_other_ids_than_the_column_is_refused(
+    spark: SparkSession, column: str, bias: object, sentence: str
+) -> None:
+    frame = spark.createDataFrame([], f"impression struct<p: {column}>")
+    feature = Feature.model_validate({"from": "impression.p", "dtype": "int64", "hash_buckets": 9, "bias": bias})
+    with pytest.raises(InputError, match=sentence):
+        feature_column(frame, "place", feature)
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,12 @@ from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.errors import ContractError, InputError, UsageError
 from ctr_samples.readers import load_dataset
 from ctr_samples.readers.sample_set import open_samples
-from ctr_samples.shards import open_storage
-from ctr_samples.training.exporting import Exported, evaluate_export
+from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.training.exporting import Exported, evaluate_export, made_from
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.fit_report import FitReport
 from ctr_samples.training.fitting import fit
+from tests.support.manifests import manifest
 from tests.support.small_days import CONTRACT as SMALL
 from tests.support.small_days import RUN, published, rows
 
@@ -201,12 +202,58 @@ def test_a_model_that_needs_other_features_or_predicts_another_label_is_not_comp
     exported = Exported.load(trained.report.exported)
     other = [replace(spec, buckets=7) if spec.name == "city" else spec for spec in CONTRACT.features]
     with pytest.raises(ContractError, match=r"have another feature 'city', which the model .* uses"):
-        exported.check(ExampleContract(tuple(other)), "clicked")
+        exported.check(ExampleContract(tuple(other)), "clicked", DAY_ONE)
     fewer = [spec for spec in CONTRACT.features if spec.name != "tags"]
     with pytest.raises(ContractError, match=r"do not have the feature 'tags'"):
-        exported.check(ExampleContract(tuple(fewer)), "clicked")
+        exported.check(ExampleContract(tuple(fewer)), "clicked", DAY_ONE)
     with pytest.raises(ContractError, match="predicts 'clicked', expected 'read'"):
-        exported.check(CONTRACT, "read")
+        exported.check(CONTRACT, "read", DAY_ONE)
     without = replace(exported, about={"label": "clicked"})
     with pytest.raises(ContractError, match="does not tell its features"):
-        without.check(CONTRACT, "clicked")
+        without.check(CONTRACT, "clicked", DAY_ONE)
+
+
+def day(**config: Any) -> Manifest:
+    return manifest(CONTRACT, config={"impressions": {}, **config})
+
+
+DAY_ONE = day()
+DEFINED = {
+    "features": {
+        "price": {"from": "item.price", "dtype": "float32"},
+        "city": {"from": "impression.town", "vocabulary": "cities"},
+        "tags": {"cross": ["price", "city"]},
+    },
+    "views": {"item": {"source": "items", "ttl": "1d"}},
+    "impressions": {"columns": {"town": "lower(town)"}},
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "changed"),
+    [
+        ({}, set()),
+        ({"views": {"item": {"source": "items", "ttl": "2d"}}}, {"price", "tags"}),
+        ({"views": {"item": DEFINED["views"]["item"], "other": {}}}, set()),
+        ({"impressions": {"columns": {"town": "upper(town)"}}}, {"city", "tags"}),
+        ({"features": DEFINED["features"] | {"price": {"from": "item.price", "clip": [0, 1]}}}, {"price", "tags"}),
+    ],
+)
+def test_a_feature_that_is_made_from_other_values_is_another_one(changes: dict[str, Any], changed: set[str]) -> None:
+    before, now = (made_from(day(**one), DEFINED["features"]) for one in (DEFINED, DEFINED | changes))
+    assert {name for name in before if before[name] != now[name]} == changed
+
+
+def test_ids_of_another_fitted_state_are_another_feature(trained: Trained) -> None:
+    before = day(**DEFINED)
+    state = {"lineage": "a", "version": 2, "fingerprint": "f"}
+    after = replace(before, contract={**before.contract, "state": state})
+    then, now = (made_from(one, DEFINED["features"]) for one in (before, after))
+    assert {name for name in then if then[name] != now[name]} == {"city", "tags"}
+    assert trained.report.exported is not None
+    exported = Exported.load(trained.report.exported)
+    about = {**exported.about, "made_from": then}
+    with pytest.raises(
+        ContractError, match="'city' of the samples is made from other values than the one that the model"
+    ):
+        replace(exported, about=about).check(CONTRACT, "clicked", after)

@@ -130,6 +130,21 @@ def test_only_samples_whose_mask_is_one_count(tmp_path: Path) -> None:
     assert report.splits["train"].constant_log_loss == pytest.approx(loss)
 
 
+def test_a_part_without_a_sample_that_counts_is_not_scored(tmp_path: Path) -> None:
+    def masked(split: str, first: int) -> pa.RecordBatch:
+        batch = rows(first, 50).append_column("clicked__final", pa.array([int(split == "train")] * 50, pa.int64()))
+        weights = [0.0 if n % 4 == 3 else 1.0 for n in range(first, first + 50)]
+        return batch.append_column("sample_weight", pa.array(weights, pa.float32()))
+
+    specs = FeatureSpec("clicked__final", "int64", role="mask"), FeatureSpec("sample_weight", "float32", role="weight")
+    published(tmp_path, ExampleContract((*CONTRACT.features, *specs)), masked)
+    report = fitted(tmp_path, masks=("clicked__final",), epochs=1, by="city")
+    assert {name: scores.samples for name, scores in report.splits.items()} == {"train": 300}
+    assert "eval is not scored: none of its samples has all masks and a weight above 0." in text_of(report)
+    report = fitted(tmp_path, epochs=1, by="city")
+    assert sorted(report.slices) == [0, 1, 2]
+
+
 def test_a_mask_that_is_not_there_or_that_calibration_cannot_use_is_refused(weighted_samples: Path) -> None:
     with pytest.raises(InputError, match="no mask 'clicked' for 'clicked'; the samples have read_ms__mask"):
         fitted(weighted_samples, label="clicked", masks=("clicked",))

@@ -20,6 +20,7 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.config import Feature, JobConfig
+from ctr_samples.errors import InputError
 from ctr_samples.samples.features.ids import crossed, made_ids, multi_hot, tokens
 from ctr_samples.samples.features.number_steps import before_scaling, scaled
 from ctr_samples.samples.features.values import Value, source_value
@@ -57,6 +58,8 @@ def feature_column(
         return crossed(parts, feature.kind.ids(feature, {}), feature.salt or name, where).column
     value = source_value(frame, feature, where)
     from_values = feature.kind.takes == "values"
+    if feature.bias is not None and from_values:
+        _check_bias(value, feature)
     value = _as_id_source(value, feature) if from_values else _converted(value, feature)
     missing = value.column.isNull()
     pads = (
@@ -75,6 +78,18 @@ def feature_column(
         vector = multi_hot(value, feature.kind.ids(feature, fitted.vocabularies), _KINDS[feature.dtype])
         return _nulls_as_declared(vector, feature, missing)
     return _finished(value, feature, missing, pads)
+
+
+def _check_bias(value: Value, feature: Feature) -> None:
+    """Raise InputError unless the constant has the text that a value of the column would have, from which ids are made."""
+    as_integers, as_texts = isinstance(value.kind, INTEGERS), isinstance(value.kind, StringType | BinaryType)
+    wanted = bool if isinstance(value.kind, BooleanType) else int if as_integers else str if as_texts else None
+    if type(feature.bias) is not wanted:
+        expected = {bool: "true or false", int: "a whole number", str: "text"}
+        raise InputError(
+            f"{value.where}: found `bias: {feature.bias!r}` for ids of {value.kind.simpleString()}, expected "
+            f"{expected[wanted] if wanted else 'a column of text, whole numbers or booleans: cast it in `expr`'}."
+        )
 
 
 def fitted_value(frame: DataFrame, name: str, feature: Feature) -> Value:
