@@ -8,8 +8,7 @@ compares more than is needed, but never too little.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +17,7 @@ from pydantic import ValidationError
 from ctr_samples.config import ActionLabel, JobConfig
 from ctr_samples.config.document import filled
 from ctr_samples.config.references import measured_key
-from ctr_samples.feature_rules import columns_read
+from ctr_samples.feature_rules import among, columns_read, words_in
 from ctr_samples.shards import Manifest
 
 Origin = Mapping[str, Any]
@@ -100,7 +99,7 @@ class _Finder:
         output = {key: self.plain["output"][key] for key in ("partitions", "order", "layout")}
         whole = {key: self.plain[key] for key in ("grain", "timezone", "split", "sampling")}
         sampling = self.config.sampling
-        used = _words([sampling.rate, sampling.weight]) if sampling is not None else set()
+        used = words_in([sampling.rate, sampling.weight]) if sampling is not None else set()
         return {
             **whole,
             **dict(self._columns(used)),
@@ -133,12 +132,12 @@ class _Finder:
             yield "fitted state", self.fitted
         if feature.vocabulary is not None:
             yield f"vocabularies.{feature.vocabulary}", self.plain["vocabularies"][feature.vocabulary]
-        used = _words([feature.from_, feature.expr, feature.at])
+        used = words_in([feature.from_, feature.expr, feature.at])
         yield from self._columns(used)
-        for history in _among(used, self.config.histories):
+        for history in among(used, self.config.histories):
             yield f"histories.{history}", self.plain["histories"][history]
             yield from self._source(self.config.histories[history].source)
-        for view in _among(used, self.config.views):
+        for view in among(used, self.config.views):
             yield from self._view(view)
 
     def _view(self, name: str) -> Iterator[tuple[str, Any]]:
@@ -150,7 +149,7 @@ class _Finder:
 
     def _columns(self, used: Collection[str]) -> Iterator[tuple[str, Any]]:
         columns = self.plain["impressions"]["columns"]
-        for name in _among(used, columns):
+        for name in among(used, columns):
             yield f"impressions.columns.{name}", columns[name]
 
     def _source(self, name: str, files: Mapping[str, Any] | None = None) -> Iterator[tuple[str, Any]]:
@@ -161,8 +160,8 @@ class _Finder:
 def joined_for(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
     """Return the views and histories that a feature of a manifest's configuration needs, as their keys."""
     feature = document["features"][name]
-    used = _words([feature.get("from"), feature.get("expr"), feature.get("at")])
-    found = [f"{kind}.{one}" for kind in ("views", "histories") for one in _among(used, document.get(kind) or ())]
+    used = words_in([feature.get("from"), feature.get("expr"), feature.get("at")])
+    found = [f"{kind}.{one}" for kind in ("views", "histories") for one in among(used, document.get(kind) or ())]
     others = [one for part in feature.get("cross") or () for one in joined_for(document, part)]
     return tuple(dict.fromkeys([*found, *others]))
 
@@ -178,15 +177,6 @@ def made_from_biases(document: Mapping[str, Any]) -> dict[str, str]:
     biases = {name: read[name] for name in read if document["features"][name].get("bias") is not None}
     shared = {name: [bias for bias, columns in biases.items() if columns & read[name]] for name in read.keys() - biases}
     return {name: found[0] for name, found in sorted(shared.items()) if found}
-
-
-def _words(texts: Iterable[str | None]) -> set[str]:
-    return {word.lower() for text in texts if text for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
-
-
-def _among(words: Collection[str], names: Iterable[str]) -> list[str]:
-    """Return the names that are among words, in any case, as Spark reads them."""
-    return [name for name in names if name.lower() in words]
 
 
 def differences(now: Origin, before: Origin) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import uuid
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,7 @@ import numpy as np
 from ctr_samples.arguments import check_kind, path_text
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, InputError, UsageError
-from ctr_samples.feature_rules import FITTED_KEYS
+from ctr_samples.feature_rules import FITTED_KEYS, among, words_in
 from ctr_samples.periods import Period, period_of
 from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.plain import Parser, records_of
@@ -118,14 +117,10 @@ def made_from(manifest: Manifest, names: Iterable[str]) -> dict[str, str]:
 
     def parts(name: str) -> dict[str, Any]:
         feature = features.get(name) or {}
-        used = {
-            w.lower() for w in re.findall(r"\w+", f"{feature.get('from')} {feature.get('expr')} {feature.get('at')}")
-        }
-        homes = {
-            **{k: config.get(k) for k in ("views", "histories")},
-            "columns": (config.get("impressions") or {}).get("columns"),
-        }
-        found = {f"{k}.{n}": one for k, some in homes.items() for n, one in (some or {}).items() if n.lower() in used}
+        used = words_in([feature.get("from"), feature.get("expr"), feature.get("at")])
+        homes = {kind: config.get(kind) or {} for kind in ("views", "histories")}
+        homes["columns"] = (config.get("impressions") or {}).get("columns") or {}
+        found = {f"{kind}.{one}": some[one] for kind, some in homes.items() for one in among(used, some)}
         found |= {part: parts(part) for part in feature.get("cross") or ()}
         is_fitted = any(feature.get(key) for key in FITTED_KEYS)
         return {"": feature, **found, **({"state": [state.get("lineage"), state.get("version")]} if is_fitted else {})}

@@ -26,8 +26,8 @@ _ALL, _FINAL, _POSITIVES, _WITHOUT = "all", "final", "positives", "without_after
 class LabelMasks:
     """The masks of a run's labels. Pickled for executors.
 
-    ``last`` has the latest impression, in microseconds, whose window of a label had closed, and None if the run knows all
-    time. ``after`` has the label that another one comes after.
+    ``last`` has the time of the latest impression, in microseconds, whose window of a label had closed. ``after`` has the
+    label that another one comes after, and ``written`` the columns of the record.
     """
 
     last: Mapping[str, int]
