@@ -35,7 +35,15 @@ from ctr_samples.samples.features.row import NO_FEATURES, ROWS, made
 from ctr_samples.samples.final_order import in_final_order, with_shuffle
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.histories.lists import KEY, HistoryPlan
-from ctr_samples.samples.impressions import DROPPED, Repeats, cut_impressions, is_below, row_label, time_not_read
+from ctr_samples.samples.impressions import (
+    DROPPED,
+    Repeats,
+    cut_impressions,
+    is_below,
+    keys_of_repeats,
+    row_label,
+    time_not_read,
+)
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels import (
@@ -43,6 +51,7 @@ from ctr_samples.samples.labels import (
     LabelMasks,
     LabelPlan,
     actions_of_logs,
+    can_lie_by,
     events_among,
     events_of,
     impression_reach,
@@ -90,16 +99,18 @@ class SampleBuilder:
 
     def build(self) -> SamplePlan:
         """Plan the samples. Raises errors that depend only on the source schemas before any data is read."""
-        joins, columns, stage = self._started()
+        events, joins, columns = self._started()
         joins.views.compute(columns)
         steps = joins.views.plan()
+        stage = self._labelled(events, columns, joins.first_key(steps))
         stage = joins.add(self._kept(stage), columns, steps, joins.fields_after(steps))
         stage = in_final_order(stage, self.inputs.config.output.partitions, order_of(self.inputs.config))
         return self._plan(joins.completed(stage, columns, steps), steps)
 
     def check(self) -> None:
         """Plan only as much as the source schemas allow. Raises the same errors as :meth:`build`."""
-        self._started()
+        events, _, columns = self._started()
+        self._labelled(events, columns)
 
     def build_beside(self, earlier: EarlierFeatures, others: Collection[str]) -> SamplePlan:
         """Plan the samples of :meth:`build` with features from an earlier generation. Computes only the ``others``, with
@@ -123,12 +134,11 @@ class SampleBuilder:
             samples = samples.then(SampleAgain(tuple(config.labels), sampling.negatives, sampling.salt), samples.kind)
         return SamplePlan(samples, (), ())
 
-    def _started(self) -> tuple[_Joins, SampleColumns, Stage]:
-        """Return the joins, the features, and the labelled impressions."""
+    def _started(self) -> tuple[DataFrame, _Joins, SampleColumns]:
+        """Return impressions and actions, the joins, and the features."""
         events = self._events()
         joins = _Joins.of(self.inputs, self._shown(events))
-        columns = SampleColumns.of(joins.blank(), self.inputs.config, self.state)
-        return joins, columns, self._labelled(events, columns)
+        return events, joins, SampleColumns.of(joins.blank(), self.inputs.config, self.state)
 
     def _plan(self, samples: Stage, steps: Sequence[JoinStep]) -> SamplePlan:
         return SamplePlan(samples, steps, order_of(self.inputs.config))
@@ -261,8 +271,10 @@ class SampleBuilder:
         shown = shown_in(events)
         return StructType([shown[name] for name in self.inputs.config.impressions.column_names])
 
-    def _labelled(self, events: DataFrame, columns: SampleColumns = NO_FEATURES) -> Stage:
-        """Return the impressions among events, with what is computed from them, and with labels."""
+    def _labelled(self, events: DataFrame, columns: SampleColumns = NO_FEATURES, by: tuple[str, ...] = ()) -> Stage:
+        """Return the impressions among events, with what is computed from them, and with labels. They lie ``by`` a key if
+        possible.
+        """
         inputs, config = self.inputs, self.inputs.config
         shown, plans, rows = config.impressions, plan_labels(config), rows_among(config.labels)
         # These depend on other impressions of the day, or on labels, so they need Spark.
@@ -275,8 +287,10 @@ class SampleBuilder:
             placed = self._placed(events.withColumn(IMPRESSION, whole), columns)
             carried = tuple(name for name in placed.columns if name not in (*events.columns, IMPRESSION))
             events = placed.select(*events.columns, *[F.when(there, F.col(quoted(n))).alias(n) for n in carried])
-        labelling = Labelling(plans, inputs.span, Repeats.of(shown), tuple(rows.items()), carried)
-        flat = labelling.stage(events, inputs.partitions())
+        by = by if not is_late and can_lie_by(plans, shown.entities, by) else ()
+        labelling = Labelling(plans, inputs.span, Repeats.of(shown), tuple(rows.items()), carried, by)
+        repeated = [] if shown.identity == "row" else keys_of_repeats(shown, of_shown)
+        flat = labelling.stage(events, inputs.partitions(), repeated)
         pack = _Pack(tuple(shown.column_names), carried, tuple(config.labels.items()), inputs.span)
         stage = flat.each(pack, pack.kind(flat.kind))
         if not is_late:
@@ -378,6 +392,13 @@ class _Joins:
         assert isinstance(shown, StructType)
         histories = [_history(inputs, name, few) for name in inputs.config.histories]
         return cls(inputs, shown, ViewJoiner(inputs, inputs.spark, few), histories)
+
+    def first_key(self, steps: Sequence[JoinStep]) -> tuple[str, ...]:
+        """Return the key of the first join that moves impressions, or () if there is none or one of its keys is hot."""
+        if self.histories:
+            return (self.histories[0].plan.on,)
+        moving = [step for step in steps if not step.keeps_order]
+        return moving[0].on if moving and not self.views.hot_keys(moving[0]).keys else ()
 
     def with_histories(self, stage: Stage) -> Stage:
         """Add a struct for each history."""

@@ -24,7 +24,6 @@ from ctr_samples.errors import ContractError, DamagedFile, StorageError, Unusabl
 from ctr_samples.records.read import records_of
 from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import flags, integers, shuffle_hashes
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.features import SHUFFLE, SPLIT
 from ctr_samples.samples.sink import by_split
@@ -104,7 +103,7 @@ class _Task:
         earlier, partition = self.earlier, current_task().partitionId()
         waiting = {split: _Records(earlier.records(partition, split)) for split in earlier.splits(partition)}
         for item in items:
-            if isinstance(item, Counts):
+            if not isinstance(item, pa.RecordBatch):
                 yield item
                 continue
             for split, rows in by_split(item):
@@ -126,7 +125,7 @@ class _All:
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         partition = current_task().partitionId()
-        yield from (item for item in items if isinstance(item, Counts))
+        yield from (item for item in items if not isinstance(item, pa.RecordBatch))
         with _unusable():
             for split in sorted(self.earlier.splits(partition)):
                 for rows in self.earlier.records(partition, split, whole=True):

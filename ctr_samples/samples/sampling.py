@@ -154,7 +154,7 @@ class DropUnlucky:
         """Yield the rows that stay, and the counts."""
         counts = Counts()
         for item in items:
-            if isinstance(item, Counts):
+            if not isinstance(item, pa.RecordBatch):
                 yield item
                 continue
             candidates = negatives_of_train(item, () if self.by_rules else self.labels)
@@ -190,13 +190,13 @@ class SampleAgain:
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the samples that stay, and the counts."""
         for item in DropUnlucky(self.labels)(map(self._marked, items)):
-            if isinstance(item, Counts):
+            if not isinstance(item, pa.RecordBatch):
                 yield item
             else:
                 yield item.append_column(SAMPLE_WEIGHT, weights_of(item, self.labels, self.rate))
 
     def _marked(self, item: Item) -> Item:
-        if isinstance(item, Counts):
+        if not isinstance(item, pa.RecordBatch):
             return item
         parts = ["sampling", self.salt, item.column("impression_id").cast(pa.string()), "\x1f"]
         places = place_of_texts([pc.binary_join_element_wise(*parts)]).view(np.uint64) >> np.uint64(11)

@@ -17,7 +17,6 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.records.write import shard_writer
 from ctr_samples.samples.columnar.blocks import Item
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 from ctr_samples.samples.features import SHUFFLE, SPLIT
 from ctr_samples.shards import Receipt, RequestCounts, Storage
@@ -86,7 +85,7 @@ class _Task:
             engine=plan.engine,
         ) as writer:
             for item in items:
-                if isinstance(item, Counts):
+                if not isinstance(item, pa.RecordBatch):
                     yield item
                     continue
                 for split, rows in by_split(item):

@@ -13,7 +13,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, StructType
 
 from ctr_samples.samples.columnar.blocks import DamagedBlock, Item, bytes_of_rows, rows_of
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Fields, Stage, TaskCounts, narrowed, with_fields
 
 _REST = "_rest"
@@ -49,7 +48,7 @@ class _SetAside:
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
-            if isinstance(item, Counts):
+            if not isinstance(item, pa.RecordBatch):
                 yield item
                 continue
             most = max(1, min(_ROWS, _BYTES * item.num_rows // (item.nbytes + 1)))

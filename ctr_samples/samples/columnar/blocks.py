@@ -38,8 +38,17 @@ _MOST_OF_A_CUT = 1 << 30
 Place: TypeAlias = str | Callable[[pa.RecordBatch], Integers]
 """A column with the places of rows, or what returns those of a batch."""
 
-Item: TypeAlias = pa.RecordBatch | Counts
-"""What passes from step to step in a task: rows, and counts of the tasks before."""
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Rows of other frames that lie in the same partition, on their way to the step with this ``number``."""
+
+    number: int
+    tables: list[pa.Table]
+
+
+Item: TypeAlias = pa.RecordBatch | Counts | Beside
+"""What passes from step to step in a task: rows, counts of the tasks before, and rows for later steps."""
 
 
 class DamagedBlock(RuntimeError):
@@ -58,6 +67,7 @@ class Scatter:
         """Yield the blocks of rows, as they come."""
         held: list[pa.RecordBatch] = []
         for item in items:
+            assert not isinstance(item, Beside), "rows of other frames do not move on"
             if isinstance(item, Counts):
                 content = pa.py_buffer(item.to_json().encode())
                 yield _blocks([(0, COUNTS, 0)], [0, content.size], content, self.partitions)
@@ -134,6 +144,8 @@ own: a table that it takes out and copies is freed.
 class Gather:
     """Reads the blocks of a partition, and runs a task on their rows. ``kinds`` has the Arrow schema of each frame.
 
+    The task gets the first frames; ``beside`` has the number of frames for each later step.
+
     Blocks arrive in any order, and are put in order first: a task that Spark repeats must return the same bytes, or
     Spark 4.2 repeats all that depends on it, and ends the job if it cannot. Memory: the rows of the partition, plus what
     the task needs. Raises DamagedBlock for a block that is incomplete.
@@ -143,9 +155,10 @@ class Gather:
     kinds: Sequence[pa.Schema]
     name: str | None = None
     """What the stage does, for :data:`HELD`, or None to leave that out."""
+    beside: Sequence[int] = ()
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Item]:
-        """Yield what the task yields, and then its counts."""
+        """Yield the rows for later steps, what the task yields, and then its counts."""
         rows: list[list[tuple[int, int, pa.RecordBatch]]] = [[] for _ in self.kinds]
         before: list[bytes] = []
         held = 0
@@ -179,6 +192,9 @@ class Gather:
         if self.name is not None:
             counts.add(f"{HELD}{self.name}", held)
             counts.extend(f"{HELD}{self.name}", held, held)
+        first = len(tables) - sum(self.beside)
+        for number, size in enumerate(self.beside):
+            yield Beside(number, [tables.pop(first) for _ in range(size)])
         yield from self.task(tables, counts)
         yield counts
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Gather, Item, Place, Scatter, Task
+from ctr_samples.samples.columnar.columns import batches
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema
@@ -28,10 +29,47 @@ _COUNTED = "_counted"
 
 
 @dataclass(frozen=True, slots=True)
+class Meeting:
+    """Rows of several stages that one shuffle of blocks brings together by their places, for a task on each partition.
+
+    ``by`` has the key of impressions by which rows lie, if there is one: rows of other frames that are placed by it can
+    come :meth:`along` in the same shuffle, for later steps. ``beside`` has the number of stages for each such step.
+    Raises InputError for a column that Spark cannot hand over to Python.
+    """
+
+    stages: tuple[Stage, ...]
+    places: tuple[Place, ...]
+    partitions: int
+    task: Task
+    name: str | None = None
+    by: tuple[str, ...] = ()
+    beside: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        for stage in self.stages:
+            in_arrow(stage.kind)
+
+    def along(self, stages: Sequence[Stage]) -> Meeting:
+        """Let the rows of other stages, which have the column of places, come along for the next step."""
+        places = (*self.places, *[PLACE] * len(stages))
+        return replace(self, stages=(*self.stages, *stages), places=places, beside=(*self.beside, len(stages)))
+
+    def frame(self) -> DataFrame:
+        """Return the blocks."""
+        pairs = zip(self.stages, self.places, strict=True)
+        cut = [stage.blocks(number, self.partitions, place) for number, (stage, place) in enumerate(pairs)]
+        return reduce(DataFrame.unionByName, cut).repartition(self.partitions, F.col(KEY))
+
+    def gather(self) -> Gather:
+        """Return the step that reads the blocks."""
+        return Gather(self.task, [in_arrow(stage.kind) for stage in self.stages], self.name, self.beside)
+
+
+@dataclass(frozen=True, slots=True)
 class Stage:
     """Rows of a frame after steps in Python, which follow each other in one task. ``kind`` is the type of the rows."""
 
-    frame: DataFrame
+    source: DataFrame | Meeting
     kind: StructType
     steps: tuple[Step, ...] = ()
 
@@ -42,7 +80,22 @@ class Stage:
 
     def then(self, step: Step, kind: StructType) -> Stage:
         """Return the rows after another step, which runs on executors."""
-        return Stage(self.frame, kind, (*self.steps, step))
+        return Stage(self.source, kind, (*self.steps, step))
+
+    def lies_by(self, key: Sequence[str]) -> bool:
+        """Whether impressions with equal keys lie in one partition, in the place of the key's text."""
+        return isinstance(self.source, Meeting) and self.source.by == tuple(key)
+
+    def then_with(
+        self, stages: Callable[[int], Sequence[Stage]], step: Callable[[int], Step], kind: StructType
+    ) -> Stage:
+        """Return the rows after a step that also gets the rows of other stages, which come along in the last shuffle.
+
+        ``stages`` gets the number of partitions, and ``step`` the number of its :class:`Beside`.
+        """
+        assert isinstance(self.source, Meeting), "rows come along in a shuffle"
+        source = self.source.along(stages(self.source.partitions))
+        return Stage(source, kind, (*self.steps, step(len(source.beside) - 1)))
 
     def each(self, change: Callable[[pa.RecordBatch], pa.RecordBatch], kind: StructType) -> Stage:
         """Return the rows after a change to each batch, which runs on executors."""
@@ -59,16 +112,21 @@ class Stage:
         Raises InputError for a column that Spark cannot hand over to Python.
         """
         in_arrow(self.kind)
-        return self.frame.mapInArrow(_InOne((*self.steps, Scatter(frame, partitions, place))), BLOCK)
+        return self._mapped(Scatter(frame, partitions, place), BLOCK)
+
+    def _mapped(self, last: Step, kind: StructType | str) -> DataFrame:
+        if isinstance(self.source, DataFrame):
+            return self.source.mapInArrow(_InOne((*self.steps, last)), kind)
+        return self.source.frame().mapInArrow(_InOne((self.source.gather(), *self.steps, last)), kind)
 
     def rows(self, counted: TaskCounts | None = None) -> DataFrame:
         """Return the rows as a frame. ``counted`` receives the counts of the tasks, once the frame was computed."""
-        if not self.steps:
-            return self.frame
+        if isinstance(self.source, DataFrame) and not self.steps:
+            return self.source
         if counted is None:
-            return self.frame.mapInArrow(_InOne((*self.steps, _without_counts)), self.kind)
+            return self._mapped(_without_counts, self.kind)
         kind = StructType([StructField(field.name, field.dataType) for field in self.kind]).add(_COUNTED, StringType())
-        return counted.on(self.frame.mapInArrow(_InOne((*self.steps, _Carriers(self.kind))), kind))
+        return counted.on(self._mapped(_Carriers(self.kind), kind))
 
 
 class TaskCounts:
@@ -104,17 +162,21 @@ def together(
     kind: StructType,
     places: Sequence[Place],
     name: str | None = None,
+    by: Sequence[str] = (),
 ) -> Stage:
     """Bring the rows of several stages together by their places, in one shuffle of blocks.
 
     ``places`` has, for each stage, the column with the place of a row, or what returns the places of a batch. ``task``
     gets the rows of a partition as one table for each stage, and yields rows of ``kind``. Any two rows with equal
-    places meet in one task. The sizes of the partitions are counted under ``name``, if given.
+    places meet in one task. The sizes of the partitions are counted under ``name``, if given. ``by`` is the key of
+    impressions in whose :func:`place_of` they lie, if there is one.
     """
-    cut = [stage.blocks(n, partitions, place) for n, (stage, place) in enumerate(zip(stages, places, strict=True))]
-    moved = reduce(DataFrame.unionByName, cut).repartition(partitions, F.col(KEY))
-    kinds = [in_arrow(stage.kind) for stage in stages]
-    return Stage(moved, kind, (Gather(task, kinds, name),))
+    return Stage(Meeting(tuple(stages), tuple(places), partitions, task, name, tuple(by)), kind)
+
+
+def as_they_are(tables: list[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a partition, as the task of :func:`together` for later steps. Runs on executors."""
+    return batches(tables.pop())
 
 
 def place_of(parts: Sequence[Column]) -> Column:
@@ -178,7 +240,7 @@ class _Each:
     change: Callable[[pa.RecordBatch], pa.RecordBatch]
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        return (item if isinstance(item, Counts) else self.change(item) for item in items)
+        return (self.change(item) if isinstance(item, pa.RecordBatch) else item for item in items)
 
 
 def with_fields(rows: pa.RecordBatch, fields: Fields) -> pa.RecordBatch:
@@ -199,7 +261,7 @@ def _is_among(name: str, names: Collection[str]) -> bool:
 
 
 def _without_counts(items: Iterable[Item]) -> Iterator[Item]:
-    return (item for item in items if not isinstance(item, Counts))
+    return (item for item in items if isinstance(item, pa.RecordBatch))
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +277,7 @@ class _Carriers:
         for item in items:
             if isinstance(item, Counts):
                 counts.include(item)
-            else:
+            elif isinstance(item, pa.RecordBatch):
                 kinds = [column.type for column in item.columns]
                 yield pa.RecordBatch.from_arrays([*item.columns, pa.nulls(item.num_rows, pa.string())], names)
         nothing = [pa.nulls(1, kind) for kind in kinds]

@@ -109,7 +109,7 @@ class MakeSamples:
         """Yield the samples, and their number."""
         counts = Counts()
         for item in items:
-            if isinstance(item, Counts):
+            if not isinstance(item, pa.RecordBatch):
                 yield item
                 continue
             counts.add(JOINED, item.num_rows)

@@ -9,6 +9,8 @@ Impressions and actions are brought together by key once. ``lists.py`` builds th
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
@@ -23,13 +25,12 @@ from pyspark.sql.types import (
 
 from ctr_samples.config import History, Impressions
 from ctr_samples.errors import InputError
-from ctr_samples.samples.columnar.blocks import PLACE, Place
-from ctr_samples.samples.columnar.stages import Stage, place_of, together
+from ctr_samples.samples.columnar.blocks import PLACE
+from ctr_samples.samples.columnar.stages import Stage, place_of
 from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, TIE, TIME, AddLists, HistoryPlan
 from ctr_samples.samples.impressions import matching_rows
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT
-from ctr_samples.samples.views.as_of.joining import PlaceOfKey
+from ctr_samples.samples.views.as_of.joining import placed_by
 from ctr_samples.sparksql.columns import content_hash, key_column, later, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 
@@ -80,8 +81,8 @@ def join_history(left: Stage, actions: DataFrame, plan: HistoryPlan, partitions:
     """
     kind = StructType([*left.kind, StructField(plan.name, history_type(actions, plan))])
     ready = actions.withColumns({TIE: content_hash(actions), PLACE: place_of([F.col(KEY)])})
-    places: list[Place] = [PlaceOfKey((plan.on,), NONE_HOT, partitions), PLACE]
-    return together([left, Stage.of(ready)], partitions, AddLists(plan), kind, places, "histories")
+    left = placed_by(left, (plan.on,), partitions, "histories")
+    return left.then_with(lambda _: [Stage.of(ready)], partial(AddLists, plan), kind)
 
 
 def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY
 from ctr_samples.codec.machine_code import kernels
+from ctr_samples.samples.columnar.blocks import Beside, Item
 from ctr_samples.samples.columnar.columns import Integers, batches, begins, codes_of, in_order, integers, ranks, whole
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.columns import micros_of
 
 IMPRESSION = "impression"
@@ -47,15 +47,26 @@ class HistoryPlan:
 
 @dataclass(frozen=True, slots=True)
 class AddLists:
-    """Adds the struct of a history to impressions. The tables are the impressions and the actions of a partition."""
+    """Adds the struct of a history to impressions, whose actions are the table of ``number`` beside them."""
 
     plan: HistoryPlan
+    number: int
 
-    def __call__(self, tables: list[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         """Yield the impressions with ``items``, ``ages_s``, the plan's columns, ``length`` and ``matched``."""
-        shown, actions = tables
-        lists = lists_of(whole(shown[IMPRESSION]), actions, self.plan)
-        yield from batches(shown.append_column(self.plan.name, lists))
+        shown: list[pa.RecordBatch] = []
+        for item in items:
+            if isinstance(item, Beside) and item.number == self.number:
+                (actions,) = item.tables
+            elif isinstance(item, pa.RecordBatch):
+                shown.append(item)
+            else:
+                yield item
+        if shown:
+            rows = pa.Table.from_batches(shown)
+            del shown
+            lists = lists_of(whole(rows[IMPRESSION]), actions, self.plan)
+            yield from batches(rows.append_column(self.plan.name, lists))
 
 
 def lists_of(shown: pa.StructArray, actions: pa.Table, plan: HistoryPlan) -> pa.StructArray:

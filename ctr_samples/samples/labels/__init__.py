@@ -18,6 +18,7 @@ from ctr_samples.samples.labels.labelling import Labelling
 from ctr_samples.samples.labels.masks import LabelMasks, mask_facts
 from ctr_samples.samples.labels.plans import (
     LabelPlan,
+    can_lie_by,
     impression_reach,
     label_columns,
     label_reach,
@@ -38,6 +39,7 @@ __all__ = [
     "actions_near",
     "actions_of",
     "actions_of_logs",
+    "can_lie_by",
     "delay_ends",
     "events_among",
     "events_of",

@@ -15,7 +15,6 @@ from ctr_samples.samples.impressions import (
     does_match,
     identity_of,
     is_near,
-    keys_of_repeats,
     line_columns,
     row_label,
     shown_list,
@@ -31,7 +30,7 @@ from ctr_samples.samples.labels.actions import (
     of_one_log,
     where_of,
 )
-from ctr_samples.samples.labels.plans import LabelPlan, impression_reach, keys_among, rows_among, stops
+from ctr_samples.samples.labels.plans import LabelPlan, Stop, impression_reach, keys_among, rows_among
 from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import hash_of_fields, quoted
 
@@ -86,7 +85,7 @@ def events_of(
     events = reduce(DataFrame.unionByName, [frame.where(near) for frame in frames])
     kinds = shown_in(events)
     content = hash_of_fields([of_shown(name) for name in lines.in_order], [kinds[n].dataType for n in lines.in_order])
-    return _placed(events.withColumn(CONTENT, content), plans, F.xxhash64(*keys_of_repeats(shown, of_shown)))
+    return _named(events.withColumn(CONTENT, content))
 
 
 def events_among(impressions: DataFrame, actions: Sequence[DataFrame], plans: Sequence[LabelPlan]) -> DataFrame:
@@ -98,24 +97,33 @@ def events_among(impressions: DataFrame, actions: Sequence[DataFrame], plans: Se
     shown = _shown_rows(impressions, names)
     frames = _with_keys_of_one_type([shown, *[_action_rows(frame, names, shown) for frame in actions]], names)
     events = reduce(DataFrame.unionByName, frames)
-    return _placed(events.withColumn(CONTENT, F.lit(0).cast("bigint")), plans, F.col(TIE))
+    return _named(events.withColumn(CONTENT, F.lit(0).cast("bigint")))
 
 
-def _placed(events: DataFrame, plans: Sequence[LabelPlan], alone: Column) -> DataFrame:
+def _named(events: DataFrame) -> DataFrame:
+    """Add the label and the value of actions."""
+    columns = {LABEL: f"{ACTION}.label", VALUE: f"{ACTION}.value"}
+    named = {name: F.when(F.col(IS_ACTION), F.col(path)) for name, path in columns.items()}
+    return events.withColumns(named).drop(ACTION, IS_ACTION)
+
+
+def placed(events: DataFrame, some: Sequence[Stop], repeated: Sequence[Column] = ()) -> DataFrame:
     """Add the places of events: equal for rows with equal keys of a stop. At the first stop, an impression that lacks
-    one of them lies in the place ``alone``.
+    one of them lies in the place of its ``repeated`` columns, if there are any.
     """
-    label = F.when(F.col(IS_ACTION), F.col(f"{ACTION}.label"))
-    own = F.when(F.col(IS_ACTION), F.xxhash64(AT, label))
+    own = F.when(F.col(LABEL).isNotNull(), F.xxhash64(AT, LABEL))
     places = {}
-    for number, stop in enumerate(stops(plans)):
-        keys = [F.col(key_of_action(name)) for name in stop.keys]
+    for number, stop in enumerate(some):
+        keys = [F.col(key_among(events, name)) for name in stop.keys]
         known = reduce(Column.__and__, [key.isNotNull() for key in keys], F.lit(bool(keys)))
-        without = own.otherwise(alone if number == 0 else F.col(TIE))
+        without = own.otherwise(F.xxhash64(*repeated) if repeated and number == 0 else F.col(TIE))
         places[place_at(number)] = F.when(known, place_of(keys)).otherwise(without) if keys else without
-    value = F.when(F.col(IS_ACTION), F.col(f"{ACTION}.value"))
-    named = events.withColumns({LABEL: label, VALUE: value, **places})
-    return named.drop(ACTION, IS_ACTION)
+    return events.withColumns(places)
+
+
+def key_among(events: DataFrame, name: str) -> str:
+    """Return the column of events with a key. Actions have none that no label needs."""
+    return key if (key := key_of_action(name)) in events.columns else shown_as(name)
 
 
 def all_events(source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan]) -> DataFrame:

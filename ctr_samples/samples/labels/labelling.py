@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BooleanType, DoubleType, FloatType, LongType, StructField, StructType
 
 from ctr_samples.config import RowLabel
@@ -20,7 +20,7 @@ from ctr_samples.samples.impressions import IMPRESSIONS, Repeats, row_label
 from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.labels.attribution import Events
 from ctr_samples.samples.labels.counts import count_actions, count_row_labels
-from ctr_samples.samples.labels.events import AT, CONTENT, LABEL, TIE, VALUE, place_at, shown_as, shown_in
+from ctr_samples.samples.labels.events import AT, CONTENT, LABEL, TIE, VALUE, place_at, placed, shown_as, shown_in
 from ctr_samples.samples.labels.plans import LabelPlan, Stop, keys_among, stops
 from ctr_samples.samples.labels.reduction import LabelState, state_columns
 from ctr_samples.samples.period import Span
@@ -41,24 +41,29 @@ class Labelling:
     rows: tuple[tuple[str, RowLabel], ...] = ()
     carried: tuple[str, ...] = ()
     """Further columns of events that impressions keep."""
+    by: tuple[str, ...] = ()
+    """The key by which impressions lie once they have their labels, if a later step needs one."""
 
-    def stage(self, events: DataFrame, partitions: int) -> Stage:
+    def stage(self, events: DataFrame, partitions: int, repeated: Sequence[Column] = ()) -> Stage:
         """Return the impressions of the period among the events of :func:`~ctr_samples.samples.labels.events.events_of`,
-        with their labels.
+        with their labels. ``repeated`` has the columns that are equal for an impression and its repeats.
 
         Has the columns of an impression, those carried along, then a column for each label, and its mask if values are
         reduced.
         """
+        some = stops(self.plans, self.by)
+        events = placed(events, some, repeated)
         own = _own_columns(events, keys_among(self.plans))
         narrow = events.drop(*[shown_as(name) for name, column in own.items() if column != shown_as(name)])
-        stage, some = Stage.of(narrow), stops(self.plans)
+        stage = Stage.of(narrow)
         between = StructType([*narrow.schema, *_states(self.plans)])
         labelled = StructType([*shown_in(events), *[events.schema[n] for n in self.carried], *_labels(self.plans)])
         for number, stop in enumerate(some):
             last = number == len(some) - 1
             kind = labelled if last else between
             task = _Stop(self, own, stop, is_first=number == 0, is_last=last)
-            stage = together([stage], partitions, task, kind, [place_at(number)], "labels")
+            by = self.by if last else ()
+            stage = together([stage], partitions, task, kind, [place_at(number)], "labels", by)
         return stage
 
 

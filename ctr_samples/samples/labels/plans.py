@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from ctr_samples.config import ActionLabel, Impressions, JobConfig, Label, RowLabel
@@ -83,8 +83,11 @@ class Stop:
     rounds: tuple[tuple[tuple[str, ...], tuple[LabelPlan, ...]], ...] = ()
 
 
-def stops(plans: Sequence[LabelPlan]) -> list[Stop]:
-    """Return the stops of impressions and actions on their way through the :func:`rounds`, at least one."""
+def stops(plans: Sequence[LabelPlan], by: Sequence[str] = ()) -> list[Stop]:
+    """Return the stops of impressions and actions on their way through the :func:`rounds`, at least one.
+
+    At the last one, impressions lie ``by`` a key that a later step needs, see :func:`can_lie_by`.
+    """
     found: list[Stop] = []
     for names, trying in rounds(plans):
         if found and set(found[-1].keys) <= set(names):
@@ -92,7 +95,15 @@ def stops(plans: Sequence[LabelPlan]) -> list[Stop]:
         else:
             keys, before = tuple(names), ()
         found.append(Stop(keys, (*before, (tuple(names), tuple(trying)))))
-    return found or [Stop(())]
+    *others, last = found or [Stop(())]
+    return [*others, replace(last, keys=tuple(by) or last.keys)]
+
+
+def can_lie_by(plans: Sequence[LabelPlan], entities: Collection[str], key: Sequence[str]) -> bool:
+    """Whether impressions can lie by a key when they have their labels: it must be part of all keys that meet there."""
+    last = stops(plans)[-1]
+    meeting = [set(entities), *[set(names) for names, _ in last.rounds]]
+    return len(key) == 1 and all(set(key) <= names for names in meeting)
 
 
 def label_columns(labels: Mapping[str, Label]) -> list[str]:

@@ -72,6 +72,7 @@ class ViewJoiner:
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
         self._joins = {name: self._cut(self._join(name, self._needed[name])) for name in self._views}
         self._steps: Sequence[JoinStep] = ()
+        self._hot: dict[tuple[str, ...], HotKeys] = {}
         self._small: SmallViews | None = None
         self._check_given_keys(spark)
 
@@ -144,7 +145,7 @@ class ViewJoiner:
             if step.method == "broadcast":
                 stage = reduce(self._read().join, step.views, stage)
             else:
-                stage = join_by_shuffle(stage, joins, self._inputs.partitions(), self._hot_keys(step))
+                stage = join_by_shuffle(stage, joins, self._inputs.partitions(), self.hot_keys(step))
         return stage
 
     def add_some(self, stage: Stage, steps: Sequence[JoinStep], columns: SampleColumns) -> Stage:
@@ -222,8 +223,15 @@ class ViewJoiner:
             return facts
         return replace(facts, bytes_in_memory=size)
 
-    def _hot_keys(self, step: JoinStep) -> HotKeys:
-        """Keys of a join with too many impressions for one task. Measured only if the log is large."""
+    def hot_keys(self, step: JoinStep) -> HotKeys:
+        """Keys of a join with too many impressions for one task. Measured only if the log is large, and once for each key
+        of impressions.
+        """
+        if step.on not in self._hot:
+            self._hot[step.on] = self._measured(step)
+        return self._hot[step.on]
+
+    def _measured(self, step: JoinStep) -> HotKeys:
         shown, span, limits = self._inputs.config.impressions, self._inputs.span, self._limits
         size = self._inputs.shown().bytes
         if self._few is not None or (size is not None and size < limits.measured_bytes):

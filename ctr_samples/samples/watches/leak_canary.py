@@ -84,7 +84,7 @@ class TakeSample:
         """Yield the rows, and then the sample."""
         counts = Counts()
         for item in items:
-            if not isinstance(item, Counts):
+            if isinstance(item, pa.RecordBatch):
                 shown = item.column(IMPRESSION)
                 ids = integers(pc.struct_field(shown, "impression_id"))
                 ranks = mixed(ids)

@@ -16,7 +16,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, DamagedBlock, Gather, Scatter, keys_of, murmur3, murmur3_of_longs
 from ctr_samples.samples.columnar.columns import Picked, codes_of, in_order, joint, place_of_texts, shuffle_hashes
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Stage, TaskCounts, place_of, together
+from ctr_samples.samples.columnar.stages import Meeting, Stage, TaskCounts, place_of, together
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
 from ctr_samples.sparksql.columns import stable_hash
 
@@ -140,7 +140,9 @@ def test_a_damaged_block_fails_the_job(frame: Frame) -> None:
             yield batch.set_column(4, "block", contents)
 
     stage = together([Stage.of(rows_of(frame, 20))], 2, sum_of_keys, rows_of(frame, 0).schema, ["_place"])
-    damaged = Stage(stage.frame.mapInArrow(without_a_byte, BLOCK), stage.kind, stage.steps)
+    assert isinstance(stage.source, Meeting)
+    moved = stage.source.frame().mapInArrow(without_a_byte, BLOCK)
+    damaged = Stage(moved, stage.kind, (stage.source.gather(),))
     with pytest.raises(PySparkException, match="DamagedBlock"):
         damaged.rows().collect()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from ctr_samples.samples.columnar.blocks import PLACE, Item, Place, rows_of
+from ctr_samples.samples.columnar.blocks import PLACE, Beside, Item, rows_of
 from ctr_samples.samples.columnar.columns import BATCH, Integers, integers, place_of_texts, whole
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Stage, together
+from ctr_samples.samples.columnar.stages import Stage, as_they_are, together
 from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
 from ctr_samples.samples.views.as_of.matching import END, EVENT, KNOWN, AsOf, Snapshots, ViewRows
 from ctr_samples.samples.views.as_of.rows import Join
@@ -29,23 +29,34 @@ _BYTES_OF_A_BATCH = 32 << 20
 def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: HotKeys = NONE_HOT) -> Stage:
     """Add a struct for each view, all of which are joined on the same key. Lazy.
 
-    ``left`` has a struct ``impression``.
+    ``left`` has a struct ``impression``. Impressions that lie by the key already are not moved again.
     """
     on = joins[0].how.on
     assert all(join.how.on == on for join in joins), "views of one shuffle have one key"
+    views = tuple(join.how for join in joins)
+    kind = _with_views(left.kind, {join.how.name: join.kind for join in joins})
+    left = placed_by(left, on, partitions, "views", hot)
+    return left.then_with(partial(_rows_of, joins, hot), partial(_JoinHere, views), kind)
+
+
+def placed_by(left: Stage, on: tuple[str, ...], partitions: int, name: str, hot: HotKeys = NONE_HOT) -> Stage:
+    """Return impressions that lie by a key, in partitions of which several share a ``hot`` key."""
+    if left.lies_by(on) and not hot.keys:
+        return left
+    by = on if not hot.keys else ()
+    return together([left], partitions, as_they_are, left.kind, [PlaceOfKey(on, hot, partitions)], name, by)
+
+
+def _rows_of(joins: Sequence[Join], hot: HotKeys, partitions: int) -> list[Stage]:
+    """Return the rows of views in the places of their keys, and the snapshots of each snapshot view in every place."""
     frames = [join.ready() for join in joins]
-    placed = [hot.placed(frame, partitions) for frame in frames]
     to_each = F.explode(F.sequence(F.lit(0).cast("bigint"), F.lit(partitions - 1).cast("bigint"))).alias(PLACE)
     snapshots = [
         frame.select(EVENT, KNOWN).distinct().select("*", to_each)
         for join, frame in zip(joins, frames, strict=True)
         if join.how.snapshot
     ]
-    task = _JoinHere(tuple(join.how for join in joins))
-    stages = [left, *[Stage.of(frame) for frame in (*placed, *snapshots)]]
-    places: list[Place] = [PlaceOfKey(on, hot, partitions), *[PLACE] * (len(stages) - 1)]
-    kind = _with_views(left.kind, {join.how.name: join.kind for join in joins})
-    return together(stages, partitions, task, kind, places, "views")
+    return [Stage.of(frame) for frame in (*[hot.placed(frame, partitions) for frame in frames], *snapshots)]
 
 
 def join_by_broadcast(left: Stage, joins: Sequence[Join]) -> Stage:
@@ -60,22 +71,32 @@ def _with_views(kind: StructType, views: Mapping[str, StructType]) -> StructType
 
 @dataclass(frozen=True, slots=True)
 class _JoinHere:
-    """Joins views whose rows are in the impressions' partition. Runs on an executor.
+    """Joins views whose rows lie beside the impressions, batch by batch. Runs on an executor.
 
-    The tables are the impressions, the rows of each view, and the snapshots of each snapshot view.
+    The tables of ``number`` are the rows of each view, and the snapshots of each snapshot view.
     """
 
     views: tuple[AsOf, ...]
+    number: int
 
-    def __call__(self, tables: list[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
-        rows, *of_views = tables
-        tables.clear()
-        snapshots = iter(of_views[len(self.views) :])
-        found = []
-        for how, table in zip(self.views, of_views, strict=False):
-            known = Snapshots.of(how, next(snapshots)) if how.snapshot else None
-            found.append(Found.among(rows, ViewRows.of(how, table, known, counts), counts))
-        yield from with_views(rows, found)
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        counts = Counts()
+        views: Sequence[ViewRows] = ()
+        for item in items:
+            if isinstance(item, Beside) and item.number == self.number:
+                views = self._sorted(item.tables, counts)
+            elif isinstance(item, pa.RecordBatch):
+                rows = pa.Table.from_batches([item])
+                yield from with_views(rows, [Found.among(rows, view, counts) for view in views])
+            else:
+                yield item
+        yield counts
+
+    def _sorted(self, tables: Sequence[pa.Table], counts: Counts) -> list[ViewRows]:
+        snapshots = iter(tables[len(self.views) :])
+        known = [Snapshots.of(how, next(snapshots)) if how.snapshot else None for how in self.views]
+        each = zip(self.views, tables, known, strict=False)
+        return [ViewRows.of(how, table, snapshots, counts) for how, table, snapshots in each]
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +248,7 @@ class _JoinSmall:
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         counts = Counts()
         for item in items:
-            if isinstance(item, Counts):
+            if not isinstance(item, pa.RecordBatch):
                 yield item
             else:
                 yield from self._joined(pa.Table.from_batches([item]), counts)
