@@ -6,6 +6,7 @@ class_archive.py      archive of Spark's classes, for a faster JVM start
 failures.py           Spark errors as sentences
 expressions.py        SQL expressions of the configuration: parsing, allow-list, types
 expression_sizes.py   size limits of expressions and their values
+lambdas.py            text taken out of lambdas, where Spark would make it for each element
 moments.py            rejection of expressions that depend on the current time
 columns.py            keys, times, conditions, numbers and hashes from expressions
 observations.py       counts collected during the job: metrics, exact histograms, progress

@@ -22,6 +22,7 @@ from ctr_samples.config.masking import LEFT_OUT, written
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.sparksql.expression_sizes import DEEPEST, Sizes, check_text, shown, too_deep
+from ctr_samples.sparksql.lambdas import taken_out
 from ctr_samples.sparksql.moments import check_literal, jvm_class, without_today
 from ctr_samples.sparksql.session import need_classic
 
@@ -93,7 +94,7 @@ def _typed(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
     for root in sorted({path[0].lower() for path in parsed.paths} - columns):
         what = f"{where}: there is no column {root!r}{nearest(root, _columns_of_data(frame))}"
         raise InputError(end_sentence(what))
-    column = F.expr(text)
+    column = F.expr(parsed.fast)
     kind = _type_at(frame.schema, parsed.paths[0]) if parsed.is_column else None
     if kind is not None:
         return column, kind
@@ -179,11 +180,14 @@ def _told_as_written(text: str, where: str) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Parsed:
-    """An allowed expression: the names in it, whether it is a plain column name, and the functions it calls."""
+    """An allowed expression: the names in it, whether it is a plain column name, the functions it calls, and text with the
+    same values that Spark evaluates faster.
+    """
 
     paths: tuple[tuple[str, ...], ...]
     is_column: bool
     functions: frozenset[str]
+    fast: str
 
 
 _PARSED: dict[str, _Parsed] = {}
@@ -209,6 +213,7 @@ def _parsed(spark: SparkSession, text: str, where: str) -> _Parsed:
     _PLACES[text] = where
     if text not in _PARSED:
         _PARSED[text] = _checked(_parse(spark, text, where), text, where)
+    _PLACES[_PARSED[text].fast] = where
     return _PARSED[text]
 
 
@@ -239,7 +244,7 @@ def _checked(root: Any, text: str, where: str) -> _Parsed:
             and _parts(node)[0].lower() not in parameters
         ):
             paths.append(tuple(_parts(node)))
-    return _Parsed(tuple(paths), kinds == ["UnresolvedAttribute"], frozenset(functions))
+    return _Parsed(tuple(paths), kinds == ["UnresolvedAttribute"], frozenset(functions), taken_out(root, text))
 
 
 def _near(name: str) -> str:

@@ -1,0 +1,107 @@
+"""Labels, histories and views with one key share a shuffle, and the samples are those of other plans."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StructType
+
+from ctr_samples.config import load_config
+from ctr_samples.samples.builder import SampleBuilder
+from ctr_samples.samples.inputs.sources import SourceFrame
+from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.period import Span
+from ctr_samples.samples.views import joiner
+from ctr_samples.samples.views.as_of import JoinLimits
+from ctr_samples.samples.watches.all import Watches
+
+Frame = Callable[..., DataFrame]
+
+DAY = date(2019, 6, 5)
+NOON = datetime(2019, 6, 5, 12, tzinfo=UTC)
+CONFIG = """
+name: shuffles
+timezone: UTC
+sources:
+  log: {format: json, path: unused, schema: "id STRING"}
+  profiles: {format: json, path: unused, schema: "id STRING"}
+impressions: {source: log, where: kind = 'shown', time: at, keys: {user: user, item: item}, dedup: 5s}
+labels: {clicked: {source: log, where: kind = 'click', window: 30m, skew: 1m, match: LABEL}}
+views: {user: {source: profiles, on: user, key: user, event_time: at, ttl: 2h, method: METHOD}}
+histories: {recent: {source: log, on: KEY, where: kind = 'click', last: 3, within: 3h}}
+features:
+  score: {from: user.score, dtype: int64, default: -1}
+  recent: {from: recent.items, dtype: string, ragged: true}
+split: {eval: 0.2, by: user}
+output: {path: out, partitions: 2}
+"""
+
+
+@pytest.fixture
+def frames(frame: Frame) -> dict[str, DataFrame]:
+    rng = random.Random(11)
+    users, items = ["", "a", "b", "c", None], ["x", "y", "z", None]
+
+    def at() -> datetime:
+        return NOON + timedelta(minutes=rng.randrange(-200, 200))
+
+    log = [(rng.choice(users), rng.choice(items), rng.choice(["shown", "shown", "click"]), at()) for _ in range(500)]
+    profiles = [(rng.choice(users), at(), n) for n in range(60)]
+    return {
+        "log": frame("user string, item string, kind string, at timestamp", log),
+        "profiles": frame("user string, at timestamp, score bigint", profiles),
+    }
+
+
+def made(
+    tmp_path: Path, frames: dict[str, DataFrame], method: str, key: str = "user", label: str = "[[user, item]]"
+) -> tuple[int, set[Any]]:
+    """Return the number of shuffles of blocks, and the samples."""
+    path = tmp_path / f"{method} {key}.yaml"
+    path.write_text(CONFIG.replace("METHOD", method).replace("KEY", key).replace("LABEL", label))
+    config, span = load_config(path).config, Span.of(DAY, "UTC")
+    read = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
+    inputs = Inputs(config, span, read, Watches.of(config, span, active=False))
+    samples = SampleBuilder(inputs).build().samples
+    rows = samples.rows(inputs.watches.tasks)
+    plan = rows._jdf.queryExecution().analyzed().toString()
+    kept = StructType([rows.schema[name] for name in ("impression_id", "clicked", "score", "recent")]).names
+    found = {(r.impression_id, r.clicked, r.score, *r.recent) for r in rows.select(kept).collect()}
+    return plan.count("RepartitionByExpression [_key"), found
+
+
+def test_labels_a_history_and_a_view_of_users_share_a_shuffle(tmp_path: Path, frames: dict[str, DataFrame]) -> None:
+    shuffles, samples = made(tmp_path, frames, "union")
+    assert shuffles == 2, "one by user, and one into the final order"
+    assert len(samples) > 150
+    assert {clicked for _, clicked, *_ in samples} == {0, 1}
+    assert made(tmp_path, frames, "intervals") == (2, samples), "a broadcast view moves nothing"
+
+
+def test_a_history_of_another_key_has_a_shuffle_of_its_own(tmp_path: Path, frames: dict[str, DataFrame]) -> None:
+    shuffles, samples = made(tmp_path, frames, "union", key="item")
+    assert shuffles == 3, "labels and history by item, view by user, final order"
+    assert made(tmp_path, frames, "intervals", key="item") == (2, samples)
+
+
+def test_labels_that_meet_by_other_keys_have_a_shuffle_of_their_own(
+    tmp_path: Path, frames: dict[str, DataFrame]
+) -> None:
+    shuffles, samples = made(tmp_path, frames, "union", label="[[item]]")
+    assert shuffles == 3, "labels by item, history and view by user, final order"
+    assert made(tmp_path, frames, "intervals", label="[[item]]") == (3, samples)
+
+
+def test_impressions_of_hot_users_are_spread_after_they_have_their_labels(
+    tmp_path: Path, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, samples = made(tmp_path, frames, "union")
+    limits = JoinLimits(measured_bytes=0, rows_of_a_hot_key=1, sample=1.0)
+    monkeypatch.setattr(joiner, "JoinLimits", lambda broadcast_bytes: limits)
+    assert made(tmp_path, frames, "union") == (3, samples), "labels and history by user, view, final order"
