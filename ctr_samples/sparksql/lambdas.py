@@ -69,14 +69,15 @@ def taken_out(root: Any, text: str) -> str:
         name += "_"
     pieces, done = [], 0
     for function in _outermost(_Node.of(root)):
-        parts = [text[node.start : node.end] for node in _constants(function)]
-        if not parts or function.start < 0:
+        constants = _constants(function)
+        if not constants or function.start < 0:
             continue
+        parts = [text[node.start : node.end] for node in constants]
         fields = {part: f"c{number}" for number, part in enumerate(dict.fromkeys(parts))}
         struct = ", ".join(f"'{field}', {part}" for part, field in fields.items())
         inside, begin = [], function.start
-        for node in _constants(function):
-            inside += [text[begin : node.start], f"{name}.{fields[text[node.start : node.end]]}"]
+        for node, part in zip(constants, parts, strict=True):
+            inside += [text[begin : node.start], f"{name}.{fields[part]}"]
             begin = node.end
         inside.append(text[begin : function.end])
         pieces += [

@@ -15,11 +15,11 @@ from ctr_samples.config import Sampling, load_config
 from ctr_samples.errors import InputError
 from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.samples.builder import SampleBuilder
-from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
 from tests.support.command_line import invoke
+from tests.support.frames_as_inputs import inputs_of
 
 pytestmark = pytest.mark.slow
 
@@ -95,9 +95,8 @@ def gatherer(frame: Frame, spark: SparkSession, tmp_path: Path) -> Gatherer:
         "pairs": frame("user string, article string, at timestamp, times bigint", PAIRS),
         "items": frame("article string, topic string", [("a", "sport")]),
     }
-    sources = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
     config, day = load_config(path).config, Span.of(date(2019, 6, 5), "Europe/Stockholm")
-    return Gatherer(Inputs(config, day, sources, Watches.of(config, day, active=False)))
+    return Gatherer(inputs_of(config, day, frames))
 
 
 Made = dict[tuple[str | None, str], tuple[int, int, int, str]]

@@ -21,12 +21,10 @@ from ctr_samples.job.looking_back import LookBack
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs import sources
 from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version
-from ctr_samples.samples.inputs.sources import SourceFrame
-from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.watches.all import Watches
 from ctr_samples.shards import Manifest
 from tests.support.command_line import invoke
+from tests.support.frames_as_inputs import inputs_of
 from tests.support.project import PROJECT
 
 DAY = date(2019, 6, 5)
@@ -108,8 +106,7 @@ def config(tmp_path: Path) -> JobConfig:
 
 def samples(config: JobConfig, frames: Frames, known_by: datetime | None = None) -> dict[int, Any]:
     day = Span.of(DAY, "UTC", known_by)
-    read = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
-    inputs = Inputs(config, day, read, Watches.of(config, day, active=False))
+    inputs = inputs_of(config, day, frames)
     columns = ["impression_id", "clicked", "dwell", "dwell__mask", "score", "plan", "clicks", "recent"]
     rows = SampleBuilder(inputs).build().samples.rows(inputs.watches.tasks)
     return {row.impression_id: row for row in rows.select(columns).collect()}
@@ -138,8 +135,7 @@ def test_what_a_row_says_later_is_not_yet_its_label(config: JobConfig, frames: F
     label = RowLabel.model_validate({"expr": "id >= 0", "known_after": "1h"})
     labelled = config.model_copy(update={"labels": {**config.labels, "seen": label}})
     day = Span.of(DAY, "UTC", NOON)
-    read = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
-    inputs = Inputs(labelled, day, read, Watches.of(labelled, day, active=False))
+    inputs = inputs_of(labelled, day, frames)
     shown = F.col("impression.impression_time")
     rows = (
         SampleBuilder(inputs).labelled_impressions().select("seen", F.date_format(shown, "HH:mm").alias("at")).collect()

@@ -17,11 +17,9 @@ from ctr_samples.config import load_config
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job.preview import preview
 from ctr_samples.samples.builder import ORIGIN, SampleBuilder
-from ctr_samples.samples.inputs.sources import SourceFrame
-from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.watches.all import Watches
 from tests.support.command_line import invoke
+from tests.support.frames_as_inputs import inputs_of
 from tests.support.project import PROJECT
 from tests.support.tiny_days import write_days
 
@@ -95,8 +93,7 @@ def builder(request: pytest.FixtureRequest, frame: Callable[..., DataFrame], tmp
     text = CONFIG.replace("request: id}", f"request: id, {'' if rules else request.param}}}")
     (tmp_path / "few.yaml").write_text(text.replace("{negatives: 0.5}", RULES) if rules else text)
     config, day = load_config(tmp_path / "few.yaml").config, Span.of(DAY, "UTC")
-    sources = {name: SourceFrame(name, table, (), None) for name, table in frames.items()}
-    return SampleBuilder(Inputs(config, day, sources, Watches.of(config, day, active=False)))
+    return SampleBuilder(inputs_of(config, day, frames))
 
 
 @pytest.mark.slow

@@ -17,12 +17,11 @@ from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.explain.rules import judge_actions, judge_history, judge_rows
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
-from ctr_samples.samples.inputs.sources import SourceFrame, days_needed
-from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.inputs.sources import days_needed
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.rows import view_rows
-from ctr_samples.samples.watches.all import Watches
 from ctr_samples.sparksql.session import run_session
+from tests.support.frames_as_inputs import inputs_of
 
 CHANGES = {
     "America/New_York": ("2024-11-03 06:00", "2024-03-10 07:00"),
@@ -121,18 +120,17 @@ def config_of(tmp_path: Path, zone: str) -> JobConfig:
     return load_config(path).config
 
 
-def sources_of(session: SparkSession, change: str) -> dict[str, SourceFrame]:
-    frames = {
+def frames_of(session: SparkSession, change: str) -> dict[str, DataFrame]:
+    return {
         "log": table(session, "user string, article string, action string, at bigint", change, LOG),
         "scores": table(session, "user string, at bigint, score bigint", change, SCORES),
     }
-    return {name: SourceFrame(name, frame, (), None) for name, frame in frames.items()}
 
 
 def gatherer_of(spark: SparkSession, tmp_path: Path, zone: str, change: str) -> Gatherer:
     session = run_session(spark, zone)
     config, day = config_of(tmp_path, zone), day_of(change, zone)
-    return Gatherer(Inputs(config, day, sources_of(session, change), Watches.of(config, day, active=False)))
+    return Gatherer(inputs_of(config, day, frames_of(session, change)))
 
 
 def samples_of(gatherer: Gatherer, change: str) -> dict[tuple[str, float], Mapping[str, Any]]:

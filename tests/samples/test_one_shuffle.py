@@ -10,16 +10,13 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
-from pyspark.sql.types import StructType
 
 from ctr_samples.config import load_config
 from ctr_samples.samples.builder import SampleBuilder
-from ctr_samples.samples.inputs.sources import SourceFrame
-from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views import joiner
 from ctr_samples.samples.views.as_of import JoinLimits
-from ctr_samples.samples.watches.all import Watches
+from tests.support.frames_as_inputs import inputs_of
 
 Frame = Callable[..., DataFrame]
 
@@ -66,13 +63,11 @@ def made(
     path = tmp_path / f"{method} {key}.yaml"
     path.write_text(CONFIG.replace("METHOD", method).replace("KEY", key).replace("LABEL", label))
     config, span = load_config(path).config, Span.of(DAY, "UTC")
-    read = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
-    inputs = Inputs(config, span, read, Watches.of(config, span, active=False))
-    samples = SampleBuilder(inputs).build().samples
-    rows = samples.rows(inputs.watches.tasks)
+    inputs = inputs_of(config, span, frames)
+    rows = SampleBuilder(inputs).build().samples.rows(inputs.watches.tasks)
     plan = rows._jdf.queryExecution().analyzed().toString()
-    kept = StructType([rows.schema[name] for name in ("impression_id", "clicked", "score", "recent")]).names
-    found = {(r.impression_id, r.clicked, r.score, *r.recent) for r in rows.select(kept).collect()}
+    kept = rows.select("impression_id", "clicked", "score", "recent").collect()
+    found = {(row.impression_id, row.clicked, row.score, *row.recent) for row in kept}
     return plan.count("RepartitionByExpression [_key"), found
 
 

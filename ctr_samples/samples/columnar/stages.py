@@ -82,19 +82,17 @@ class Stage:
         """Return the rows after another step, which runs on executors."""
         return Stage(self.source, kind, (*self.steps, step))
 
-    def lies_by(self, key: Sequence[str]) -> bool:
-        """Whether impressions with equal keys lie in one partition, in the place of the key's text."""
-        return isinstance(self.source, Meeting) and self.source.by == tuple(key)
+    def lies_by(self, key: tuple[str, ...], partitions: int) -> bool:
+        """Whether impressions with equal keys lie in one of the partitions, in the place of the key's text."""
+        return isinstance(self.source, Meeting) and (self.source.by, self.source.partitions) == (key, partitions)
 
-    def then_with(
-        self, stages: Callable[[int], Sequence[Stage]], step: Callable[[int], Step], kind: StructType
-    ) -> Stage:
+    def then_with(self, stages: Sequence[Stage], step: Callable[[int], Step], kind: StructType) -> Stage:
         """Return the rows after a step that also gets the rows of other stages, which come along in the last shuffle.
 
-        ``stages`` gets the number of partitions, and ``step`` the number of its :class:`Beside`.
+        ``step`` gets the number of its :class:`Beside`.
         """
         assert isinstance(self.source, Meeting), "rows come along in a shuffle"
-        source = self.source.along(stages(self.source.partitions))
+        source = self.source.along(stages)
         return Stage(source, kind, (*self.steps, step(len(source.beside) - 1)))
 
     def each(self, change: Callable[[pa.RecordBatch], pa.RecordBatch], kind: StructType) -> Stage:

@@ -82,7 +82,7 @@ def join_history(left: Stage, actions: DataFrame, plan: HistoryPlan, partitions:
     kind = StructType([*left.kind, StructField(plan.name, history_type(actions, plan))])
     ready = actions.withColumns({TIE: content_hash(actions), PLACE: place_of([F.col(KEY)])})
     left = placed_by(left, (plan.on,), partitions, "histories")
-    return left.then_with(lambda _: [Stage.of(ready)], partial(AddLists, plan), kind)
+    return left.then_with([Stage.of(ready)], partial(AddLists, plan), kind)
 
 
 def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:

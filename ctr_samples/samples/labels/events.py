@@ -114,14 +114,14 @@ def placed(events: DataFrame, some: Sequence[Stop], repeated: Sequence[Column] =
     own = F.when(F.col(LABEL).isNotNull(), F.xxhash64(AT, LABEL))
     places = {}
     for number, stop in enumerate(some):
-        keys = [F.col(key_among(events, name)) for name in stop.keys]
+        keys = [F.col(_column_of(events, name)) for name in stop.keys]
         known = reduce(Column.__and__, [key.isNotNull() for key in keys], F.lit(bool(keys)))
         without = own.otherwise(F.xxhash64(*repeated) if repeated and number == 0 else F.col(TIE))
         places[place_at(number)] = F.when(known, place_of(keys)).otherwise(without) if keys else without
     return events.withColumns(places)
 
 
-def key_among(events: DataFrame, name: str) -> str:
+def _column_of(events: DataFrame, name: str) -> str:
     """Return the column of events with a key. Actions have none that no label needs."""
     return key if (key := key_of_action(name)) in events.columns else shown_as(name)
 

@@ -36,12 +36,12 @@ def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: Ho
     views = tuple(join.how for join in joins)
     kind = _with_views(left.kind, {join.how.name: join.kind for join in joins})
     left = placed_by(left, on, partitions, "views", hot)
-    return left.then_with(partial(_rows_of, joins, hot), partial(_JoinHere, views), kind)
+    return left.then_with(_rows_of(joins, hot, partitions), partial(_JoinHere, views), kind)
 
 
 def placed_by(left: Stage, on: tuple[str, ...], partitions: int, name: str, hot: HotKeys = NONE_HOT) -> Stage:
     """Return impressions that lie by a key, in partitions of which several share a ``hot`` key."""
-    if left.lies_by(on) and not hot.keys:
+    if left.lies_by(on, partitions) and not hot.keys:
         return left
     by = on if not hot.keys else ()
     return together([left], partitions, as_they_are, left.kind, [PlaceOfKey(on, hot, partitions)], name, by)

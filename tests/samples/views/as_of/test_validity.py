@@ -19,7 +19,6 @@ from ctr_samples.explain.rules import judge_rows
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.inputs.sources import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of import AsOf, Join, join_by_broadcast, join_by_shuffle
@@ -29,6 +28,7 @@ from ctr_samples.samples.views.as_of.validity import pieces_of
 from ctr_samples.samples.views.rows import lasting, usable, view_rows
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import counts_of_view
+from tests.support.frames_as_inputs import inputs_of
 
 Frame = Callable[..., DataFrame]
 START = datetime(2019, 6, 5, tzinfo=UTC)
@@ -384,8 +384,7 @@ def inputs(frame: Frame, tmp_path: Path) -> Inputs:
         "prices": frame("item string, since timestamp, until string, closed timestamp, price int", PRICES),
     }
     config = load_config(tmp_path / "ends.yaml").config
-    sources = {name: SourceFrame(name, rows, (), None) for name, rows in frames.items()}
-    return Inputs(config, DAY, sources, Watches.of(config, DAY))
+    return inputs_of(config, DAY, frames, watched=True)
 
 
 @pytest.mark.slow
