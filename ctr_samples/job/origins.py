@@ -110,12 +110,14 @@ class _Finder:
         }
 
     def _label(self, name: str) -> dict[str, Any]:
-        label = self.config.labels[name]
-        source = label.source if isinstance(label, ActionLabel) and label.source else self.config.impressions.source
+        label, shown = self.config.labels[name], self.config.impressions.source
+        of_actions = {} if not isinstance(label, ActionLabel) else dict(self._source(label.source, self.label_files))
+        # A later impression can take an action.
         return {
             "label": self.plain["labels"][name],
             "release": self.release,
-            **dict(self._source(source, self.label_files)),
+            **of_actions,
+            **dict(self._source(shown, self.label_files)),
         }
 
     def _feature(self, name: str) -> Iterator[tuple[str, Any]]:

@@ -22,6 +22,7 @@ from ctr_samples.job.feature_list import listed_features
 from ctr_samples.job.fit import fit
 from ctr_samples.job.foreseen import changes, foreseen
 from ctr_samples.job.forget import find, forget
+from ctr_samples.job.origins import Origins, differences
 from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import RunResult
 from ctr_samples.quality.checks import CHECKS
@@ -244,6 +245,16 @@ def test_a_dry_run_tells_a_published_day_a_new_one_and_one_with_other_samples(sp
         "Other samples, or another order: `split`. Each day is made anew.",
         "labels.clicked is made from other values: `label`.",
     ]
+
+
+@pytest.mark.parametrize("changed", ["log", "clicks"])
+def test_a_label_is_made_from_actions_and_from_the_impressions_that_can_take_them(changed: str, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(CONFIG.replace("ROOT", str(tmp_path)).replace("OUT", "of_labels"))
+    config = load_config(tmp_path / "c.yaml").config
+    files = {"log": "a", "clicks": "a", "users": "a", "items": "a"}
+    before, now = (Origins.of(config, files, "", "1", files | more) for more in ({}, {changed: "b"}))
+    assert differences(now.labels["clicked"], before.labels["clicked"]) == [f"files of {changed}"]
+    assert (now.rows, now.features) == (before.rows, before.features)
 
 
 @pytest.mark.parametrize("when", ["before the action", "before the publish"])

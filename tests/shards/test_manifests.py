@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import date
 from importlib import resources
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from jsonschema import Draft202012Validator, ValidationError, validate
 
 from ctr_samples.errors import DamagedFile
 from ctr_samples.shards import Manifest, Receipt, Shard, check_receipts
+from ctr_samples.shards.manifest import FeaturesFrom, RequestOrder, Rollback
 
 SHARD = Shard(
     "dt=2019-06-05/data/r/train/part-00003-17-1a2b3c4d.tfrecord", "train", 3, 10, 640, 0xE3069283, {"read_ms": 1.5}
@@ -155,6 +156,31 @@ def test_the_schema_has_each_field_of_a_manifest_and_no_other(schema: dict[str, 
         names = [field.name for field in fields(kind)]
         assert list(described["properties"]) == names
         assert set(names) - set(described["required"]) == (NEWER if kind is Manifest else set())
+
+
+PARTS = {
+    "features_from": FeaturesFrom(2, features=("age",), labels=True, path="/other"),
+    "rollback": Rollback(1, "20190606T020000-aaaaaaaa"),
+    "order": RequestOrder(("request",), 4, 2.5, 5),
+}
+"""One of each dataclass that a manifest may hold."""
+
+
+def test_the_schema_has_each_field_of_the_parts_of_a_manifest_and_no_other(
+    schema: dict[str, Any], manifest: Manifest
+) -> None:
+    hints = get_type_hints(Manifest).items()
+    assert {name for name, hint in hints if any(is_dataclass(one) for one in get_args(hint)) and name != "shards"} == {
+        *PARTS
+    }
+    for name, part in PARTS.items():
+        described = schema["properties"][name]
+        described = described.get("anyOf", [described])[-1]
+        assert (list(described["properties"]), described["additionalProperties"]) == (
+            [one.name for one in fields(part)],
+            False,
+        )
+    validate(document(replace(manifest, **PARTS)), schema)
 
 
 def test_a_manifest_follows_the_schema(schema: dict[str, Any], manifest: Manifest) -> None:

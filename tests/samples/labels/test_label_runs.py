@@ -278,7 +278,6 @@ impressions:""", 1).replace(
 )  # fmt: skip
 
 
-@pytest.mark.slow
 def test_labels_are_not_final_before_the_impressions_of_the_next_day_are_there_and_warn_if_final_ones_change(
     spark: SparkSession, tmp_path: Path
 ) -> None:
