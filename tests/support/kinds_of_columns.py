@@ -79,6 +79,8 @@ def _value(spec: FeatureSpec, i: int) -> Any:
     one = random.Random(f"{spec.name} {i}")
     if spec.name in ("clicked", "paid", "paid__mask", "label"):
         return i % 2
+    if spec.role == "weight":
+        return i % 4 + 0.5
     if spec.name == "impression_id":
         return i
     if spec.name == "indices":
