@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ctr_samples.sparksql.session import JVM_OPTIONS
 from ctr_samples.sparksql.workers import DAEMON
 from tests.support.project import PROJECT
 
@@ -27,6 +28,12 @@ def rows(batches):
 with session_of_command("dies once") as spark:
     print("rows:", spark.range(10).mapInArrow(rows, "id long").count())
 """
+
+
+def test_the_settings_for_spark_submit_have_the_jvm_options_of_a_local_command() -> None:
+    lines = (PROJECT / "conf/spark-local.conf").read_text().splitlines()
+    (options,) = [line.split()[1:] for line in lines if line.startswith("spark.driver.extraJavaOptions")]
+    assert options[1:] == JVM_OPTIONS.split()
 
 
 @pytest.mark.slow
