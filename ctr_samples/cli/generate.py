@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import glob
+import os
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -15,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from ctr_samples.cli.messages import Debug, errors_in_words, print_error
-from ctr_samples.config import CatalogSource, JobConfig, LoadedConfig, explain, load_config
+from ctr_samples.config import CatalogSource, FileSource, JobConfig, LoadedConfig, explain, load_config
+from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import ConfigError, CtrSamplesError, StorageError, UsageError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.quality.checks import CHECKS
@@ -33,6 +36,10 @@ FirstDay = Annotated[str | None, typer.Option("--from", help="The first of sever
 LastDay = Annotated[str | None, typer.Option("--to", help="The last of them.")]
 Day = Annotated[str, typer.Option("--date", "-d", help="A day as in 2019-11-26, an hour as in 2019-11-26T07, or all.")]
 
+_FEW_BYTES = 16 << 20
+_LEAST_OF_A_FILE = 4096
+"""Bytes that a file counts at least, so that few are looked at."""
+
 
 @contextmanager
 def spark_for(
@@ -45,9 +52,36 @@ def spark_for(
 
         compile_in_background()  # while Spark starts
         tables = any(isinstance(source, CatalogSource) for source in config.sources.values())
-        with session_of_command(name, hive=tables, whole_run=whole_run) as spark:
+        with session_of_command(name, hive=tables, whole_run=whole_run, quick=reads_little(config)) as spark:
             progress.follow(spark)
             yield spark, progress
+
+
+def reads_little(config: JobConfig) -> bool:
+    """Whether all sources are local files, and the files of all their days have at most 16 MiB together.
+
+    False if that takes more than a look at 4,096 files, or if a source has no file here: it may be on HDFS.
+    """
+    left = _FEW_BYTES
+    for source in config.sources.values():
+        found = False
+        for size in _sizes_here(source.days) if isinstance(source, FileSource) else ():
+            found = True
+            left -= max(size, _LEAST_OF_A_FILE)
+            if left < 0:
+                return False
+        if not found:
+            return False
+    return True
+
+
+def _sizes_here(days: DayPath) -> Iterator[int]:
+    """Yield the sizes of the local files of all days; of none on other storages, or if only Hadoop's globs match."""
+    for place in glob.iglob(DayPath(days.glob("date")).glob("hour").removeprefix("file://")):
+        files = [place] if os.path.isfile(place) else (file for file in Path(place).rglob("*") if file.is_file())
+        for file in files:
+            with suppress(FileNotFoundError):  # it has just been replaced
+                yield os.path.getsize(file)
 
 
 def instant(option: str, text: str, zone: ZoneInfo) -> datetime:

@@ -70,18 +70,12 @@ def decoders() -> Decoders:
 
 def machine_code(kind: type[Kernels | Decoders]) -> bytes:
     """Return an object file with these kernels for this processor: packed, cached, or newly compiled and cached."""
-    packed = read_ahead(packed_file())
-    if packed is not None:
-        return packed
-    name = file_name(kind)
-    directories = cache_directories()
-    for path in directories:
-        with contextlib.suppress(OSError, NotPrivate), private_directory(path, create=False) as directory:
-            if code := read_code(directory, name):
-                return code
-    for path in directories:
+    code = kept_code(kind)
+    if code is not None:
+        return code
+    for path in cache_directories():
         try:
-            with private_directory(path, create=True) as directory, directory.locked(_lock(name)):
+            with private_directory(path, create=True) as directory, directory.locked(_lock(file_name(kind))):
                 return _read_or_compile(directory, kind)
         except NotPrivate as error:
             logger.warning("Compiled kernels are neither loaded from nor stored in %s: %s.", path, error)
@@ -91,6 +85,18 @@ def machine_code(kind: type[Kernels | Decoders]) -> bytes:
         "No directory for compiled kernels; set CTR_SAMPLES_CACHE_DIR to one that you own or that does not exist yet."
     )
     return compile_kernels(kind)
+
+
+def kept_code(kind: type[Kernels | Decoders]) -> bytes | None:
+    """Return the packed or cached object file with these kernels, or None if there is none yet."""
+    packed = read_ahead(packed_file())
+    if packed is not None:
+        return packed
+    for path in cache_directories():
+        with contextlib.suppress(OSError, NotPrivate), private_directory(path, create=False) as directory:
+            if code := read_code(directory, file_name(kind)):
+                return code
+    return None
 
 
 def being_compiled() -> bool:

@@ -100,7 +100,7 @@ class RunProgress:
     def _counts(self, done: int, total: int, compiling: bool) -> str:
         parts = [f"{done}/{total} tasks"] if total else []
         if compiling:
-            parts.append("compiling the encoder, once")
+            parts.append("compiling the codec, once")
         samples, shards = (sum(getattr(one, name).value for one in self._written) for name in ("samples", "shards"))
         if samples:
             parts.append(f"{samples:,} samples in {shards:,} shards")

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import getpass
 import socket
-import threading
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -15,9 +16,9 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ctr_samples.codec.kernels.table import Kernels
-from ctr_samples.codec.machine_code import kernels, machine_code
-from ctr_samples.errors import AccessDenied, ConfigError, StorageError
+from ctr_samples.codec.kernels.table import Decoders, Kernels
+from ctr_samples.codec.machine_code import kept_code, kernels
+from ctr_samples.errors import AccessDenied, ConfigError, CtrSamplesError, StorageError
 from ctr_samples.shards import Storage
 
 Places = Mapping[str, tuple[Storage, str]]
@@ -49,17 +50,17 @@ def load_modules() -> None:
     kernels()
 
 
-def compile_in_background() -> None:
-    """Start compiling the kernels that write, so that tasks on this host do not wait for all of it.
+def compile_in_background() -> subprocess.Popen[bytes] | None:
+    """Start a process that compiles the kernels of this host, unless they are there. Those that write come first, since
+    tasks may wait for them soon. Those that read may still be compiled when this process ends, for the next one.
 
-    A failure is left to the task, which compiles them then.
+    A failure is left to whoever needs the kernels, and compiles them then.
     """
-
-    def compile_() -> None:
-        with suppress(Exception):
-            machine_code(Kernels)
-
-    threading.Thread(target=compile_, daemon=True, name="kernels").start()
+    command, no = [sys.executable, "-P", "-m", "ctr_samples.codec"], subprocess.DEVNULL
+    with suppress(OSError, CtrSamplesError):
+        if any(kept_code(kind) is None for kind in (Kernels, Decoders)):
+            return subprocess.Popen(command, stdin=no, stdout=no, stderr=no)
+    return None
 
 
 def check_executors(spark: SparkSession, places: Places) -> None:

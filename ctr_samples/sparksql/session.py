@@ -58,6 +58,9 @@ processor time at a million impressions. Code of long runs soon reaches them. Th
 start if ``JDK_JAVA_OPTIONS`` selects another.
 """
 
+_QUICK_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m"
+"""The same for little data: the quick compiler alone, with as much room for its code as both have by default."""
+
 _LEAST_TASKS = ("spark.sql.files.minPartitionNum", "spark.sql.adaptive.coalescePartitions.minPartitionNum")
 _SLICES_OF_A_CORE = 4
 """Minimum number of read or shuffle tasks per core, if each task has at least a megabyte."""
@@ -67,12 +70,15 @@ _CHATTY = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
 
 
 @contextmanager
-def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False) -> Iterator[SparkSession]:
+def session_of_command(
+    name: str, *, hive: bool = False, whole_run: bool = False, quick: bool = False
+) -> Iterator[SparkSession]:
     """Yield the Spark session of a command: the active session of spark-submit, or a local session on all cores. Stops
     a session that it started.
 
     With ``hive``, the session uses the Hive metastore of the cluster's hive-site.xml. A ``whole_run`` loads nearly all
-    classes that commands need, and archives them for later commands. Raises UsageError if SPARK_REMOTE is set.
+    classes that commands need, and archives them for later commands. A ``quick`` session starts sooner and computes more
+    slowly: for little data. Raises UsageError if SPARK_REMOTE is set.
     """
     running = SparkSession.getActiveSession()
     if running is not None:
@@ -86,7 +92,7 @@ def session_of_command(name: str, *, hive: bool = False, whole_run: bool = False
     if hive:
         builder = builder.enableHiveSupport()
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which has its own settings
-        options = java_options(_find_java(), record=whole_run)
+        options = f"{_QUICK_OPTIONS if quick else JVM_OPTIONS} {java_options(_find_java(), record=whole_run)}"
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop need not know its own name
         settings = _local_settings(options)
         for key, value in settings.items():
@@ -104,7 +110,8 @@ def _start_jvm(settings: Mapping[str, str]) -> None:
     if SparkContext._gateway is None:
         conf = SparkConf().setAll(list(settings.items()))
         with jvm_stderr() as stderr:
-            gateway = launch_gateway(conf, {"stderr": stderr})  # type: ignore[no-untyped-call]
+            # What a JVM prints is no result, and it may still run when the command is done and somebody waits for its stdout.
+            gateway = launch_gateway(conf, {"stdout": stderr, "stderr": stderr})  # type: ignore[no-untyped-call]
         SparkContext._ensure_initialized(gateway=gateway)
 
 
@@ -119,7 +126,7 @@ def _find_java() -> str:
 
 def _local_settings(options: str) -> dict[str, str]:
     """Return the settings for a quiet local run. conf/spark-local.conf has the same settings without the JVM
-    ``options``.
+    ``options``, which are those of a session that is not quick.
     """
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
@@ -130,7 +137,7 @@ def _local_settings(options: str) -> dict[str, str]:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": os.environ.get("SPARK_DRIVER_MEMORY", "2g"),
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet} {JVM_OPTIONS} {options}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={quiet} {options}",
         "spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1)),
     }
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from ctr_samples.codec import machine_code
-from ctr_samples.codec.kernels.table import Kernels, entries
+from ctr_samples.codec.kernels.table import Decoders, Kernels, entries
 from ctr_samples.codec.machine_code import being_compiled, cache_directories, digest, load
 from ctr_samples.private_directory import private_directory
 from ctr_samples.samples.executors import compile_in_background
@@ -109,12 +108,32 @@ def test_the_next_place_serves_where_the_first_cannot_be_written(
     assert stored(tmp_path / "second" / f"kernels-{digest()}.o") == b"code"
 
 
-def test_a_command_has_the_kernels_that_write_compiled_beside_it(one_place: Path) -> None:
+@pytest.mark.slow
+def test_a_first_command_has_the_kernels_compiled_beside_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("CTR_SAMPLES_CACHE_DIR", str(tmp_path / "cache"))
+    compiling = compile_in_background()
+    assert compiling is not None
+    assert compiling.wait() == 0
+    kept = {path.name for path in (tmp_path / "cache").glob("*.o")}
+    assert kept == {machine_code.file_name(kind) for kind in (Kernels, Decoders)}
+    assert compile_in_background() is None
+
+
+@pytest.mark.parametrize("there", [[], [Kernels], [Decoders]])
+def test_what_is_there_already_is_not_compiled_beside_a_command(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, there: list[type[Kernels | Decoders]]
+) -> None:
+    started: list[list[str]] = []
+    monkeypatch.setenv("CTR_SAMPLES_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr("subprocess.Popen", lambda command, **how: started.append(command))
+    for kind in there:
+        store(tmp_path / machine_code.file_name(kind), b"code")
     compile_in_background()
-    for thread in threading.enumerate():
-        if thread.name == "kernels":
-            thread.join()
-    assert {path.name for path in one_place.glob("*.o")} == {machine_code.file_name(Kernels)}
+    assert len(started) == 1
+    for kind in (Kernels, Decoders):
+        store(tmp_path / machine_code.file_name(kind), b"code")
+    assert compile_in_background() is None
+    assert len(started) == 1
 
 
 def test_a_file_that_is_cut_or_altered_is_not_loaded(tmp_path: Path) -> None:

@@ -77,9 +77,7 @@ def test_no_word_of_the_progress_is_cut_however_narrow_the_terminal(width: int) 
     assert max(map(len, lines)) <= width
     assert "…" not in shown
     words = shown.split()
-    for (
-        word
-    ) in "2019-06-03: waiting for the days before 1203/1248 tasks, compiling the encoder, once, 4,012,345".split():
+    for word in "2019-06-03: waiting for the days before 1203/1248 tasks, compiling the codec, once, 4,012,345".split():
         assert word in words
 
 
@@ -89,7 +87,7 @@ def test_tasks_that_wait_for_the_compiler_say_so() -> None:
     with RunProgress(console) as progress:
         progress.stage("joining and writing")
         progress.tasks(0, 2, compiling=True)
-    assert "0/2 tasks, compiling the encoder, once" in console.file.getvalue()
+    assert "0/2 tasks, compiling the codec, once" in console.file.getvalue()
 
 
 def test_without_a_terminal_nothing_is_shown() -> None:

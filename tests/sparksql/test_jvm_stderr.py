@@ -128,6 +128,8 @@ from ctr_samples.sparksql.session import session_of_command
 for name in ("first", "second"):  # a command may begin a session again in the JVM that it has
     with session_of_command(name) as spark:
         spark._jvm.java.lang.System.err.println(f"the JVM of {spark.sparkContext.appName}")
+        spark._jvm.java.lang.System.out.println(f"no result of {spark.sparkContext.appName}")
+print("the result")
 """
 
 
@@ -138,4 +140,5 @@ def test_a_command_that_starts_spark_prints_what_the_jvm_says_but_for_the_warnin
     lines = done.stderr.splitlines()
     assert "incubator" not in done.stderr
     assert "Picked up JAVA_TOOL_OPTIONS: -Dof.a.person=1" in lines
-    assert lines[-2:] == ["the JVM of first", "the JVM of second"]
+    assert lines[-4:] == ["the JVM of first", "no result of first", "the JVM of second", "no result of second"]
+    assert done.stdout == "the result\n"
