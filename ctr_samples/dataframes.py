@@ -20,10 +20,14 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.histories import join as histories
 from ctr_samples.samples.histories.lists import HistoryPlan
-from ctr_samples.samples.labels import Labelling, LabelPlan, actions_of, events_among, label_columns
+from ctr_samples.samples.labels.actions import actions_of
+from ctr_samples.samples.labels.events import events_among
+from ctr_samples.samples.labels.labelling import Labelling
+from ctr_samples.samples.labels.plans import LabelPlan, label_columns
 from ctr_samples.samples.period import EVER
 from ctr_samples.samples.views.aggregates import filled
-from ctr_samples.samples.views.as_of import VALID_TO, Join, join_by_broadcast, join_by_shuffle
+from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
+from ctr_samples.samples.views.as_of.rows import VALID_TO, Join
 from ctr_samples.samples.views.rows import as_of, is_empty, usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key, key_column, quoted, time_column
 

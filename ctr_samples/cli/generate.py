@@ -409,7 +409,7 @@ def config_command(
             say(f"{merged}\n")
         say(loaded.masked(explain(loaded.config, run_date)))
         if loaded.config.views:
-            from ctr_samples.samples.views.as_of import described, plan_joins
+            from ctr_samples.samples.views.as_of.planning import described, plan_joins
             from ctr_samples.samples.views.joiner import declared_facts
 
             say("\nThe views are joined in these steps; a run broadcasts small ones instead, once it knows their size")

@@ -34,35 +34,20 @@ from ctr_samples.job.planning import read_inputs
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import WHOLE, Period, in_zone
 from ctr_samples.samples.builder import SampleBuilder
-from ctr_samples.samples.features import IMPRESSION, view_columns
+from ctr_samples.samples.features.row import IMPRESSION, view_columns
 from ctr_samples.samples.histories.join import actions_of_history
 from ctr_samples.samples.histories.lists import ITEM, REQUEST, TIE, TIME
 from ctr_samples.samples.histories.lists import KEY as OF
 from ctr_samples.samples.impressions import DROPPED, SKIP_ABOVE, cut_impressions, on_day, row_label
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.labels import (
-    ACTION,
-    LabelPlan,
-    actions_of,
-    key_of_action,
-    longest_window,
-    plan_labels,
-    rows_among,
-)
+from ctr_samples.samples.labels.actions import ACTION, actions_of, key_of_action
+from ctr_samples.samples.labels.plans import LabelPlan, longest_window, plan_labels, rows_among
 from ctr_samples.samples.partials import where_kept
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import DOWN_SAMPLED
-from ctr_samples.samples.views.as_of import (
-    AVAILABLE_TIME,
-    CLOSED,
-    EVENT_TIME,
-    GONE,
-    KEY,
-    PAYLOAD,
-    SEQUENCE,
-    VALID_TO,
-)
+from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
+from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
 from ctr_samples.samples.views.keys import level_of
 from ctr_samples.samples.views.looked_up import with_looked_up
 from ctr_samples.samples.views.rows import usable, view_rows

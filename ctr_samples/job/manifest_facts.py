@@ -18,7 +18,8 @@ from ctr_samples.job.planning import Prepared
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.impressions import time_not_read
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.labels import LabelPlan, mask_facts, plan_labels
+from ctr_samples.samples.labels.masks import mask_facts
+from ctr_samples.samples.labels.plans import LabelPlan, plan_labels
 from ctr_samples.samples.labels.shifts import best_shift
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import sampling_facts

@@ -28,7 +28,8 @@ from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.samples.executors import check_executors, load_modules
-from ctr_samples.samples.features import HOUR, REQUEST, SHUFFLE, USER, contract_of, value_of
+from ctr_samples.samples.features.contracts import contract_of
+from ctr_samples.samples.features.row import HOUR, REQUEST, SHUFFLE, USER, value_of
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.watches.coverage import ends_of_windows

@@ -14,7 +14,8 @@ from ctr_samples.job.planning import planning, read_inputs
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, period_of
 from ctr_samples.samples.builder import ORIGIN, SampleBuilder
-from ctr_samples.samples.features import SPLIT, contract_of
+from ctr_samples.samples.features.contracts import contract_of
+from ctr_samples.samples.features.row import SPLIT
 from ctr_samples.samples.requests import RequestSizes
 
 

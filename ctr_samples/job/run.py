@@ -29,7 +29,7 @@ from ctr_samples.quality.words import words_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
 from ctr_samples.samples.partials import Partials
 from ctr_samples.samples.sink import SinkPlan, write_shards
-from ctr_samples.samples.views.as_of import described
+from ctr_samples.samples.views.as_of.planning import described
 from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.samples.watches.shares import crowded
 from ctr_samples.shards import DayOutput, DayRun, FeaturesFrom, Manifest, Receipt, open_storage

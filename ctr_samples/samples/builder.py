@@ -21,17 +21,19 @@ from ctr_samples.samples.columnar.aside import with_columns
 from ctr_samples.samples.columnar.columns import Flags, Integers, integers
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.earlier import EarlierFeatures
-from ctr_samples.samples.features import (
-    HOUR,
-    IMPRESSION,
-    REQUEST,
-    SPLIT,
-    SampleColumns,
-    order_of,
-)
 from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.samples.features.complete import MakeSamples, beside
-from ctr_samples.samples.features.row import NO_FEATURES, ROWS, made
+from ctr_samples.samples.features.row import (
+    HOUR,
+    IMPRESSION,
+    NO_FEATURES,
+    REQUEST,
+    ROWS,
+    SPLIT,
+    SampleColumns,
+    made,
+    order_of,
+)
 from ctr_samples.samples.final_order import in_final_order, with_shuffle
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.histories.lists import KEY, HistoryPlan
@@ -46,26 +48,23 @@ from ctr_samples.samples.impressions import (
 )
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.labels import (
-    Labelling,
-    LabelMasks,
+from ctr_samples.samples.labels.actions import actions_of_logs, key_of_action
+from ctr_samples.samples.labels.events import LABEL, events_among, events_of, of_shown, shown_in
+from ctr_samples.samples.labels.labelling import Labelling
+from ctr_samples.samples.labels.masks import LabelMasks
+from ctr_samples.samples.labels.plans import (
     LabelPlan,
-    actions_of_logs,
     can_lie_by,
-    events_among,
-    events_of,
     impression_reach,
-    key_of_action,
     label_columns,
     plan_labels,
-    row_values,
     rows_among,
 )
-from ctr_samples.samples.labels.events import LABEL, of_shown, shown_in
+from ctr_samples.samples.labels.reduction import row_values
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import RequestSizes, request_hash, request_sizes, with_beginning
 from ctr_samples.samples.sampling import UNLUCKY, DropUnlucky, SampleAgain, is_unlucky, rules_of, split_column
-from ctr_samples.samples.views.as_of import JoinStep, order_steps, views_of
+from ctr_samples.samples.views.as_of.planning import JoinStep, order_steps, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.sparksql.columns import micros_at, micros_of, quoted, stable_hash
 from ctr_samples.vocabulary import FittedState

@@ -25,7 +25,7 @@ from ctr_samples.records.read import records_of
 from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import flags, integers, shuffle_hashes
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.features import SHUFFLE, SPLIT
+from ctr_samples.samples.features.row import SHUFFLE, SPLIT
 from ctr_samples.samples.sink import by_split
 from ctr_samples.shards import Shard, Storage
 from ctr_samples.sparksql.workers import current_task

@@ -13,7 +13,7 @@ from ctr_samples.samples.columnar.blocks import murmur3_of_longs
 from ctr_samples.samples.columnar.columns import BATCH, Integers, in_order, integers, shuffle_hashes, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
-from ctr_samples.samples.features import IMPRESSION, SHUFFLE, SPLIT
+from ctr_samples.samples.features.row import IMPRESSION, SHUFFLE, SPLIT
 
 _SPLITS = pa.array(["eval", "test", "train"])
 

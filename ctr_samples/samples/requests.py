@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
-from ctr_samples.samples.features import IMPRESSION
+from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.sparksql.columns import joint_key, stable_hash
 
 ENOUGH = 1000

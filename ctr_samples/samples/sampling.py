@@ -23,9 +23,8 @@ from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import Flags, flags, place_of_texts
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
-from ctr_samples.samples.features import IMPRESSION
 from ctr_samples.samples.features.complete import negatives_of_train, weights_of
-from ctr_samples.samples.features.row import WEIGHT
+from ctr_samples.samples.features.row import IMPRESSION, WEIGHT
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import BEGINNING, request_name
 from ctr_samples.sparksql.columns import number_column, stable_hash

@@ -18,7 +18,7 @@ from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.records.write import shard_writer
 from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
-from ctr_samples.samples.features import SHUFFLE, SPLIT
+from ctr_samples.samples.features.row import SHUFFLE, SPLIT
 from ctr_samples.shards import Receipt, RequestCounts, Storage
 from ctr_samples.sparksql.observations import Progress
 

@@ -23,19 +23,10 @@ from ctr_samples.config.units import format_duration
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 from ctr_samples.samples.builder import SampleBuilder
-from ctr_samples.samples.features import IMPRESSION, SampleColumns
-from ctr_samples.samples.features.row import ROWS, made
+from ctr_samples.samples.features.row import IMPRESSION, ROWS, SampleColumns, made
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.views.as_of import (
-    AVAILABLE_TIME,
-    CLOSED,
-    EVENT_TIME,
-    GONE,
-    KEY,
-    PAYLOAD,
-    SEQUENCE,
-    VALID_TO,
-)
+from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
+from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
 from ctr_samples.served.columns import Column
 from ctr_samples.sparksql.columns import joint_key, quoted
 from ctr_samples.vocabulary import FittedState

@@ -27,7 +27,7 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.records.read import damage_of
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.features import HOUR, SHUFFLE, SPLIT, USER
+from ctr_samples.samples.features.row import HOUR, SHUFFLE, SPLIT, USER
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.sparksql.observations import Progress

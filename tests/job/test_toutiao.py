@@ -18,7 +18,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.job import run as job
 from ctr_samples.job.reporting import Silent
 from ctr_samples.records.read import first_examples
-from ctr_samples.samples.features import contract_of
+from ctr_samples.samples.features.contracts import contract_of
 from ctr_samples.shards import Manifest, open_storage
 from tests.support.project import PROJECT
 

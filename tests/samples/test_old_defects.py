@@ -26,7 +26,8 @@ from ctr_samples.job import run as job
 from ctr_samples.periods import parse_day
 from ctr_samples.readers import load_dataset
 from ctr_samples.records.read import first_examples
-from ctr_samples.samples.features import contract_of, feature_column
+from ctr_samples.samples.features.contracts import contract_of
+from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.sparksql.columns import key_list_column, time_column
 from ctr_samples.sparksql.expressions import compile_expression

@@ -15,7 +15,7 @@ from ctr_samples.config import load_config
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views import joiner
-from ctr_samples.samples.views.as_of import JoinLimits
+from ctr_samples.samples.views.as_of.planning import JoinLimits
 from tests.support.frames_as_inputs import inputs_of
 
 Frame = Callable[..., DataFrame]

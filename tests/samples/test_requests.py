@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
 from ctr_samples.config.order import order_problems
-from ctr_samples.samples.features import IMPRESSION
+from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import BEGINNING, request_hash, with_beginning
 from ctr_samples.samples.sampling import split_column

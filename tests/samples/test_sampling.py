@@ -19,9 +19,8 @@ from ctr_samples.errors import ConfigError, InputError, UsageError
 from ctr_samples.job import run as job
 from ctr_samples.records.read import first_examples
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
-from ctr_samples.samples.features import SPLIT
 from ctr_samples.samples.features.complete import weights_of
-from ctr_samples.samples.features.row import WEIGHT
+from ctr_samples.samples.features.row import SPLIT, WEIGHT
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import (
     UNLUCKY,

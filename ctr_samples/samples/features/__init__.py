@@ -10,33 +10,3 @@ layouts.py     layouts that join features: dense, sparse, sequence, legacy_121
 row.py         all features of a sample, and the rows over which each is computed
 complete.py    complete samples, from rows with all features
 """
-
-from ctr_samples.samples.features.contracts import contract_of
-from ctr_samples.samples.features.one_feature import feature_column
-from ctr_samples.samples.features.row import (
-    HOUR,
-    IMPRESSION,
-    REQUEST,
-    SHUFFLE,
-    SPLIT,
-    USER,
-    SampleColumns,
-    order_of,
-    value_of,
-    view_columns,
-)
-
-__all__ = [
-    "HOUR",
-    "IMPRESSION",
-    "REQUEST",
-    "SHUFFLE",
-    "SPLIT",
-    "USER",
-    "SampleColumns",
-    "contract_of",
-    "feature_column",
-    "order_of",
-    "value_of",
-    "view_columns",
-]

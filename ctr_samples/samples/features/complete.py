@@ -41,7 +41,7 @@ from ctr_samples.samples.features.row import (
     made,
     value_of,
 )
-from ctr_samples.samples.labels import LabelMasks
+from ctr_samples.samples.labels.masks import LabelMasks
 
 JOINED = "joined"
 """Count of the samples that are complete."""

@@ -26,7 +26,7 @@ from ctr_samples.config import (
 from ctr_samples.config.label import actions_among
 from ctr_samples.config.references import inherited
 from ctr_samples.samples.impressions import does_match
-from ctr_samples.samples.labels import impression_reach, label_reach, plan_labels
+from ctr_samples.samples.labels.plans import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import in_windows
 from ctr_samples.samples.views.keys import key_columns

@@ -24,7 +24,7 @@ from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.malformed import LineCounts
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
-from ctr_samples.samples.labels import impression_reach, plan_labels
+from ctr_samples.samples.labels.plans import impression_reach, plan_labels
 from ctr_samples.samples.period import EVER, Span
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import ClockCounts

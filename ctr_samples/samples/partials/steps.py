@@ -18,7 +18,7 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import PartialWriter, files_of, read_files, write_files
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import STEP, VALUE, WHICH, Counting
-from ctr_samples.samples.views.as_of import KEY
+from ctr_samples.samples.views.as_of.matching import KEY
 from ctr_samples.samples.views.rows import view_steps
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile

@@ -16,8 +16,8 @@ from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import PartialWriter, files_since, read_files, write_files, write_timed
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.views.as_of import EVENT_TIME, KEY, PAYLOAD
-from ctr_samples.samples.views.as_of.rows import effective_from, rank_of
+from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
+from ctr_samples.samples.views.as_of.rows import EVENT_TIME, effective_from, rank_of
 from ctr_samples.samples.views.rows import as_of, usable, view_rows
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile

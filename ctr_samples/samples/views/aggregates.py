@@ -23,7 +23,8 @@ from pyspark.sql.types import StructType
 from ctr_samples.config import Aggregates, DailyCountView, WindowView
 from ctr_samples.config.counting import Rate, windowed
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.views.as_of import AVAILABLE_TIME, EVENT_TIME, GONE, KEY, PAYLOAD
+from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
+from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, EVENT_TIME, GONE
 from ctr_samples.sparksql.columns import (
     INTEGERS,
     boolean_column,

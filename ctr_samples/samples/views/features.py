@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.config import View, WindowView
-from ctr_samples.samples.features import SampleColumns
-from ctr_samples.samples.features.row import AGE, made
+from ctr_samples.samples.features.row import AGE, SampleColumns, made
 from ctr_samples.samples.views.aggregates import filled
-from ctr_samples.samples.views.as_of import PAYLOAD
+from ctr_samples.samples.views.as_of.matching import PAYLOAD
 from ctr_samples.sparksql.columns import quoted
 
 _ROW = "the row"

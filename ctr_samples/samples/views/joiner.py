@@ -12,26 +12,15 @@ from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.config import DailyCountView, JobConfig, SnapshotView, View, WindowView
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.features import IMPRESSION, SampleColumns, view_columns
-from ctr_samples.samples.features.row import NO_FEATURES
+from ctr_samples.samples.features.row import IMPRESSION, NO_FEATURES, SampleColumns, view_columns
 from ctr_samples.samples.impressions import keys_shown
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.aggregates import Seen, counted_rows, in_reach, reach
-from ctr_samples.samples.views.as_of import (
-    KEY,
-    PAYLOAD,
-    VALID_TO,
-    Join,
-    JoinLimits,
-    JoinStep,
-    ViewFacts,
-    join_by_shuffle,
-    plan_joins,
-    views_of,
-)
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
-from ctr_samples.samples.views.as_of.joining import SmallViews
-from ctr_samples.samples.views.as_of.planning import Method
+from ctr_samples.samples.views.as_of.joining import SmallViews, join_by_shuffle
+from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
+from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, Method, ViewFacts, plan_joins, views_of
+from ctr_samples.samples.views.as_of.rows import VALID_TO, Join
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
 from ctr_samples.samples.views.keys import level_of
 from ctr_samples.samples.views.looked_up import with_looked_up

@@ -11,10 +11,11 @@ from pyspark.sql import functions as F
 from ctr_samples.config import DailyCountView, View, WindowView
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.features import IMPRESSION
+from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.samples.impressions import matching_rows
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.views.as_of import VALID_TO, Join, join_by_shuffle
+from ctr_samples.samples.views.as_of.joining import join_by_shuffle
+from ctr_samples.samples.views.as_of.rows import VALID_TO, Join
 from ctr_samples.samples.views.rows import as_of, is_empty, usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key, key_column, quoted, time_column
 from ctr_samples.sparksql.expressions import referenced_paths

@@ -10,7 +10,8 @@ from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.impressions import ImpressionsWatch
 from ctr_samples.samples.inputs.malformed import LinesWatch
-from ctr_samples.samples.labels import LabelsWatch, plan_labels, rows_among
+from ctr_samples.samples.labels.counts import LabelsWatch
+from ctr_samples.samples.labels.plans import plan_labels, rows_among
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import SamplingWatch
 from ctr_samples.samples.views.counts import JoinsWatch, RowsWatch

@@ -25,10 +25,10 @@ from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import greatest, integers, mixed, texts, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
-from ctr_samples.samples.features import IMPRESSION
-from ctr_samples.samples.views.as_of import JoinStep
+from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.samples.views.as_of.joining import Found, key_among, with_views
 from ctr_samples.samples.views.as_of.matching import CLOSED, CONTENT, END, EVENT, GONE, KEY, KNOWN, PAYLOAD, ViewRows
+from ctr_samples.samples.views.as_of.planning import JoinStep
 from ctr_samples.samples.views.rows import as_of
 from ctr_samples.sparksql.releases import arrow_schema
 

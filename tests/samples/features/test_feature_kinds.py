@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.errors import CtrSamplesError, InputError
-from ctr_samples.samples.features import feature_column
 from ctr_samples.samples.features.contracts import columns_contract
 from ctr_samples.samples.features.ids import joined_ids, with_joined_ids
+from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary
 
 Frame = Callable[..., DataFrame]

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 
 from ctr_samples.config import Feature
 from ctr_samples.errors import InputError
-from ctr_samples.samples.features import feature_column
+from ctr_samples.samples.features.one_feature import feature_column
 
 Frame = Callable[..., DataFrame]
 

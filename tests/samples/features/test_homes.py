@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from ctr_samples.config import JobConfig
-from ctr_samples.samples.features import IMPRESSION, SampleColumns
-from ctr_samples.samples.features.row import ROWS
+from ctr_samples.samples.features.row import IMPRESSION, ROWS, SampleColumns
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
 from ctr_samples.vocabulary import FittedState, FittedVocabulary
 

@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import DataFrame, Row
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.labels import plan_label
+from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import EVER
 from tests.samples.labels.labelling import label as label_all
 

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame
 
 from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.columnar.stages import TaskCounts
-from ctr_samples.samples.labels import LabelsWatch, delay_ends, plan_label
+from ctr_samples.samples.labels.counts import LabelsWatch, delay_ends
+from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import Span
 from tests.samples.labels.labelling import label
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from ctr_samples.config import JobConfig
-from ctr_samples.samples.labels import plan_labels
+from ctr_samples.samples.labels.plans import plan_labels
 from ctr_samples.samples.labels.shifts import best_shift
 from ctr_samples.samples.period import Span
 

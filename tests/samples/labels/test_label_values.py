@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.labels import plan_label
+from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import Span
 from tests.samples.labels.labelling import label
 

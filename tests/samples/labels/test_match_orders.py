@@ -11,8 +11,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.labels import plan_label
-from ctr_samples.samples.labels.plans import rounds
+from ctr_samples.samples.labels.plans import plan_label, rounds
 from ctr_samples.samples.period import Span
 from tests.samples.labels.labelling import label
 

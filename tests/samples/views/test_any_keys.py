@@ -19,7 +19,7 @@ from ctr_samples.explain.rules import RowEvidence, judge_rows
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.training_rows import only_fitted
-from ctr_samples.samples.views.as_of import plan_joins
+from ctr_samples.samples.views.as_of.planning import plan_joins
 from ctr_samples.samples.views.counts import JoinsWatch
 from ctr_samples.samples.views.joiner import declared_facts
 

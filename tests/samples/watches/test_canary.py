@@ -18,8 +18,8 @@ from ctr_samples.errors import AccountingError
 from ctr_samples.job import run as job
 from ctr_samples.samples.columnar.columns import Integers, integers, there
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
-from ctr_samples.samples.views.as_of import AsOf, JoinStep
-from ctr_samples.samples.views.as_of.matching import END, EVENT, FOREVER, KNOWN
+from ctr_samples.samples.views.as_of.matching import END, EVENT, FOREVER, KNOWN, AsOf
+from ctr_samples.samples.views.as_of.planning import JoinStep
 from ctr_samples.samples.watches.leak_canary import MOST, Canary, LeakCanary, apart, check_canaries
 from ctr_samples.sparksql.columns import micros_of
 from tests.support.project import PROJECT

@@ -13,8 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.views.as_of import AsOf, Join, join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
+from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
+from ctr_samples.samples.views.as_of.matching import AsOf
+from ctr_samples.samples.views.as_of.rows import Join
 
 Frame = Callable[..., DataFrame]
 DAY = timedelta(days=1)

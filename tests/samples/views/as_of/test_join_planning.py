@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ctr_samples.samples.views.as_of import JoinLimits, JoinStep, ViewFacts, described, plan_joins
+from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, ViewFacts, described, plan_joins
 
 LIMITS = JoinLimits(broadcast_bytes=1000)
 
