@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import NoReturn
@@ -104,7 +104,7 @@ class SampleBuilder:
         stage = self._labelled(events, columns, joins.first_key(steps))
         stage = joins.add(self._kept(stage), columns, steps, joins.fields_after(steps))
         stage = in_final_order(stage, self.inputs.config.output.partitions, order_of(self.inputs.config))
-        return self._plan(joins.completed(stage, columns, steps), steps)
+        return SamplePlan(joins.completed(stage, columns, steps), steps, order_of(self.inputs.config))
 
     def check(self) -> None:
         """Plan only as much as the source schemas allow. Raises the same errors as :meth:`build`."""
@@ -130,7 +130,9 @@ class SampleBuilder:
         if earlier.few:
             assert sampling is not None
             assert sampling.negatives is not None
-            samples = samples.then(SampleAgain(tuple(config.labels), sampling.negatives, sampling.salt), samples.kind)
+            samples = samples.counted(
+                SampleAgain(tuple(config.labels), sampling.negatives, sampling.salt), samples.kind
+            )
         return SamplePlan(samples, (), ())
 
     def _started(self) -> tuple[DataFrame, _Joins, SampleColumns]:
@@ -139,15 +141,12 @@ class SampleBuilder:
         joins = _Joins.of(self.inputs, self._shown(events))
         return events, joins, SampleColumns.of(joins.blank(), self.inputs.config, self.state)
 
-    def _plan(self, samples: Stage, steps: Sequence[JoinStep]) -> SamplePlan:
-        return SamplePlan(samples, steps, order_of(self.inputs.config))
-
     def _kept(self, stage: Stage) -> Stage:
         """Return the labelled impressions that sampling keeps."""
         watches = self.inputs.watches
         if self.inputs.config.sampling is not None:
-            stage = stage.then(DropUnlucky.of(self.inputs.config), stage.kind)
-        return stage.then(watches.canary.step(stage.kind), stage.kind)
+            stage = stage.counted(DropUnlucky.of(self.inputs.config), stage.kind)
+        return stage.counted(watches.canary.step(stage.kind), stage.kind)
 
     def build_few(self, limit: int) -> DataFrame:
         """Return at most ``limit`` samples, chosen by hash, with the columns and values of :meth:`build`.
@@ -208,7 +207,7 @@ class SampleBuilder:
         if not chosen:
             self._refuse_empty()
         ids, values = ([row[column] for row in chosen] for column in (0, 1))
-        labelled = self.labelled_impressions(None if key is None else _Sharing(key, set(values)))
+        labelled = self.labelled_impressions(None if key is None else (key, set(values)))
         kept = self.inputs.watches.sampling.kept(labelled)
         return kept.where(F.col(f"{IMPRESSION}.impression_id").isin(ids)).limit(limit)
 
@@ -247,13 +246,13 @@ class SampleBuilder:
         stage = joins.views.add(joins.with_histories(Stage.of(rows)), joins.views.plan())
         return stage.rows(self.inputs.watches.tasks), joins.views
 
-    def labelled_impressions(self, sharing: _Sharing | None = None) -> DataFrame:
+    def labelled_impressions(self, sharing: tuple[str, Collection[str | None]] | None = None) -> DataFrame:
         """Return the day's impressions as the struct column ``impression``, plus label columns.
 
-        With ``sharing``, returns only impressions with one of its key values.
+        With ``sharing``, returns only impressions with one of the values of a key, as text. None is a missing key.
         """
         labels = label_columns(self.inputs.config.labels)
-        stage = self._labelled(_sharing(self._events(), sharing, key_of_action))
+        stage = self._labelled(self._events() if sharing is None else _with_key(self._events(), *sharing))
         return stage.rows(self.inputs.watches.tasks).select(IMPRESSION, *labels)
 
     def _events(self) -> DataFrame:
@@ -451,7 +450,7 @@ class _Joins:
         masks = LabelMasks.of(self.inputs.config, self.inputs.span, self.inputs.sources)
         samples = MakeSamples.of(columns, self.inputs.config, masks, also)
         _check_values(stage.kind[IMPRESSION].dataType, samples.by)
-        return stage.then(samples, samples.kind(columns.kinds, [stage.kind[name] for name in also]))
+        return stage.counted(samples, samples.kind(columns.kinds, [stage.kind[name] for name in also]))
 
     def blank(self) -> DataFrame:
         """Return an empty frame with structs for the impression, each view and each history, but no labels. Spark
@@ -463,21 +462,11 @@ class _Joins:
         return self.inputs.spark.createDataFrame([], StructType(fields))
 
 
-@dataclass(frozen=True, slots=True)
-class _Sharing:
-    """The name of a key and some of its values as text. None stands for a missing key."""
-
-    key: str
-    values: Collection[str | None]
-
-
-def _sharing(rows: DataFrame, few: _Sharing | None, column: Callable[[str], str] = str) -> DataFrame:
-    """Keep rows with one of the key's values, or all rows if ``few`` is None. ``column`` maps the key to its column."""
-    if few is None:
-        return rows
-    text = F.col(column(few.key)).cast("string")
-    own = text.isin([value for value in few.values if value is not None])
-    return rows.where(own | text.isNull() if None in few.values else own)
+def _with_key(events: DataFrame, key: str, values: Collection[str | None]) -> DataFrame:
+    """Keep the events with one of the values of a key."""
+    text = F.col(key_of_action(key)).cast("string")
+    own = text.isin([value for value in values if value is not None])
+    return events.where(own | text.isNull() if None in values else own)
 
 
 def _check_values(shown: DataType, by: Iterable[str]) -> None:

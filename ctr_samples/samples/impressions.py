@@ -93,11 +93,11 @@ def is_near(span: Span, time: Column, reach: timedelta) -> Column:
     return span.reaches(time, reach, reach) | time.isNull()
 
 
-def why_dropped(config: Impressions, repeated: Column, at: Callable[[str], Column] = F.col) -> Column:
-    """Return the reason for dropping an impression, or null if it is kept. ``at`` maps a name to its column."""
-    reason = F.when(at("impression_time").isNull(), NO_TIME)
+def why_dropped(config: Impressions, repeated: Column) -> Column:
+    """Return the reason for dropping an impression, or null if it is kept."""
+    reason = F.when(F.col("impression_time").isNull(), NO_TIME)
     if config.shown_key is not None:
-        reason = reason.when(at(config.shown_key).isNull(), f"no_{config.shown_key}")
+        reason = reason.when(F.col(config.shown_key).isNull(), f"no_{config.shown_key}")
     return reason.when(repeated, REPEATED)
 
 
@@ -253,21 +253,18 @@ def keys_of_repeats(config: Impressions, at: Callable[[str], Column] = F.col) ->
     return [at("request"), *[at(name) for name in config.entities], unknown]
 
 
-def is_repeat(
-    config: Impressions, content: Column, at: Callable[[str], Column] = F.col, together: Sequence[Column] = ()
-) -> Column:
+def is_repeat(config: Impressions, content: Column) -> Column:
     """Whether the same item was shown before in the same request, or with the same keys at most ``dedup`` earlier.
 
-    ``at`` maps a name to an impression column; ``content`` is a hash of all columns. The ``together`` columns depend
-    only on an impression's keys. Costs a shuffle unless rows are already partitioned by them.
+    ``content`` is a hash of all columns. Costs a shuffle.
     """
     # A row without a time is not an impression and must not come first in its request.
-    order = [at("impression_time").asc_nulls_last(), at("position"), content]
-    in_request = Window.partitionBy(*together, *keys_of_repeats(config, at)).orderBy(*order)
-    micros = F.unix_micros(at("impression_time"))
+    order = [F.col("impression_time").asc_nulls_last(), F.col("position"), content]
+    in_request = Window.partitionBy(*keys_of_repeats(config)).orderBy(*order)
+    micros = F.unix_micros("impression_time")
     gap = micros - F.lag(micros).over(in_request)
     first = F.row_number().over(in_request) == 1
-    same_request = at("request").isNotNull()
+    same_request = F.col("request").isNotNull()
     return ~first & (same_request | (gap <= F.lit(micros_of(config.dedup or timedelta()))))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time
 from functools import reduce
@@ -19,7 +19,6 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig, Sampling
 from ctr_samples.config.base import SAMPLE_WEIGHT
 from ctr_samples.errors import InputError
-from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import Flags, flags, place_of_texts
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
@@ -149,21 +148,15 @@ class DropUnlucky:
         """Return the step for a configuration with sampling."""
         return cls(tuple(config.labels), bool(config.sampling and config.sampling.has_rules), _flags(config))
 
-    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the rows that stay, and the counts."""
-        counts = Counts()
-        for item in items:
-            if not isinstance(item, pa.RecordBatch):
-                yield item
-                continue
-            candidates = negatives_of_train(item, () if self.by_rules else self.labels)
-            dropped = candidates & flags(item.column(UNLUCKY))
-            counts.add(_CANDIDATES, candidates.sum())
-            counts.add(DOWN_SAMPLED, dropped.sum())
-            if self.by_rules:
-                self._count(item, candidates & ~dropped, counts)
-            yield item.filter(pa.array(~dropped))
-        yield counts
+    def __call__(self, rows: pa.RecordBatch, counts: Counts) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a batch that stay."""
+        candidates = negatives_of_train(rows, () if self.by_rules else self.labels)
+        dropped = candidates & flags(rows.column(UNLUCKY))
+        counts.add(_CANDIDATES, candidates.sum())
+        counts.add(DOWN_SAMPLED, dropped.sum())
+        if self.by_rules:
+            self._count(rows, candidates & ~dropped, counts)
+        yield rows.filter(pa.array(~dropped))
 
     def _count(self, item: pa.RecordBatch, kept: Flags, counts: Counts) -> None:
         """Count the weights of samples of train, and rules without a value."""
@@ -186,20 +179,13 @@ class SampleAgain:
     rate: float
     salt: str
 
-    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the samples that stay, and the counts."""
-        for item in DropUnlucky(self.labels)(map(self._marked, items)):
-            if not isinstance(item, pa.RecordBatch):
-                yield item
-            else:
-                yield item.append_column(SAMPLE_WEIGHT, weights_of(item, self.labels, self.rate))
-
-    def _marked(self, item: Item) -> Item:
-        if not isinstance(item, pa.RecordBatch):
-            return item
-        parts = ["sampling", self.salt, item.column("impression_id").cast(pa.string()), "\x1f"]
+    def __call__(self, samples: pa.RecordBatch, counts: Counts) -> Iterator[pa.RecordBatch]:
+        """Yield the samples of a batch that stay."""
+        parts = ["sampling", self.salt, samples.column("impression_id").cast(pa.string()), "\x1f"]
         places = place_of_texts([pc.binary_join_element_wise(*parts)]).view(np.uint64) >> np.uint64(11)
-        return item.append_column(UNLUCKY, pa.array(places / 2**53 >= self.rate))
+        marked = samples.append_column(UNLUCKY, pa.array(places / 2**53 >= self.rate))
+        for kept in DropUnlucky(self.labels)(marked, counts):
+            yield kept.append_column(SAMPLE_WEIGHT, weights_of(kept, self.labels, self.rate))
 
 
 def rules_of(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame | None:

@@ -58,10 +58,6 @@ class Observations:
                         tally[number] = max(tally.get(number, 0), count)
         return tallies
 
-    def lists(self) -> dict[str, list[Any]]:
-        """Return the results of array aggregates after the action."""
-        return {key: value for values in self.values() for key, value in values.items() if isinstance(value, list)}
-
     def values(self) -> Iterator[Mapping[str, Any]]:
         """Yield the values of each observation. Available values are final, so they are read from the JVM only once."""
         for (observation, prefix), values in self._read.items():

@@ -129,7 +129,7 @@ def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, Samplin
     """What stays, with split and weight, and what was counted."""
     tasks = TaskCounts()
     stage = Stage.of(rows.withColumns({SPLIT: split_column(job, DAY), UNLUCKY: is_unlucky(job)}))
-    left = stage.then(DropUnlucky.of(job), stage.kind).rows(tasks).toArrow().combine_chunks()
+    left = stage.counted(DropUnlucky.of(job), stage.kind).rows(tasks).toArrow().combine_chunks()
     assert job.sampling is not None
     assert job.sampling.negatives is not None
     weights = weights_of(left.to_batches()[0], job.labels, job.sampling.negatives)

@@ -99,6 +99,10 @@ class Stage:
         """Return the rows after a change to each batch, which runs on executors."""
         return self.then(_Each(change), kind)
 
+    def counted(self, change: Callable[[pa.RecordBatch, Counts], Iterable[pa.RecordBatch]], kind: StructType) -> Stage:
+        """Return the rows after a change to each batch, which runs on executors and counts rows of its task."""
+        return self.then(_Counted(change), kind)
+
     def with_fields(self, fields: Fields) -> Stage:
         """Return the rows with only some fields of some struct columns."""
         kind = narrowed(self.kind, fields)
@@ -239,6 +243,22 @@ class _Each:
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         return (self.change(item) if isinstance(item, pa.RecordBatch) else item for item in items)
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Changes each batch, passes counts on, and yields those of the task."""
+
+    change: Callable[[pa.RecordBatch, Counts], Iterable[pa.RecordBatch]]
+
+    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
+        counts = Counts()
+        for item in items:
+            if isinstance(item, pa.RecordBatch):
+                yield from self.change(item, counts)
+            else:
+                yield item
+        yield counts
 
 
 def with_fields(rows: pa.RecordBatch, fields: Fields) -> pa.RecordBatch:

@@ -24,7 +24,6 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.base import SAMPLE_WEIGHT
 from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
-from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import Flags, flags
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.features.layouts import laid_out_kind, lay_out
@@ -105,18 +104,9 @@ class MakeSamples:
         names = [f.name for f in self.contract.features if f.role != "feature"]
         return {name: FloatType() if name in floats else LongType() for name in names}
 
-    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the samples, and their number."""
-        counts = Counts()
-        for item in items:
-            if not isinstance(item, pa.RecordBatch):
-                yield item
-                continue
-            counts.add(JOINED, item.num_rows)
-            yield self._samples(item, counts)
-        yield counts
-
-    def _samples(self, rows: pa.RecordBatch, counts: Counts) -> pa.RecordBatch:
+    def __call__(self, rows: pa.RecordBatch, counts: Counts) -> Iterator[pa.RecordBatch]:
+        """Yield the samples of a batch, and count them."""
+        counts.add(JOINED, rows.num_rows)
         columns = self.masks.columns(rows, _column(rows, (IMPRESSION, "impression_time")), rows.column(HOUR), counts)
         columns |= {name: rows.column(name) for name in self.contract.names("label", "mask") if name not in columns}
         columns[_ID] = _column(rows, (IMPRESSION, _ID))
@@ -128,7 +118,7 @@ class MakeSamples:
         columns_beside |= {value_of(name): _column(rows, (IMPRESSION, name)).cast(pa.string()) for name in self.by}
         columns_beside |= {beside(name): rows.column(name) for name in self.also}
         columns |= {name: _column(rows, path) for name, path in self.paths.items()}
-        return pa.RecordBatch.from_pydict(lay_out(columns, self.contract, self.layout) | columns_beside)
+        yield pa.RecordBatch.from_pydict(lay_out(columns, self.contract, self.layout) | columns_beside)
 
     def _user(self, rows: pa.RecordBatch) -> pa.Array:
         if self.heavy is None:

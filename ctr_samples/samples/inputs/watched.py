@@ -94,10 +94,6 @@ class Inputs:
         sources = {name: found.result() for name, found in reading.items()}
         return cls(config, span, sources, Watches.of(config, span, active=watched))
 
-    def uncounted(self) -> Self:
-        """Return the same inputs with watches that count nothing, for plans that run only in part."""
-        return replace(self, watches=Watches.of(self.config, self.span, active=False))
-
     def for_partials(self) -> Self:
         """Return inputs restricted neither by a run's span nor by earlier partials, with separate watches."""
         return replace(self, span=EVER, watches=Watches.of(self.config, EVER), near={}, kept={})

@@ -83,16 +83,16 @@ def count_actions(events: Events, mine: Flags, keys: Mapping[str, pa.ChunkedArra
     labels, found, delays = events.labels[first:], events.found[first:], events.delays[first:]
     for plan in events.plans:
         own = mine & (labels == events.number(plan))
-        counts.add(_orphans_of(plan), (own & ~found).sum())
+        counts.add(f"{plan.name}.orphans", (own & ~found).sum())
         ends = delay_ends(plan)
         places = np.searchsorted([micros_of(end) for end in ends.values()], delays[own & found])
         for name, number in zip(ends, np.bincount(places, minlength=len(ends)), strict=True):
-            counts.add(_delay_of(plan, name), number)
+            counts.add(f"{plan.name}.delay.{name}", number)
         if plan.label.value is not None:
             counts.add(f"{plan.name}.{_WITHOUT_VALUE}", (own & ~events.valued[first:]).sum())
         if plan.label.orphans == "quarantine":
             rows = np.flatnonzero(own & ~found)
-            counts.sample(_sample_of(plan), _ranked(events, rows, keys), MOST_SAMPLED)
+            counts.sample(f"{plan.name}.sample", _ranked(events, rows, keys), MOST_SAMPLED)
 
 
 def _ranked(events: Events, rows: Integers, keys: Mapping[str, pa.ChunkedArray]) -> Iterator[tuple[int, list[Any]]]:
@@ -116,8 +116,8 @@ def labels_counted(plans: Sequence[LabelPlan], counts: Counts) -> dict[str, dict
     labels: dict[str, dict[str, Any]] = {}
     names = keys_among(plans)
     for plan in plans:
-        orphans = counts.sums.get(_orphans_of(plan), 0)
-        delays = {name: counts.sums.get(_delay_of(plan, name), 0) for name in delay_ends(plan)}
+        orphans = counts.sums.get(f"{plan.name}.orphans", 0)
+        delays = {name: counts.sums.get(f"{plan.name}.delay.{name}", 0) for name in delay_ends(plan)}
         labels[plan.name] = {
             "actions": orphans + sum(delays.values()),
             "orphans": orphans,
@@ -125,7 +125,7 @@ def labels_counted(plans: Sequence[LabelPlan], counts: Counts) -> dict[str, dict
             "delays": delays,
         }
         if plan.label.orphans == "quarantine":
-            some = counts.samples.get(_sample_of(plan), ())
+            some = counts.samples.get(f"{plan.name}.sample", ())
             labels[plan.name]["orphan_sample"] = sorted((_orphan(names, row) for _, row in some), key=_in_order)
     return labels
 
@@ -138,15 +138,3 @@ def _orphan(names: Sequence[str], row: Sequence[Any]) -> dict[str, str | None]:
 
 def _in_order(orphan: Mapping[str, str | None]) -> list[str]:
     return [value or "" for value in orphan.values()]
-
-
-def _orphans_of(plan: LabelPlan) -> str:
-    return f"{plan.name}.orphans"
-
-
-def _sample_of(plan: LabelPlan) -> str:
-    return f"{plan.name}.sample"
-
-
-def _delay_of(plan: LabelPlan, end: str) -> str:
-    return f"{plan.name}.delay.{end}"

@@ -7,7 +7,7 @@ import json
 import re
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import astuple, dataclass, replace
@@ -17,7 +17,6 @@ from math import ceil
 from threading import Lock
 from typing import Any, Protocol, Self
 
-from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -26,7 +25,6 @@ from ctr_samples.config import DailyCountView, EventView, JobConfig, WindowView
 from ctr_samples.errors import DamagedPartial, StorageError
 from ctr_samples.periods import Period, calendar_day, in_zone
 from ctr_samples.samples.features.row import view_columns
-from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.malformed import LineCounts
 from ctr_samples.samples.inputs.sources import fingerprint_of
 from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach, lines_of
@@ -40,7 +38,6 @@ from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import (
     PARTIAL_FORMAT,
     Partial,
-    PartialFile,
     day_of_partial,
     find_partials,
     kept_days,
@@ -69,42 +66,8 @@ class Telling(Protocol):
         """Report a problem that does not stop the run."""
 
 
-class Keepable(Protocol):
-    """A view or history, and the contents of its partials."""
-
-    @property
-    def name(self) -> str:
-        """Name in the configuration."""
-
-    @property
-    def source(self) -> str:
-        """Source of the view or history."""
-
-    @property
-    def use(self) -> Use:
-        """How a run uses the rows of the source."""
-
-    @property
-    def done(self) -> str:
-        """Past participle that describes the processing of its rows."""
-
-    @property
-    def has_own_day(self) -> bool:
-        """Whether a daily run can use the partial of its own day."""
-
-    def cut(self, rows: DataFrame) -> DataFrame:
-        """Extract the rows to keep from rows of the source."""
-
-    def definition(self) -> Mapping[str, Any]:
-        """Return the settings that determine the contents of a partial, except the log, the source, the zone and the
-        types.
-        """
-
-    def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:
-        """Write the partial of a day's rows. Runs a Spark job."""
-
-    def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
-        """Return the rows of partials that a run needs. Lazy."""
+Keepable = CountedView | KeptHistory | KeptTable
+"""A view or history, and the contents of its partials."""
 
 
 @dataclass(frozen=True, slots=True)

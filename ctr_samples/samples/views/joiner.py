@@ -112,12 +112,9 @@ class ViewJoiner:
         """Plan the joins of the views, before :meth:`add`. Measures views that may be small, with one short Spark job for
         all of them.
         """
-        self._steps = self._planned()
-        return self._steps
-
-    def _planned(self) -> tuple[JoinStep, ...]:
         if self._few is not None:
-            return plan_joins(declared_facts(self._inputs.config))
+            self._steps = plan_joins(declared_facts(self._inputs.config))
+            return self._steps
         on_disk = self._maybe_small()
         tiny = {name: size for name, size in on_disk.items() if size * _SURELY <= self._limits.broadcast_bytes}
         others = {
@@ -125,7 +122,8 @@ class ViewJoiner:
         }
         measured = [size_of(name, features) for name, features in others.items()]
         sizes = tiny | (dict(map(tuple, reduce(DataFrame.unionAll, measured).collect())) if measured else {})
-        return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
+        self._steps = plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
+        return self._steps
 
     def add(self, stage: Stage, steps: Sequence[JoinStep]) -> Stage:
         """Add a struct for each view of the steps. Runs a job for small views, and a count of keys if the log is large."""
@@ -193,10 +191,6 @@ class ViewJoiner:
         rows = self._inputs.watches.rows.on_rows(join.how.name, join.features)
         return replace(join, features=lasting(rows, self._inputs.span))
 
-    def _keys(self, name: str) -> DataFrame:
-        """Rows of a view without its columns, from an uncounted source."""
-        return self._join(name, [], watched=False).features
-
     def _maybe_small(self) -> dict[str, int]:
         """Return the sizes of the files of views that may turn out to have few rows, the candidates for broadcast."""
         views = {n: v for n, v in self._views.items() if not (v.method or v.counted)}
@@ -207,10 +201,7 @@ class ViewJoiner:
         view, declared = self._views[name], _declared(self._inputs.config, name)
         if view.counted is not None:
             return declared
-        facts = replace(declared, bytes=self._inputs.sources[view.source].bytes)
-        if size is None:
-            return facts
-        return replace(facts, bytes_in_memory=size)
+        return replace(declared, bytes=self._inputs.sources[view.source].bytes, bytes_in_memory=size)
 
     def hot_keys(self, step: JoinStep) -> HotKeys:
         """Keys of a join with too many impressions for one task. Measured only if the log is large, and once for each key
@@ -229,7 +220,7 @@ class ViewJoiner:
             return HotKeys()  # known only after another view is joined, or no user sees the same item that often
         named = keys_shown(self._inputs.sample_shown(limits.sample), shown, span, step.on)
         on = named.select(joint_key([F.col(name) for name in step.on]).alias(KEY))
-        return HotKeys(measure_hot_keys([(on, KEY, limits.sample)], limits.rows_of_a_hot_key))
+        return HotKeys(measure_hot_keys(on, limits.sample, limits.rows_of_a_hot_key))
 
 
 def size_of(name: str, features: DataFrame) -> DataFrame:

@@ -10,7 +10,7 @@ first row only. The check detects a join that sees the future and a join that fi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -21,7 +21,6 @@ from pyspark.sql.types import StructType
 
 from ctr_samples.config import EventView, JobConfig, StaticView
 from ctr_samples.errors import AccountingError
-from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import greatest, integers, mixed, texts, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
@@ -80,21 +79,17 @@ class TakeSample:
 
     keys: tuple[str, ...]
 
-    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        """Yield the rows, and then the sample."""
-        counts = Counts()
-        for item in items:
-            if isinstance(item, pa.RecordBatch):
-                shown = item.column(IMPRESSION)
-                ids = integers(pc.struct_field(shown, "impression_id"))
-                ranks = mixed(ids)
-                best = greatest(ranks, MOST)
-                times = integers(pc.struct_field(shown, "impression_time"))[best]
-                keys = [_values(pc.struct_field(shown, key).take(pa.array(best))) for key in self.keys]
-                rows = zip(map(int, ids[best]), map(int, times), *keys, strict=True)
-                counts.sample(_SAMPLE, zip(map(int, ranks[best]), rows, strict=True), MOST)
-            yield item
-        yield counts
+    def __call__(self, rows: pa.RecordBatch, counts: Counts) -> Iterator[pa.RecordBatch]:
+        """Yield the rows, and sample them."""
+        shown = rows.column(IMPRESSION)
+        ids = integers(pc.struct_field(shown, "impression_id"))
+        ranks = mixed(ids)
+        best = greatest(ranks, MOST)
+        times = integers(pc.struct_field(shown, "impression_time"))[best]
+        keys = [_values(pc.struct_field(shown, key).take(pa.array(best))) for key in self.keys]
+        chosen = zip(map(int, ids[best]), map(int, times), *keys, strict=True)
+        counts.sample(_SAMPLE, zip(map(int, ranks[best]), chosen, strict=True), MOST)
+        yield rows
 
 
 def _values(column: pa.Array) -> list[Any]:

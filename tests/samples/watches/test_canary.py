@@ -68,7 +68,7 @@ def sampled(impressions: DataFrame) -> LeakCanary:
     tasks = TaskCounts()
     canary = LeakCanary(("user", "article"), tasks)
     stage = Stage.of(impressions)
-    stage.then(canary.step(stage.kind), stage.kind).rows(tasks).collect()
+    stage.counted(canary.step(stage.kind), stage.kind).rows(tasks).collect()
     return canary
 
 

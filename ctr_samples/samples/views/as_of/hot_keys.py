@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +17,8 @@ from ctr_samples.samples.views.as_of.matching import COPY, KEY
 
 MOST_COPIES = 32
 """Maximum number of tasks that share a key."""
+
+_MOST_KEYS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +49,10 @@ class HotKeys:
 NONE_HOT = HotKeys()
 
 
-def measure_hot_keys(
-    frames: Sequence[tuple[DataFrame, str, float]], least_rows: int, most_keys: int = 1000
-) -> tuple[str, ...]:
-    """Return the keys with at least ``least_rows`` rows in all frames combined, as text, most frequent first.
-
-    Runs a Spark job. Each frame comes with its key column and its sampling fraction: 1 for all rows, less for a sample.
+def measure_hot_keys(keys: DataFrame, share: float, least_rows: int) -> tuple[str, ...]:
+    """Return the keys with at least ``least_rows`` rows, as text, most frequent first, given the keys of a ``share`` of the
+    rows in the column ``key``. Runs a Spark job.
     """
-    counts = None
-    for frame, key, share in frames:
-        named = frame.select(F.col(key).cast("string").alias(KEY)).where(F.col(KEY).isNotNull())
-        own = named.groupBy(KEY).agg((F.count(F.lit(1)) / F.lit(share)).alias("rows"))
-        counts = own if counts is None else counts.unionByName(own)
-    assert counts is not None
-    total = counts.groupBy(KEY).agg(F.sum("rows").alias("rows")).where(F.col("rows") >= least_rows)
-    top = total.orderBy(F.col("rows").desc(), KEY).limit(most_keys)
-    return tuple(row[KEY] for row in top.collect())
+    named = keys.select(F.col(KEY).cast("string")).where(F.col(KEY).isNotNull())
+    counts = named.groupBy(KEY).agg((F.count(F.lit(1)) / F.lit(share)).alias("rows")).where(F.col("rows") >= least_rows)
+    return tuple(row[KEY] for row in counts.orderBy(F.col("rows").desc(), KEY).limit(_MOST_KEYS).collect())

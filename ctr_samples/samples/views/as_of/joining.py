@@ -215,7 +215,15 @@ class SmallViews:
         kind = self.structs[view]
         if only is not None:
             kind = StructType([field for field in kind if field.name in {*only, "age_s", "matched"}])
-        return left.then(_JoinSmall(self, view, only), _with_views(left.kind, {view: kind}))
+        return left.counted(partial(self._joined, view, only), _with_views(left.kind, {view: kind}))
+
+    def _joined(
+        self, view: str, only: Collection[str] | None, rows: pa.RecordBatch, counts: Counts
+    ) -> Iterator[pa.RecordBatch]:
+        """Add the struct of a view to a batch. Runs on executors."""
+        impressions = pa.Table.from_batches([rows])
+        found = Found.among(impressions, self.rows()[view], counts if only is None else None)
+        return with_views(impressions, [found], only)
 
     def irregular(self) -> Counts:
         """Return the counts of the irregular rows of the views. Runs on the driver."""
@@ -235,25 +243,3 @@ class SmallViews:
         if blocks.ready is None:
             blocks.ready = {how.name: ViewRows.of(how, self._table(n)) for n, how in enumerate(self.views)}
         return blocks.ready
-
-
-@dataclass(frozen=True, slots=True)
-class _JoinSmall:
-    """Joins a small view to impressions, batch by batch. Runs on executors."""
-
-    small: SmallViews
-    view: str
-    only: Collection[str] | None = None
-
-    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        counts = Counts()
-        for item in items:
-            if not isinstance(item, pa.RecordBatch):
-                yield item
-            else:
-                yield from self._joined(pa.Table.from_batches([item]), counts)
-        yield counts
-
-    def _joined(self, rows: pa.Table, counts: Counts) -> Iterator[pa.RecordBatch]:
-        found = Found.among(rows, self.small.rows()[self.view], counts if self.only is None else None)
-        return with_views(rows, [found], self.only)
