@@ -125,8 +125,8 @@ def _find_java() -> str:
 
 
 def _local_settings(options: str) -> dict[str, str]:
-    """Return the settings for a quiet local run. conf/spark-local.conf has the same settings without the JVM
-    ``options``, which are those of a session that is not quick.
+    """Return the settings for a quiet local run, with ``options`` for the JVM. conf/spark-local.conf has the same settings,
+    with :data:`JVM_OPTIONS` alone.
     """
     quiet = Path(__file__).with_name("log4j2.properties")
     return {

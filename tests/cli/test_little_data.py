@@ -1,4 +1,4 @@
-"""Which commands start Spark for little data: the quick compiler, which a large day would wait for twice as long."""
+"""Which commands start Spark for little data: the quick compiler, with which a large day would take longer."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ def grown(path: Path, size: int) -> None:
 def test_small_files_are_little_data_however_they_are_named(days: Path, path: str) -> None:
     assert reads_little(job(days, f"sources.log.path={days.parent}/log/{path}"))
     assert reads_little(job(days, f"sources.log.path=file://{days.parent}/log/{path}"))
+    assert reads_little(job(days, f"sources.log.path=file:{days.parent}/log/{path}"))
 
 
 def test_the_files_of_all_days_count_together(days: Path) -> None:

@@ -112,9 +112,12 @@ class ViewJoiner:
         """Plan the joins of the views, before :meth:`add`. Measures views that may be small, with one short Spark job for
         all of them.
         """
+        self._steps = self._planned()
+        return self._steps
+
+    def _planned(self) -> tuple[JoinStep, ...]:
         if self._few is not None:
-            self._steps = plan_joins(declared_facts(self._inputs.config))
-            return self._steps
+            return plan_joins(declared_facts(self._inputs.config))
         on_disk = self._maybe_small()
         tiny = {name: size for name, size in on_disk.items() if size * _SURELY <= self._limits.broadcast_bytes}
         others = {
@@ -122,8 +125,7 @@ class ViewJoiner:
         }
         measured = [size_of(name, features) for name, features in others.items()]
         sizes = tiny | (dict(map(tuple, reduce(DataFrame.unionAll, measured).collect())) if measured else {})
-        self._steps = plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
-        return self._steps
+        return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
 
     def add(self, stage: Stage, steps: Sequence[JoinStep]) -> Stage:
         """Add a struct for each view of the steps. Runs a job for small views, and a count of keys if the log is large."""

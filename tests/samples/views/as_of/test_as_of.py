@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.samples.columnar.stages import Stage
+from ctr_samples.samples.views.as_of import hot_keys
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.matching import AsOf
@@ -317,11 +318,13 @@ def test_views_of_one_entity_are_joined_together_and_none_sees_the_rows_of_anoth
     assert rows == {1: ("v", None, "daily"), 2: ("two", "number", None), 3: (None, None, None)}
 
 
-def test_hot_keys_are_those_with_many_rows(frame: Frame) -> None:
+def test_hot_keys_are_those_with_many_rows(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = frame("key string", [("a",)] * 3 + [("b",)] * 4 + [("c",)] * 2 + [(None,)] * 9)
     assert measure_hot_keys(keys, 1.0, 4) == ("b",)
     assert measure_hot_keys(keys, 1.0, 3) == ("b", "a")
     assert measure_hot_keys(frame("key bigint", [(7,)] * 4), 1.0, 4) == ("7",)
+    monkeypatch.setattr(hot_keys, "_MOST_KEYS", 1)
+    assert measure_hot_keys(keys, 1.0, 3) == ("b",)
 
 
 def test_rows_of_a_sample_stand_for_those_that_it_leaves_out(frame: Frame) -> None:
