@@ -45,7 +45,7 @@ from ctr_samples.samples.labels.actions import ACTION, actions_of, key_of_action
 from ctr_samples.samples.labels.plans import LabelPlan, longest_window, plan_labels, rows_among
 from ctr_samples.samples.partials import where_kept
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.sampling import DOWN_SAMPLED
+from ctr_samples.samples.sampling import DOWN_SAMPLED, sampled
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
 from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
 from ctr_samples.samples.views.keys import level_of
@@ -217,7 +217,7 @@ class Gatherer:
         labelled = SampleBuilder(self.inputs).labelled_impressions()
         if labelled.where(mine).isEmpty():
             return SKIP_ABOVE
-        kept = self.inputs.watches.sampling.kept(labelled)
+        kept = sampled(self.config, self.inputs.span, labelled)
         return DOWN_SAMPLED if kept.where(mine).isEmpty() else None
 
     def _label(self, plan: LabelPlan, impression: Impression, impressions: DataFrame) -> LabelEvidence:

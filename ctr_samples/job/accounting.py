@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ctr_samples.config import TextSource
+from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.errors import AccountingError
 from ctr_samples.periods import Period
+from ctr_samples.samples.features.complete import JOINED
 from ctr_samples.samples.impressions import check_impressions
 from ctr_samples.samples.inputs.malformed import check_lines
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.sampling import DOWN_SAMPLED
+from ctr_samples.samples.labels.counts import check_row_labels
+from ctr_samples.samples.labels.plans import rows_among
+from ctr_samples.samples.sampling import DOWN_SAMPLED, check_rules
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import check_clocks
 from ctr_samples.shards import Receipt
@@ -56,9 +59,9 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> A
     check_sources(inputs)
     shown = config.impressions.source
     check_impressions(config, watches.impressions.result(), run_date, lambda: inputs.plain(shown))
-    watches.labels.check()
-    watches.sampling.check()
-    accounting = account(watches, receipts)
+    check_row_labels(rows_among(config.labels), watches.tasks.result())
+    check_rules(config, watches.tasks.result())
+    accounting = account(config, watches, receipts)
     accounting.check()
     return accounting
 
@@ -71,9 +74,9 @@ def check_sources(inputs: Inputs) -> None:
     check_clocks(inputs.config, inputs.clocks(), inputs.plain)
 
 
-def account(watches: Watches, receipts: Sequence[Receipt]) -> Accounting:
+def account(config: JobConfig, watches: Watches, receipts: Sequence[Receipt]) -> Accounting:
     """Combine the counts of the watches and of the receipts."""
-    counts, sampling = watches.impressions.result(), watches.sampling.result()
-    left_out = {} if sampling is None else {DOWN_SAMPLED: sampling.dropped}
+    counts, of_tasks = watches.impressions.result(), watches.tasks.result()
+    left_out = {} if config.sampling is None else {DOWN_SAMPLED: of_tasks.sums.get(DOWN_SAMPLED, 0)}
     written = sum(shard.records for receipt in receipts for shard in receipt.shards)
-    return Accounting(counts.impressions, {**counts.dropped, **left_out}, watches.joins.result().samples, written)
+    return Accounting(counts.impressions, {**counts.dropped, **left_out}, of_tasks.sums.get(JOINED, 0), written)

@@ -18,11 +18,13 @@ from ctr_samples.job.planning import Prepared
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.impressions import time_not_read
 from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.labels.counts import label_counts
 from ctr_samples.samples.labels.masks import mask_facts
-from ctr_samples.samples.labels.plans import LabelPlan, plan_labels
+from ctr_samples.samples.labels.plans import LabelPlan, plan_labels, rows_among
 from ctr_samples.samples.labels.shifts import best_shift
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import sampling_facts
+from ctr_samples.samples.views.counts import join_counts
 from ctr_samples.samples.watches.times import counts_of_view
 from ctr_samples.shards import DayRun, Manifest, Receipt, RequestOrder, Shard, Storage
 from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES
@@ -47,7 +49,7 @@ def facts_of_run(
         "views": view_facts(inputs, canaries),
         "labels": label_facts(inputs, run.output.current, run.storage, shards, contract, loaded.document),
         "versions": versions(),
-        "sampling": sampling_facts(loaded.config, inputs.watches.sampling.result()),
+        "sampling": sampling_facts(loaded.config, inputs.watches.tasks.result()),
         "known_by": known_by and known_by.astimezone(UTC).isoformat(),
     }
 
@@ -65,7 +67,8 @@ def order_fact(config: JobConfig, receipts: Sequence[Receipt]) -> RequestOrder |
 
 def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
     """Return, for each view, the number of matched samples, the ages of the matched rows, and counts of irregular rows."""
-    clocks, joined, rows = inputs.clocks(), inputs.watches.joins.result(), inputs.watches.rows.result()
+    clocks, rows = inputs.clocks(), inputs.watches.rows.result()
+    joined = join_counts(inputs.config.views, inputs.watches.tasks.result())
     return {
         name: {
             "matched": view.matched,
@@ -92,12 +95,13 @@ def label_facts(
 
     ``document`` is the configuration as stored in the manifest.
     """
-    config, watches = inputs.config, inputs.watches
-    counts, names = watches.labels.result(), pseudonyms_of(config)
+    config, of_tasks = inputs.config, inputs.watches.tasks.result()
+    plans, names = plan_labels(config), pseudonyms_of(config)
+    counts = label_counts(plans, rows_among(config.labels), of_tasks)
     counts = counts if names is None else names.in_labels(counts)
-    for plan in plan_labels(config):
+    for plan in plans:
         counts[plan.name] |= _of_times(inputs, plan, counts[plan.name])
-    for name, facts in mask_facts(config, watches.tasks.result()).items():
+    for name, facts in mask_facts(config, of_tasks).items():
         counts[name] |= facts
     flips = flips_since(current, storage, shards, contract, final=_were_final(current, document, inputs.span))
     return {

@@ -63,7 +63,7 @@ from ctr_samples.samples.labels.plans import (
 from ctr_samples.samples.labels.reduction import row_values
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import RequestSizes, request_hash, request_sizes, with_beginning
-from ctr_samples.samples.sampling import UNLUCKY, DropUnlucky, SampleAgain, is_unlucky, rules_of, split_column
+from ctr_samples.samples.sampling import UNLUCKY, DropUnlucky, SampleAgain, is_unlucky, rules_of, sampled, split_column
 from ctr_samples.samples.views.as_of.planning import JoinStep, order_steps, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.sparksql.columns import micros_at, micros_of, quoted, stable_hash
@@ -208,7 +208,7 @@ class SampleBuilder:
             self._refuse_empty()
         ids, values = ([row[column] for row in chosen] for column in (0, 1))
         labelled = self.labelled_impressions(None if key is None else (key, set(values)))
-        kept = self.inputs.watches.sampling.kept(labelled)
+        kept = sampled(config, span, labelled)
         return kept.where(F.col(f"{IMPRESSION}.impression_id").isin(ids)).limit(limit)
 
     def request_sizes(self) -> RequestSizes | None:
@@ -227,7 +227,7 @@ class SampleBuilder:
 
     def joined(self) -> DataFrame:
         """Return the labelled impressions that sampling keeps, with a struct per view and per history."""
-        rows = self.inputs.watches.sampling.kept(self.labelled_impressions())
+        rows = sampled(self.inputs.config, self.inputs.span, self.labelled_impressions())
         joins = _Joins.of(self.inputs, rows.schema[IMPRESSION].dataType)
         joins.views.compute(None)
         stage = joins.views.add(joins.with_histories(Stage.of(rows)), joins.views.plan())

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from functools import reduce
 from typing import Any, Self
@@ -21,7 +21,6 @@ from ctr_samples.config.base import SAMPLE_WEIGHT
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.columns import Flags, flags, place_of_texts
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features.complete import negatives_of_train, weights_of
 from ctr_samples.samples.features.row import IMPRESSION, WEIGHT
 from ctr_samples.samples.period import Span
@@ -83,53 +82,24 @@ _UNIT = 1_000_000
 """Weights are summed in millionths, so that the sum does not depend on the order."""
 
 
-@dataclass(frozen=True, slots=True)
-class SamplingCounts:
-    """Number of samples of train that might be dropped, and number of those that are. With ``negatives``, these are the
-    negatives.
-    """
-
-    candidates: int = 0
-    dropped: int = 0
-    weight: float = 0.0
-    weights: Mapping[str, float] = field(default_factory=dict)
-    """With rules, the sum of the weights of train, and that of the positives of each 0/1 label."""
+def sampled(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame:
+    """Drop what sampling drops from all labelled impressions of a day, without counting. With rules, adds :data:`WEIGHT`."""
+    if (rules := rules_of(config, span, labelled)) is not None:
+        return rules.where(~F.col(UNLUCKY)).drop(UNLUCKY, _WRONG)
+    return labelled.where(~(_may_be_dropped(config, span) & is_unlucky(config)))
 
 
-class SamplingWatch:
-    """Drops negatives, and has the counts of a run. Lives on the driver."""
-
-    def __init__(self, config: JobConfig, span: Span, tasks: TaskCounts) -> None:
-        self._config, self._span, self._tasks = config, span, tasks
-
-    def kept(self, labelled: DataFrame) -> DataFrame:
-        """Drop what sampling drops from all labelled impressions of a day, without counting. With rules, adds
-        :data:`WEIGHT`.
-        """
-        if (rules := rules_of(self._config, self._span, labelled)) is not None:
-            return rules.where(~F.col(UNLUCKY)).drop(UNLUCKY, _WRONG)
-        return labelled.where(~(_may_be_dropped(self._config, self._span) & is_unlucky(self._config)))
-
-    def result(self) -> SamplingCounts | None:
-        """Return the counts, or None if there is no sampling. Call it after the action."""
-        if self._config.sampling is None:
-            return None
-        counts = self._tasks.result().sums
-        sums = {name: counts.get(f"{_OF_WEIGHTS}{name}", 0) / _UNIT for name in ("", *_flags(self._config))}
-        return SamplingCounts(counts.get(_CANDIDATES, 0), counts.get(DOWN_SAMPLED, 0), sums.pop(""), sums)
-
-    def check(self) -> None:
-        """Raise InputError if a rule gave no share or weight. Call it after the action."""
-        counts, sampling = self._tasks.result().sums, self._config.sampling
-        for key, expected in (
-            ("rate", "a number above 0 and up to 1"),
-            ("weight", "a number from 0 to 1e30 of the rate"),
-        ):
-            if wrong := counts.get(f"{_WRONG}.{key}", 0):
-                raise InputError(
-                    f"sampling.{key}: {getattr(sampling, key)} is not {expected} for {wrong:,} samples of train; give each "
-                    "sample one, as in `coalesce(..., 1)`."
-                )
+def check_rules(config: JobConfig, counts: Counts) -> None:
+    """Raise InputError if a rule gave no share or weight."""
+    for key, expected in (
+        ("rate", "a number above 0 and up to 1"),
+        ("weight", "a number from 0 to 1e30 of the rate"),
+    ):
+        if wrong := counts.sums.get(f"{_WRONG}.{key}", 0):
+            raise InputError(
+                f"sampling.{key}: {getattr(config.sampling, key)} is not {expected} for {wrong:,} samples of train; give each "
+                "sample one, as in `coalesce(..., 1)`."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,21 +209,24 @@ def _lot(config: JobConfig, sampling: Sampling) -> Column:
     return _place("sampling", F.lit(sampling.salt), key)
 
 
-def sampling_facts(config: JobConfig, counts: SamplingCounts | None) -> dict[str, Any]:
-    """Return the manifest entry about sampling, which is empty if there is no sampling."""
-    if config.sampling is None or counts is None:
+def sampling_facts(config: JobConfig, counts: Counts) -> dict[str, Any]:
+    """Return the manifest entry about what :class:`DropUnlucky` counted, which is empty if there is no sampling."""
+    sampling = config.sampling
+    if sampling is None:
         return {}
-    if config.sampling.negatives is None:
-        rules = config.sampling.model_dump(exclude={"negatives"}, exclude_none=True)
-        kept = counts.candidates - counts.dropped
-        weights = {"samples": counts.weight, "positives": dict(counts.weights)}
-        return {"rules": rules, "train": counts.candidates, "kept": kept, "weights": weights}
+    candidates = counts.sums.get(_CANDIDATES, 0)
+    kept = candidates - counts.sums.get(DOWN_SAMPLED, 0)
+    if sampling.negatives is None:
+        rules = sampling.model_dump(exclude={"negatives"}, exclude_none=True)
+        weight, *of_labels = (counts.sums.get(f"{_OF_WEIGHTS}{name}", 0) / _UNIT for name in ("", *_flags(config)))
+        weights = {"samples": weight, "positives": dict(zip(_flags(config), of_labels, strict=True))}
+        return {"rules": rules, "train": candidates, "kept": kept, "weights": weights}
     return {
-        "rate": config.sampling.negatives,
-        "salt": config.sampling.salt,
-        "negatives": counts.candidates,
-        "kept": counts.candidates - counts.dropped,
-        "expected": round(counts.candidates * config.sampling.negatives, 1),
+        "rate": sampling.negatives,
+        "salt": sampling.salt,
+        "negatives": candidates,
+        "kept": kept,
+        "expected": round(candidates * sampling.negatives, 1),
         "formulas": _FORMULAS,
     }
 

@@ -25,8 +25,6 @@ from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import (
     UNLUCKY,
     DropUnlucky,
-    SamplingCounts,
-    SamplingWatch,
     is_unlucky,
     rules_of,
     sampling_facts,
@@ -125,8 +123,8 @@ def test_a_share_of_negatives_is_more_than_none_and_at_most_all(rate: float) -> 
 TENTH = config(sampling=Sampling(negatives=0.1, salt="a"), split=Split(eval=0.25))
 
 
-def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, SamplingCounts]:
-    """What stays, with split and weight, and what was counted."""
+def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """What stays, with split and weight, and what the manifest says of it."""
     tasks = TaskCounts()
     stage = Stage.of(rows.withColumns({SPLIT: split_column(job, DAY), UNLUCKY: is_unlucky(job)}))
     left = stage.counted(DropUnlucky.of(job), stage.kind).rows(tasks).toArrow().combine_chunks()
@@ -135,13 +133,11 @@ def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, Samplin
     weights = weights_of(left.to_batches()[0], job.labels, job.sampling.negatives)
     flat = left.append_column("weight", weights).append_column("split", left[SPLIT]).flatten().to_pandas()
     samples = flat.rename(columns=lambda name: name.removeprefix("impression."))
-    counts = SamplingWatch(job, DAY, tasks).result()
-    assert counts is not None
-    return samples, counts
+    return samples, sampling_facts(job, tasks.result())
 
 
 def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more(frame: Frame) -> None:
-    found, counts = kept(shown(frame, 8000))
+    found, facts = kept(shown(frame, 8000))
     everything = splits_of(shown(frame, 8000), TENTH.split)
     of_train = found[found.split == "train"]
     # Every positive stays, every sample of eval stays, and each of them counts once.
@@ -151,17 +147,17 @@ def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more(fra
     negatives = of_train[of_train.clicked == 0]
     assert set(negatives.weight) == {10.0}
     # 5,400 negatives of train: a tenth stays, give or take four standard deviations.
-    assert counts.candidates == (everything.split == "train").sum() - of_train.clicked.sum()
-    assert len(negatives) == pytest.approx(counts.candidates / 10, abs=4 * (counts.candidates * 0.09) ** 0.5)
-    assert len(found) + counts.dropped == 8000
+    assert facts["negatives"] == (everything.split == "train").sum() - of_train.clicked.sum()
+    assert len(negatives) == pytest.approx(facts["negatives"] / 10, abs=4 * (facts["negatives"] * 0.09) ** 0.5)
+    assert len(found) + facts["negatives"] - facts["kept"] == 8000
     # So the weights say how many there were.
-    assert negatives.weight.sum() == pytest.approx(counts.candidates, rel=0.2)
-    assert sampling_facts(TENTH, counts) == {
+    assert negatives.weight.sum() == pytest.approx(facts["negatives"], rel=0.2)
+    assert facts == {
         "rate": 0.1,
         "salt": "a",
-        "negatives": counts.candidates,
+        "negatives": facts["negatives"],
         "kept": len(negatives),
-        "expected": round(counts.candidates * 0.1, 1),
+        "expected": round(facts["negatives"] * 0.1, 1),
         "formulas": {
             "weight": "1 / rate for a negative of train, else 1",
             "probability": "p / (p + (1 - p) / rate)",
@@ -183,9 +179,9 @@ def test_the_choice_depends_on_id_and_salt_alone(frame: Frame) -> None:
     assert set(kept(rows, more)[0].impression_id) > first, "a greater share keeps what a smaller one kept"
     # The salt of the configuration may be any text, also one that another hash of the job uses.
     alike = TENTH.model_copy(update={"sampling": Sampling(negatives=0.25, salt="split")})
-    found, counts = kept(rows, alike)
+    found, facts = kept(rows, alike)
     stayed = ((found.split == "train") & (found.clicked == 0)).sum()
-    assert stayed == pytest.approx(counts.candidates / 4, rel=0.2)
+    assert stayed == pytest.approx(facts["negatives"] / 4, rel=0.2)
 
 
 def test_a_sample_is_negative_only_if_all_its_labels_are_0(frame: Frame) -> None:

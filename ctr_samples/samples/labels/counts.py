@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,6 @@ from ctr_samples.config.units import format_duration
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.columns import Flags, Integers, greatest, mixed, texts
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.labels.attribution import Events
 from ctr_samples.samples.labels.plans import LabelPlan, keys_among
 from ctr_samples.sparksql.columns import micros_of
@@ -37,32 +35,14 @@ def delay_ends(plan: LabelPlan) -> dict[str, timedelta]:
     return early | {format_duration(edge): edge for edge in (*edges, plan.label.window)}
 
 
-class LabelsWatch:
-    """The counts of a day's actions, and of the values of row labels. Lives on the driver."""
-
-    def __init__(
-        self,
-        plans: Sequence[LabelPlan],
-        tasks: TaskCounts,
-        rows: Mapping[str, RowLabel] = MappingProxyType({}),
-    ) -> None:
-        self._plans, self._tasks, self._rows = plans, tasks, rows
-
-    def result(self) -> dict[str, dict[str, Any]]:
-        """Return the manifest entry of each label (:func:`labels_counted`). Call it after the action."""
-        counts = self._tasks.result()
-        rows = {name: {_WITHOUT_VALUE: counts.sums.get(f"{name}.{_WITHOUT_VALUE}", 0)} for name in self._rows}
-        return labels_counted(self._plans, counts) | rows
-
-    def check(self) -> None:
-        """Raise InputError if a row label that must be 0 or 1 has any other value. Call it after the action."""
-        counts = self._tasks.result().sums
-        for name, label in self._rows.items():
-            if others := counts.get(f"{name}.{_NO_FLAG}", 0):
-                raise InputError(
-                    f"labels.{name}.expr: {label.expr} is neither 0 nor 1 for {others:,} impressions; write a condition, such "
-                    f"as `{label.expr} > 0`, or say `dtype: float32` for the number itself."
-                )
+def check_row_labels(labels: Mapping[str, RowLabel], counts: Counts) -> None:
+    """Raise InputError if a row label that must be 0 or 1 has any other value."""
+    for name, label in labels.items():
+        if others := counts.sums.get(f"{name}.{_NO_FLAG}", 0):
+            raise InputError(
+                f"labels.{name}.expr: {label.expr} is neither 0 nor 1 for {others:,} impressions; write a condition, such "
+                f"as `{label.expr} > 0`, or say `dtype: float32` for the number itself."
+            )
 
 
 def count_row_labels(values: Mapping[str, pa.Array], labels: Mapping[str, RowLabel], counts: Counts) -> None:
@@ -107,8 +87,9 @@ def _ranked(events: Events, rows: Integers, keys: Mapping[str, pa.ChunkedArray])
         yield int(rank), [time, *own]
 
 
-def labels_counted(plans: Sequence[LabelPlan], counts: Counts) -> dict[str, dict[str, Any]]:
+def label_counts(plans: Sequence[LabelPlan], rows: Iterable[str], counts: Counts) -> dict[str, dict[str, Any]]:
     """Return the manifest entry of each label: the day's ``actions``, ``orphans``, ``without_value`` and ``delays``.
+    The row labels, ``rows``, have only ``without_value``.
 
     ``orphan_sample`` lists some orphans with their keys, unless the configuration drops orphans. ``delays`` maps the
     end of each range (``"10s"``: more than a second, at most ten) to the number of actions in it.
@@ -127,7 +108,7 @@ def labels_counted(plans: Sequence[LabelPlan], counts: Counts) -> dict[str, dict
         if plan.label.orphans == "quarantine":
             some = counts.samples.get(f"{plan.name}.sample", ())
             labels[plan.name]["orphan_sample"] = sorted((_orphan(names, row) for _, row in some), key=_in_order)
-    return labels
+    return labels | {name: {_WITHOUT_VALUE: counts.sums.get(f"{name}.{_WITHOUT_VALUE}", 0)} for name in rows}
 
 
 def _orphan(names: Sequence[str], row: Sequence[Any]) -> dict[str, str | None]:

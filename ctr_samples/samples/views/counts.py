@@ -50,17 +50,10 @@ class JoinCounts:
     views: Mapping[str, ViewCounts]
 
 
-class JoinsWatch:
-    """Reads back what :meth:`ViewRows.count` counts, and the number of samples. Lives on the driver."""
-
-    def __init__(self, config: JobConfig, tasks: TaskCounts) -> None:
-        self._views, self._tasks = config.views, tasks
-
-    def result(self) -> JoinCounts:
-        """Return the counts. Call it after the action."""
-        counts = self._tasks.result()
-        views = {name: _read_back(name, view, counts) for name, view in self._views.items()}
-        return JoinCounts(counts.sums.get(JOINED, 0), views)
+def join_counts(views: Mapping[str, View], counts: Counts) -> JoinCounts:
+    """Return what :meth:`ViewRows.count` counted, and the number of samples."""
+    of_views = {name: _read_back(name, view, counts) for name, view in views.items()}
+    return JoinCounts(counts.sums.get(JOINED, 0), of_views)
 
 
 def _read_back(name: str, view: View, counts: Counts) -> ViewCounts:

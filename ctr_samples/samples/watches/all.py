@@ -10,11 +10,8 @@ from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.impressions import ImpressionsWatch
 from ctr_samples.samples.inputs.malformed import LinesWatch
-from ctr_samples.samples.labels.counts import LabelsWatch
-from ctr_samples.samples.labels.plans import plan_labels, rows_among
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.sampling import SamplingWatch
-from ctr_samples.samples.views.counts import JoinsWatch, RowsWatch
+from ctr_samples.samples.views.counts import RowsWatch
 from ctr_samples.samples.watches.coverage import CoverageWatch
 from ctr_samples.samples.watches.leak_canary import LeakCanary
 from ctr_samples.samples.watches.times import ClocksWatch
@@ -30,11 +27,8 @@ class Watches:
     clocks: ClocksWatch
     coverage: CoverageWatch
     impressions: ImpressionsWatch
-    labels: LabelsWatch
-    sampling: SamplingWatch
     rows: RowsWatch
     canary: LeakCanary
-    joins: JoinsWatch
 
     @classmethod
     def of(cls, config: JobConfig, span: Span, *, active: bool = True) -> Self:
@@ -46,11 +40,8 @@ class Watches:
             ClocksWatch(active=active),
             CoverageWatch(config, span, active=active),
             ImpressionsWatch(config.impressions, tasks, active=active),
-            LabelsWatch(plan_labels(config), tasks, rows_among(config.labels)),
-            SamplingWatch(config, span, tasks),
             RowsWatch(config, tasks, active=active),
             LeakCanary(_joined_on(config), tasks),
-            JoinsWatch(config, tasks),
         )
 
 

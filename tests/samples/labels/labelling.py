@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Row
 
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.labels.actions import actions_of_logs
-from ctr_samples.samples.labels.counts import LabelsWatch
+from ctr_samples.samples.labels.counts import label_counts
 from ctr_samples.samples.labels.events import events_among
 from ctr_samples.samples.labels.labelling import Labelling
 from ctr_samples.samples.labels.plans import LabelPlan
@@ -25,4 +25,4 @@ def label(
     tasks = TaskCounts()
     events = events_among(shown, actions_of_logs(plans, span, source_of), plans)
     rows = Labelling(plans, span).stage(events, PARTITIONS).rows(tasks).collect()
-    return rows, LabelsWatch(plans, tasks).result()
+    return rows, label_counts(plans, (), tasks.result())

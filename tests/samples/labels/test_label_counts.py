@@ -8,8 +8,8 @@ from datetime import date, timedelta
 from pyspark.sql import DataFrame
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.columnar.stages import TaskCounts
-from ctr_samples.samples.labels.counts import LabelsWatch, delay_ends
+from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.labels.counts import delay_ends, label_counts
 from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import Span
 from tests.samples.labels.labelling import label
@@ -87,7 +87,7 @@ def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(fra
 
 def test_a_part_of_the_plan_that_never_ran_counts_zero() -> None:
     plans = [plan_label("clicked", CLICKED.model_copy(update={"window": timedelta(seconds=1)}), SHOWN)]
-    assert LabelsWatch(plans, TaskCounts()).result() == {
+    assert label_counts(plans, (), Counts()) == {
         "clicked": {"actions": 0, "orphans": 0, "without_value": 0, "delays": {"1s": 0}, "orphan_sample": []}
     }
 

@@ -20,7 +20,7 @@ from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.training_rows import only_fitted
 from ctr_samples.samples.views.as_of.planning import plan_joins
-from ctr_samples.samples.views.counts import JoinsWatch
+from ctr_samples.samples.views.counts import JoinCounts, join_counts
 from ctr_samples.samples.views.joiner import declared_facts
 
 DAY = date(2019, 6, 5)
@@ -181,9 +181,10 @@ def expected(tables: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[s
     }
 
 
-def joined(spark: SparkSession, config: Path) -> tuple[list[Row], JoinsWatch]:
+def joined(spark: SparkSession, config: Path) -> tuple[list[Row], JoinCounts]:
     inputs = Inputs.read(spark, load_config(config).config, DAY)
-    return SampleBuilder(inputs).joined().collect(), inputs.watches.joins
+    rows = SampleBuilder(inputs).joined().collect()
+    return rows, join_counts(inputs.config.views, inputs.watches.tasks.result())
 
 
 @pytest.mark.parametrize("method", ["union", pytest.param("intervals", marks=pytest.mark.slow)])
@@ -194,7 +195,7 @@ def test_random_chains_of_views_agree_with_the_definition(
 ) -> None:
     tables = random_tables(random.Random(seed))
     config = written(tmp_path, method, tables)
-    rows, watch = joined(spark, config)
+    rows, counts = joined(spark, config)
     views = ("item", "category", "pair", "brand", "parent")
 
     def key(at: int, one: Mapping[str, Any]) -> tuple[str, ...]:
@@ -219,12 +220,12 @@ def test_random_chains_of_views_agree_with_the_definition(
         )
     assert ours == sorted(theirs)
     assert len({r.impression.impression_id for r in rows}) == len(kept), "equal rows are told apart"
-    check_missing_keys(rows, watch)
+    check_missing_keys(rows, counts)
 
 
-def check_missing_keys(rows: list[Row], watch: JoinsWatch) -> None:
+def check_missing_keys(rows: list[Row], counts: JoinCounts) -> None:
     """Impressions that lack a key of a view are counted."""
-    counted = {name: counts.without_key for name, counts in watch.result().views.items()}
+    counted = {name: of_view.without_key for name, of_view in counts.views.items()}
     assert counted == {
         "item": 0,
         "pair": sum(None in (row.impression.user, row.impression.ad) for row in rows),
