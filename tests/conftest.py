@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from ctr_samples.sparksql.remembered import remember_classes
+
 PROJECT = Path(__file__).parent.parent
 
 # Failed assertions of helpers are explained, too; it has to be said before a helper is imported.
@@ -57,6 +59,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         "spark.driver.extraJavaOptions": (
             f"-Dderby.system.home={warehouse} -Dlog4j2.configurationFile={PROJECT / 'ctr_samples/sparksql/log4j2.properties'}"
         ),
+        "spark.python.sql.dataFrameDebugging.enabled": "false",  # to note who made each column takes seven calls to the JVM
         "spark.python.worker.reuse": "true",  # starting a worker costs more than most tests
         **({} if pytestconfig.getoption("markexpr") == "slow" else INTERPRETED),
     }
@@ -64,6 +67,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
     for key, value in settings.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
+    remember_classes(session)
     yield session
     session.stop()
 

@@ -10,6 +10,7 @@ lambdas.py            text taken out of lambdas, where Spark would make it for e
 moments.py            rejection of expressions that depend on the current time
 columns.py            keys, times, conditions, numbers and hashes from expressions
 observations.py       counts collected during the job: metrics, exact histograms, progress
+remembered.py         classes of the JVM that PySpark looks up for each column
 workers.py            Python worker processes of Spark
 releases.py           differences between Spark releases, and software versions for the manifest
 """

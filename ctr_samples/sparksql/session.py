@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 from ctr_samples.errors import CtrSamplesError, UsageError
 from ctr_samples.sparksql.class_archive import java_options
 from ctr_samples.sparksql.jvm_stderr import jvm_stderr
+from ctr_samples.sparksql.remembered import remember_classes
 from ctr_samples.sparksql.workers import DAEMON, stop
 
 _SETTINGS = {
@@ -180,6 +181,7 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
     Raises UsageError under Spark Connect.
     """
     need_classic(spark, "The job")
+    remember_classes(spark)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     # By default, three files on two cores, or data for three tasks, become three tasks, and the last runs alone.

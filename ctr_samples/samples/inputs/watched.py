@@ -128,8 +128,8 @@ class Inputs:
         known = [size for size in sizes if size is not None]
         if len(known) < len(sizes):
             return int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        total, context = sum(known), self.spark.sparkContext
-        wanted = max(context.defaultParallelism, int(context.getConf().get("spark.sql.shuffle.partitions", "1") or 1))
+        total, asked = sum(known), self.spark.conf.get("spark.sql.shuffle.partitions", "1")
+        wanted = max(self.spark.sparkContext.defaultParallelism, int(asked or 1))
         return max(joining_tasks(total), min(wanted, total >> 20))
 
     def sample_shown(self, share: float) -> DataFrame:
