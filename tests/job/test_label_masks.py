@@ -111,6 +111,7 @@ def test_all_labels_of_a_day_are_final_once_all_windows_have_closed(spark: Spark
     assert (only.exit_code, "expected two to compare" in only.stderr) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_run_as_of_an_earlier_time_does_not_blame_the_logs(spark: SparkSession, tmp_path: Path) -> None:
     config = write(tmp_path)
     made(spark, config)
@@ -119,6 +120,7 @@ def test_a_run_as_of_an_earlier_time_does_not_blame_the_logs(spark: SparkSession
     assert "final" not in then.labels["clicked"]["flips"]
 
 
+@pytest.mark.slow
 def test_masks_are_made_anew_with_the_clock_while_a_window_is_open(spark: SparkSession, tmp_path: Path) -> None:
     config = write(tmp_path, next_day=False)
     made(spark, config)

@@ -29,6 +29,7 @@ from ctr_samples.samples.inputs.clocks import clocks_of
 from ctr_samples.samples.period import Span
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, latest_manifest, open_storage
 from tests.job.partial_days import measured, shards_of
+from tests.support.marks import slow_except
 
 DAY, NEXT = date(2019, 6, 5), date(2019, 6, 6)
 TAKEN = FeaturesFrom(1)
@@ -279,9 +280,7 @@ def planned(spark: SparkSession, path: Path, why_joined: str = "") -> FeaturesFr
     return features_from
 
 
-@pytest.mark.parametrize(
-    "name", [name if name == "a late action" else pytest.param(name, marks=pytest.mark.slow) for name in CHANGES]
-)
+@pytest.mark.parametrize("name", slow_except(["a late action"], CHANGES))
 def test_all_is_joined_anew_after(spark: SparkSession, night: Path, name: str) -> None:
     change, reason = CHANGES[name]
     write_log(night, NEXT)

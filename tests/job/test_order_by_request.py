@@ -26,6 +26,7 @@ from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.shards.clean import Retention
 from tests.job.feeds import DAY, LARGEST, feeds, samples_of, write_log
 from tests.job.partial_days import shards_of
+from tests.support.marks import slow_except
 from tests.support.project import PROJECT
 
 
@@ -139,6 +140,7 @@ def test_both_orders_measure_the_same_requests(by_impression: Published, by_requ
         validate(json.loads(published.metrics.to_json()), schema)
 
 
+@pytest.mark.slow
 def test_the_estimated_gzip_share_is_that_of_the_shards(
     spark: SparkSession, root: Path, by_impression: Published, by_request: Published
 ) -> None:
@@ -191,6 +193,7 @@ def test_a_set_without_requests_says_none(spark: SparkSession, root: Path) -> No
     assert alone.metrics.requests is None
 
 
+@pytest.mark.slow
 def test_a_preview_measures_the_requests_of_the_day(spark: SparkSession, root: Path, by_request: Published) -> None:
     sizes = pd.Series(names(by_request.samples)).value_counts()
     _, found = previewed(spark, feeds(root, "preview"), DAY, 1, requests=True)
@@ -203,7 +206,9 @@ NUMBERS = "features={taste: {from: impression.taste, dtype: float32, shape: [24]
 LISTS = "features={taste: {from: impression.taste, dtype: float32, ragged: true}}"
 
 
-@pytest.mark.parametrize(("layout", "features"), [("dense", NUMBERS), ("sparse", NUMBERS), ("sequence", LISTS)])
+@pytest.mark.parametrize(
+    ("layout", "features"), [("dense", NUMBERS), *slow_except((), [("sparse", NUMBERS), ("sequence", LISTS)])]
+)
 def test_a_layout_holds_the_same_records_in_either_order(
     spark: SparkSession, root: Path, by_request: Published, layout: str, features: str
 ) -> None:

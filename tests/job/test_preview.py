@@ -20,6 +20,7 @@ from ctr_samples.samples.builder import ORIGIN, SampleBuilder
 from ctr_samples.samples.period import Span
 from tests.support.command_line import invoke
 from tests.support.frames_as_inputs import inputs_of
+from tests.support.marks import slow_except
 from tests.support.project import PROJECT
 from tests.support.tiny_days import write_days
 
@@ -154,8 +155,9 @@ def test_the_call_in_the_document_of_the_api_runs_as_it_stands(
     assert "impression_id" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("day", ["2019-06-05", date(2019, 6, 5)])
-@pytest.mark.parametrize("kind", [str, Path, load_config])
+@pytest.mark.parametrize(
+    ("kind", "day"), [(str, "2019-06-05"), *slow_except((), [(Path, "2019-06-05"), (load_config, date(2019, 6, 5))])]
+)
 def test_a_configuration_may_be_a_path_and_a_day_text(
     spark: SparkSession, tmp_path: Path, kind: Callable[[Any], Any], day: Any
 ) -> None:

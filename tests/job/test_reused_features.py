@@ -31,6 +31,7 @@ from ctr_samples.shards import Manifest, check_shards, latest_manifest, open_sto
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.generation_history import rollback
 from tests.job.partial_days import measured
+from tests.support.marks import slow_except
 
 DAY = date(2019, 6, 5)
 START = 1559692800
@@ -132,7 +133,7 @@ CHANGES: dict[str, tuple[str, str, set[str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("change", slow_except(["added"], CHANGES))
 def test_a_changed_feature_is_made_and_the_others_are_read(spark: SparkSession, root: Path, change: str) -> None:
     old, new, kept = CHANGES[change]
     text = CONFIG.replace(AGE, "" if change == "moved to the end" else AGE).replace(old, new)
@@ -177,10 +178,15 @@ VARYING = (
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("columns: {words: words}", "where: u <> 'u1'\n  columns: {words: words}"),
-        ("partitions: 2", "partitions: 3"),
         ("eval: 0.25", "eval: 0.5"),
-        ("timezone: UTC", "timezone: Asia/Shanghai"),
+        *slow_except(
+            (),
+            [
+                ("columns: {words: words}", "where: u <> 'u1'\n  columns: {words: words}"),
+                ("partitions: 2", "partitions: 3"),
+                ("timezone: UTC", "timezone: Asia/Shanghai"),
+            ],
+        ),
     ],
 )
 def test_other_samples_or_another_order_are_made_whole(spark: SparkSession, root: Path, old: str, new: str) -> None:
@@ -189,12 +195,14 @@ def test_other_samples_or_another_order_are_made_whole(spark: SparkSession, root
     assert made(spark, root, CONFIG.replace(old, new), out).manifest.features_from.why
 
 
+@pytest.mark.slow
 def test_a_forced_run_makes_all(spark: SparkSession, root: Path) -> None:
     made(spark, root, CONFIG, "forced")
     more = CONFIG.replace("split:", "  more: {from: user.city, dtype: int64, hash_buckets: 50}\nsplit:")
     assert made(spark, root, more, "forced", force=True).manifest.features_from.why
 
 
+@pytest.mark.slow
 def test_a_generation_whose_shards_are_gone_is_made_whole(spark: SparkSession, root: Path) -> None:
     made(spark, root, CONFIG, "gone")
     manifest = latest_manifest(open_storage(root / "gone"), DAY)
@@ -257,6 +265,7 @@ def test_a_label_is_made_from_actions_and_from_the_impressions_that_can_take_the
     assert (now.rows, now.features) == (before.rows, before.features)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("when", ["before the action", "before the publish"])
 def test_a_run_that_was_killed_while_it_read_back_leaves_the_day_and_runs_again(
     spark: SparkSession, root: Path, when: str, monkeypatch: pytest.MonkeyPatch
@@ -281,6 +290,7 @@ def stop(*_: object, **__: object) -> None:
     raise KeyboardInterrupt
 
 
+@pytest.mark.slow
 def test_features_are_listed_with_their_bytes_coverage_and_since_when(spark: SparkSession, root: Path) -> None:
     plain = CONFIG.replace("vocabulary: cities", "hash_buckets: 9")
     plain = plain.replace("vocabularies:\n  cities: {capacity: 9}\nfitted: {path: ROOT/fitted}\n", "")
@@ -323,7 +333,7 @@ SECOND: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
-@pytest.mark.parametrize("second", SECOND)
+@pytest.mark.parametrize("second", slow_except(["with another label"], SECOND))
 def test_a_second_set_takes_features_from_the_first_one(spark: SparkSession, root: Path, second: str) -> None:
     text, out = CONFIG, f"second_{[*SECOND].index(second)}"
     for old, new in SECOND[second]:
@@ -345,6 +355,7 @@ def test_a_second_set_takes_features_from_the_first_one(spark: SparkSession, roo
     assert dry.dropped == (["age"] if AGE in [old for old, _ in SECOND[second]] else [])
 
 
+@pytest.mark.slow
 def test_a_sampled_second_set_takes_a_feature_more(spark: SparkSession, root: Path) -> None:
     made(spark, root, CONFIG, "first")
     few = f"from_samples: {root}/first\n{CONFIG}sampling: {{negatives: 0.3}}\n"
@@ -355,6 +366,7 @@ def test_a_sampled_second_set_takes_a_feature_more(spark: SparkSession, root: Pa
     assert content(result) == content(whole)
 
 
+@pytest.mark.slow
 def test_a_second_set_of_other_impressions_is_made_whole(spark: SparkSession, root: Path) -> None:
     made(spark, root, CONFIG, "first")
     other = f"from_samples: {root}/first\n{CONFIG}".replace("eval: 0.25", "eval: 0.5")
@@ -364,6 +376,7 @@ def test_a_second_set_of_other_impressions_is_made_whole(spark: SparkSession, ro
     assert made(spark, root, f"from_samples: {root}/nothing\n{CONFIG}", "second_alone").manifest.features_from is None
 
 
+@pytest.mark.slow
 def test_after_a_rollback_features_are_those_of_the_generation_that_is_current(spark: SparkSession, root: Path) -> None:
     more = CONFIG.replace(*CHANGES["added"][:2])
     made(spark, root, CONFIG, "back")
@@ -375,6 +388,7 @@ def test_after_a_rollback_features_are_those_of_the_generation_that_is_current(s
     assert content(result) == content(made(spark, root, more, "back_whole").manifest)
 
 
+@pytest.mark.slow
 def test_forgotten_users_never_come_back_through_a_generation(spark: SparkSession, root: Path) -> None:
     made(spark, root, CONFIG, "forgot")
     storage = open_storage(root / "forgot")

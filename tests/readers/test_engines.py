@@ -13,6 +13,7 @@ from moto.server import ThreadedMotoServer
 from ctr_samples.errors import ContractError, DamagedFile, UsageError
 from ctr_samples.readers import load_dataset, steps_per_epoch
 from tests.support.kinds_of_columns import CONTRACTS, rows_for
+from tests.support.marks import slow_except
 from tests.support.small_days import CONTRACT, published, rows
 from tests.support.tampering import keep_only, resealed, rewrite
 
@@ -47,7 +48,7 @@ def compressed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
     return root
 
 
-@pytest.mark.parametrize("layout", CONTRACTS)
+@pytest.mark.parametrize("layout", slow_except(["dense"], CONTRACTS))
 def test_both_engines_give_equal_batches_of_every_kind_of_column(layout: str, tmp_path: Path) -> None:
     contract = CONTRACTS[layout]
     published(tmp_path, contract, lambda split, first: rows_for(contract, first, 50))

@@ -79,12 +79,14 @@ def test_labels_a_history_and_a_view_of_users_share_a_shuffle(tmp_path: Path, fr
     assert made(tmp_path, frames, "intervals") == (2, samples), "a broadcast view moves nothing"
 
 
+@pytest.mark.slow
 def test_a_history_of_another_key_has_a_shuffle_of_its_own(tmp_path: Path, frames: dict[str, DataFrame]) -> None:
     shuffles, samples = made(tmp_path, frames, "union", key="item")
     assert shuffles == 3, "labels and history by item, view by user, final order"
     assert made(tmp_path, frames, "intervals", key="item") == (2, samples)
 
 
+@pytest.mark.slow
 def test_labels_that_meet_by_other_keys_have_a_shuffle_of_their_own(
     tmp_path: Path, frames: dict[str, DataFrame]
 ) -> None:

@@ -18,6 +18,7 @@ from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import BEGINNING, request_hash, with_beginning
 from ctr_samples.samples.sampling import split_column
+from tests.support.marks import slow_except
 from tests.support.orders import config
 
 Frame = Callable[..., DataFrame]
@@ -128,7 +129,7 @@ def jobs_with(keys: Sequence[str], request: str | None) -> list[JobConfig]:
 
 
 @pytest.mark.parametrize("keys", [("user", "session", "item"), ("session", "item")])
-@pytest.mark.parametrize("request_id", ["r", None])
+@pytest.mark.parametrize("request_id", slow_except(["r"], ["r", None]))
 def test_a_split_is_accepted_if_it_cuts_nothing_that_the_order_keeps_together(
     frame: Frame, keys: Sequence[str], request_id: str | None
 ) -> None:

@@ -41,6 +41,7 @@ def test_a_late_store_is_named_with_its_delay(spark: SparkSession, day: Day) -> 
     assert [one for one in found.proposals if one.view == "item"] == []
 
 
+@pytest.mark.slow
 def test_one_late_partition_is_named(spark: SparkSession, day: Day) -> None:
     lines = day.served(Faults(late_part={"user": (8, timedelta(days=1))}))
     age = day.compared(spark, lines).features["age"]
@@ -50,6 +51,7 @@ def test_one_late_partition_is_named(spark: SparkSession, day: Day) -> None:
     assert age.share == pytest.approx(np.mean([part_of(line["u"], 8) == 0 for line in lines]), abs=0.02)
 
 
+@pytest.mark.slow
 def test_failing_look_ups_are_named(spark: SparkSession, day: Day) -> None:
     found = day.compared(spark, day.served(Faults(failing={"item": 0.02})))
     price = found.features["price"]
@@ -72,6 +74,7 @@ def test_float16_a_wrong_zone_and_another_formula_are_told_apart(spark: SparkSes
     assert found["price"].unexplained == 1.0
 
 
+@pytest.mark.slow
 def test_rows_of_another_key_are_named(spark: SparkSession, day: Day) -> None:
     found = day.compared(spark, day.served(Faults(stale_key={"user": 0.3}))).features["age"]
     assert found.causes[0].name == "another key"
@@ -79,12 +82,14 @@ def test_rows_of_another_key_are_named(spark: SparkSession, day: Day) -> None:
     assert found.share == pytest.approx(0.3, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_clock_that_is_two_seconds_ahead_is_named(spark: SparkSession, day: Day) -> None:
     found = day.compared(spark, day.served(Faults(clock=timedelta(seconds=120)))).features["age"]
     assert found.causes[0].name == "early row"
     assert "2m earlier" in found.causes[0].sentence
 
 
+@pytest.mark.slow
 def test_faults_together_are_told_apart(spark: SparkSession, day: Day) -> None:
     faults = Faults(late={"user": timedelta(hours=3)}, failing={"user": 0.05}, lost=0.03, repeated=0.02)
     lines = day.served(faults, lambda line: line.update(age=float(np.float16(line["age"]))))
@@ -105,6 +110,7 @@ def test_served_lines_without_a_sample_are_looked_up(spark: SparkSession, day: D
     assert coverage.why_no_sample == {"not in the log of impressions": 1}
 
 
+@pytest.mark.slow
 def test_another_window_is_named(spark: SparkSession, day: Day) -> None:
     found = day.compared(spark, day.served(change=lambda line: line.update(shows_1h=line["shows_6h"]))).features
     assert found["shows_6h"].differ == 0
@@ -113,6 +119,7 @@ def test_another_window_is_named(spark: SparkSession, day: Day) -> None:
     assert "over 6h in place of 1h" in cause.sentence
 
 
+@pytest.mark.slow
 def test_late_counts_are_named_with_their_delay(spark: SparkSession, day: Day) -> None:
     def late(line: dict[str, Any]) -> None:
         line["shows_6h"] = day.shows(line["i"], (line["at"] - START).total_seconds() - 7200, 6)
@@ -123,6 +130,7 @@ def test_late_counts_are_named_with_their_delay(spark: SparkSession, day: Day) -
     assert "2h late" in cause.sentence
 
 
+@pytest.mark.slow
 def test_yesterdays_vocabulary_is_named(spark: SparkSession, day: Day) -> None:
     found = day.compared(spark, day.served(change=lambda line: line.update(place={3: 3, 4: 2}[line["place"]])))
     cause = found.features["place"].causes[0]
@@ -130,6 +138,7 @@ def test_yesterdays_vocabulary_is_named(spark: SparkSession, day: Day) -> None:
     assert "with version 1 of the fitted state, of 2019-06-03" in cause.sentence
 
 
+@pytest.mark.slow
 def test_the_definition_of_another_day_is_named(spark: SparkSession, day: Day) -> None:
     def old(line: dict[str, Any]) -> None:
         line["red"] = int(line["price"] > 0 and not line["red"])
@@ -139,6 +148,7 @@ def test_the_definition_of_another_day_is_named(spark: SparkSession, day: Day) -
     assert "as the samples of 2019-06-04 define it" in cause.sentence
 
 
+@pytest.mark.slow
 def test_failing_look_ups_in_a_static_table_are_named(spark: SparkSession, day: Day) -> None:
     lines = day.served(change=lambda line: line.update(home=line["home"] * (line["n"] % 10 > 0)))
     cause = day.compared(spark, lines).features["home"].causes[0]

@@ -22,6 +22,8 @@ from ctr_samples.quality.checks import CHECKS
 from ctr_samples.readers import iter_batches
 from tests.served.served_day import DAY, START, compared
 
+pytestmark = pytest.mark.slow
+
 SHOWN, USERS = 800, 30
 BEGIN = START.timestamp()
 CONFIG = """

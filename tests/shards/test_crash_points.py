@@ -25,6 +25,7 @@ import pytest
 
 from ctr_samples.shards import open_storage
 from tests.support.counted_calls import CHANGES, CHANGING_REQUESTS, FailsOnce, Noted, requests, system_calls
+from tests.support.marks import slow_except
 from tests.support.small_publish import CONTROLS, SCENARIOS, check_and_go_on, outcome_of
 
 ALL = os.environ.get("CRASH_POINTS") == "all"
@@ -32,8 +33,7 @@ ERRORS = (errno.ENOSPC, errno.EIO, errno.EDQUOT)
 
 
 def scenarios(*representative: str, slow: Sequence[str] = ()) -> pytest.MarkDecorator:
-    more = [pytest.param(name, marks=pytest.mark.slow) for name in slow]
-    return pytest.mark.parametrize("scenario", [*SCENARIOS] if ALL else [*representative, *more])
+    return pytest.mark.parametrize("scenario", [*SCENARIOS] if ALL else [*representative, *slow_except((), slow)])
 
 
 class Publisher:

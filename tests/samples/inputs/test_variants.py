@@ -23,6 +23,7 @@ from ctr_samples.sparksql.columns import content_hash
 from ctr_samples.sparksql.expressions import compile_expression
 from ctr_samples.sparksql.session import run_session
 from tests.support.command_line import invoke
+from tests.support.marks import slow_except
 
 NEEDS_4_1 = pytest.mark.skipif(pyspark.__version__ < "4.1", reason="no colon in a path")
 DAY = date(2019, 6, 5)
@@ -115,7 +116,7 @@ def test_text_is_parsed_where_it_is_used(spark: SparkSession, tmp_path: Path) ->
     assert made(spark, tmp_path, "json", ", schema: text STRING", **changes) == EXPECTED
 
 
-@pytest.mark.parametrize("settings", [{}, SHREDDED], ids=["whole", "shredded"])
+@pytest.mark.parametrize("settings", slow_except([SHREDDED], [{}, SHREDDED]), ids=["whole", "shredded"])
 def test_parquet_files_give_the_same_samples_however_they_store_variants(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
 ) -> None:
@@ -163,6 +164,7 @@ features:
 }
 
 
+@pytest.mark.slow
 def test_views_and_histories_carry_variants_and_keep_them_for_later_runs(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     for day in ("2019-06-04", "2019-06-05"):

@@ -14,6 +14,7 @@ from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels.plans import plan_label, rounds
 from ctr_samples.samples.period import Span
 from tests.samples.labels.labelling import label
+from tests.support.marks import slow_except
 
 Frame = Callable[..., DataFrame]
 DAY = Span(datetime(2019, 6, 5, tzinfo=UTC), datetime(2019, 6, 6, tzinfo=UTC))
@@ -67,7 +68,7 @@ def owners(shown: list[Row], actions: list[Row]) -> dict[tuple[int, str], int]:
     return found
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3))])
+@pytest.mark.parametrize("seed", slow_except([1], [1, 2, 3]))
 def test_random_logs_agree_with_the_rule(frame: Frame, seed: int) -> None:
     rng = random.Random(seed)
 

@@ -13,6 +13,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.job import run as job
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, open_storage
+from tests.support.marks import slow_except
 
 CONFIG = """\
 name: tiny
@@ -72,7 +73,7 @@ ROWS = """\
 """The snapshot of June 5 is there only when the day has ended."""
 
 
-@pytest.mark.parametrize("method", ["snapshots", "intervals", "union"])
+@pytest.mark.parametrize("method", slow_except(["snapshots"], ["snapshots", "intervals", "union"]))
 def test_keys_with_rows_of_one_snapshot_that_differ_are_counted_in_each_snapshot(
     method: str, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -95,6 +96,7 @@ def test_a_sequence_says_which_row_of_a_snapshot_is_the_last(method: str, spark:
     assert "several_rows" not in [one["check"] for one in manifest.quality["found"]]
 
 
+@pytest.mark.slow
 def test_one_row_of_a_key_and_snapshot_is_taken_by_every_method_and_in_any_order(
     spark: SparkSession, tmp_path: Path
 ) -> None:
