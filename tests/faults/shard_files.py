@@ -7,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,10 @@ def orphans_in(output: Path, manifests: Iterable[dict[str, Any]]) -> list[tuple[
 
 
 def hashes_of_files(output: Path) -> dict[str, str]:
-    """Path and hash of all files."""
-    files = [file for file in output.rglob("*") if file.is_file()]
-    return {str(file.relative_to(output)): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    """Path and hash of all files, without those that tasks rename meanwhile."""
+    hashes = {}
+    for file in output.rglob("*"):
+        with suppress(FileNotFoundError):
+            if file.is_file():
+                hashes[str(file.relative_to(output))] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return hashes
