@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ctr_samples.config import JobConfig, TextSource
+from ctr_samples.config import TextSource
 from ctr_samples.errors import AccountingError
 from ctr_samples.periods import Period
 from ctr_samples.samples.features.complete import JOINED
@@ -15,7 +15,6 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels.counts import check_row_labels
 from ctr_samples.samples.labels.plans import rows_among
 from ctr_samples.samples.sampling import DOWN_SAMPLED, check_rules
-from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import check_clocks
 from ctr_samples.shards import Receipt
 
@@ -59,9 +58,10 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> A
     check_sources(inputs)
     shown = config.impressions.source
     check_impressions(config, watches.impressions.result(), run_date, lambda: inputs.plain(shown))
-    check_row_labels(rows_among(config.labels), watches.tasks.result())
-    check_rules(config, watches.tasks.result())
-    accounting = account(config, watches, receipts)
+    counts = watches.tasks.result()
+    check_row_labels(rows_among(config.labels), counts)
+    check_rules(config, counts)
+    accounting = account(inputs, receipts)
     accounting.check()
     return accounting
 
@@ -74,9 +74,9 @@ def check_sources(inputs: Inputs) -> None:
     check_clocks(inputs.config, inputs.clocks(), inputs.plain)
 
 
-def account(config: JobConfig, watches: Watches, receipts: Sequence[Receipt]) -> Accounting:
+def account(inputs: Inputs, receipts: Sequence[Receipt]) -> Accounting:
     """Combine the counts of the watches and of the receipts."""
-    counts, of_tasks = watches.impressions.result(), watches.tasks.result()
-    left_out = {} if config.sampling is None else {DOWN_SAMPLED: of_tasks.sums.get(DOWN_SAMPLED, 0)}
+    counts, of_tasks = inputs.watches.impressions.result(), inputs.watches.tasks.result()
+    left_out = {} if inputs.config.sampling is None else {DOWN_SAMPLED: of_tasks.sums.get(DOWN_SAMPLED, 0)}
     written = sum(shard.records for receipt in receipts for shard in receipt.shards)
     return Accounting(counts.impressions, {**counts.dropped, **left_out}, of_tasks.sums.get(JOINED, 0), written)

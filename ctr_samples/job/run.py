@@ -210,7 +210,7 @@ class _Run:
         prepared, config = plan.prepared, self.loaded.config
         inputs, watches = prepared.inputs, prepared.inputs.watches
         whole = plan.earlier is not None and plan.earlier.whole
-        accounting = account(config, inputs.watches, receipts) if whole else balanced(inputs, receipts, self.period)
+        accounting = account(inputs, receipts) if whole else balanced(inputs, receipts, self.period)
         canaries = check_canaries(config, plan.samples.steps, watches.canary)
         cut = list(watches.coverage.cut()) if prepared.label_mature and not whole else []
         for sentence in cut:

@@ -218,8 +218,8 @@ def sampling_facts(config: JobConfig, counts: Counts) -> dict[str, Any]:
     kept = candidates - counts.sums.get(DOWN_SAMPLED, 0)
     if sampling.negatives is None:
         rules = sampling.model_dump(exclude={"negatives"}, exclude_none=True)
-        weight, *of_labels = (counts.sums.get(f"{_OF_WEIGHTS}{name}", 0) / _UNIT for name in ("", *_flags(config)))
-        weights = {"samples": weight, "positives": dict(zip(_flags(config), of_labels, strict=True))}
+        positives = {name: _weight(counts, name) for name in _flags(config)}
+        weights = {"samples": _weight(counts), "positives": positives}
         return {"rules": rules, "train": candidates, "kept": kept, "weights": weights}
     return {
         "rate": sampling.negatives,
@@ -229,6 +229,11 @@ def sampling_facts(config: JobConfig, counts: Counts) -> dict[str, Any]:
         "expected": round(candidates * sampling.negatives, 1),
         "formulas": _FORMULAS,
     }
+
+
+def _weight(counts: Counts, label: str = "") -> float:
+    """Return the sum of the weights of train, or of the positives of a label."""
+    return counts.sums.get(f"{_OF_WEIGHTS}{label}", 0) / _UNIT
 
 
 def _may_be_dropped(config: JobConfig, span: Span) -> Column:

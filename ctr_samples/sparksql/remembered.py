@@ -17,7 +17,7 @@ _USED = (
     "SerDeUtil",
     "SimplePythonFunction",
 )
-"""Names by which PySpark looks up its classes. Those without a dot are searched for in a dozen packages and all jars."""
+"""Names by which PySpark looks up its classes. Those without a dot are searched for in several packages and all jars."""
 
 
 class _Remembered(JavaClass):  # type: ignore[misc]

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from jsonschema import validate
-from py4j.clientserver import ClientServerConnection
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import LoadedConfig, load_config
@@ -34,6 +33,7 @@ from ctr_samples.shards.generations import mark_forgotten
 from ctr_samples.shards.storage import LocalStorage
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.sparksql.session import run_session
+from tests.support.jvm_questions import noted_questions
 from tests.support.project import PROJECT
 
 TUESDAY = date(2019, 11, 26)
@@ -166,18 +166,10 @@ def test_the_samples_of_a_day_have_the_bytes_that_they_always_had(tuesday: tuple
 def test_a_later_run_of_a_session_asks_the_jvm_few_things(
     spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    calls = 0
-    send = ClientServerConnection.send_command
-
-    def counted(connection: ClientServerConnection, command: str) -> Any:
-        nonlocal calls
-        calls += not command.startswith("m")  # the garbage collector's, whenever it runs
-        return send(connection, command)
-
-    monkeypatch.setattr(ClientServerConnection, "send_command", counted)
+    asked = noted_questions(monkeypatch)
     job.run(spark, open_bandit(tmp_path), TUESDAY)
     # Each takes a tenth of a millisecond or more; with call sites, a second plan and nothing remembered it was 40,000.
-    assert 1_000 < calls < 3_500
+    assert 1_000 < len(asked) < 3_500
 
 
 def test_the_same_inputs_and_config_are_published_once(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:

@@ -18,6 +18,7 @@ from ctr_samples.quality import metrics as document
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.quality.report import render
 from tests.quality_report.day_documents import manifest, metrics
+from tests.support.marks import slow_except
 
 DEFINED = {
     "shards": document.Shards,
@@ -140,11 +141,12 @@ def refusal(content: bytes) -> str | None:
 
 UNKNOWN_TO_JSON = [float("nan"), 10**400]
 """Numbers of Python that no schema tells apart."""
-MORE = [
-    pytest.param(*one, marks=pytest.mark.slow)
-    for one in (["text"], [0.5], [[]], [{}], [-1], [True], UNKNOWN_TO_JSON[:1])
+OTHERS = [
+    None,
+    UNKNOWN_TO_JSON[1],
+    Absent,
+    *slow_except((), ["text", 0.5, [], {}, -1, True, UNKNOWN_TO_JSON[0]]),
 ]
-OTHERS = [None, UNKNOWN_TO_JSON[1], Absent, *MORE]
 
 
 @pytest.mark.parametrize("other", OTHERS, ids="null vast absent text half list object negative true nan".split())

@@ -5,27 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from py4j.clientserver import ClientServerConnection
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.remembered import remember_classes
+from tests.support.jvm_questions import noted_questions
 
 
 def test_a_second_column_takes_one_question_to_the_jvm(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[str] = []
-    send = ClientServerConnection.send_command
-
-    def noted(connection: ClientServerConnection, command: str) -> Any:
-        if not command.startswith("m"):  # the garbage collector's, whenever it runs
-            asked.append(command)
-        return send(connection, command)
-
     remember_classes(spark)
     with without_call_sites():
         F.col("first")
-        monkeypatch.setattr(ClientServerConnection, "send_command", noted)
+        asked = noted_questions(monkeypatch)
         column = F.col("second")
     assert len(asked) == 1, asked
     assert "second" in asked[0]
