@@ -140,8 +140,38 @@ def apart(codes: Sequence[Integers]) -> Integers:
 
 
 def in_order(keys: Sequence[npt.NDArray[Any]]) -> Integers:
-    """Return the rows sorted by several columns, the first one first. Equal rows keep their order."""
-    return np.lexsort(keys[::-1])
+    """Return the rows sorted by several columns of integers or flags, the first one first. Equal rows keep their order.
+
+    As many bits of the columns as fit in one number are sorted first, which NumPy does many times as fast. Rows that
+    are equal in these bits are then sorted by all columns.
+    """
+    packed = _packed(keys)
+    order: Integers = np.argsort(packed)
+    equal = packed[order][1:] == packed[order][:-1]
+    if equal.any():
+        tied = np.zeros(len(order), np.bool_)
+        tied[1:] = equal
+        tied[:-1] |= equal
+        rows = np.sort(order[tied])
+        order[tied] = rows[np.lexsort([key[rows] for key in keys[::-1]])]
+    return order
+
+
+def _packed(keys: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64]:
+    """Return a number for each row that never descends where the columns ascend: their first bits that differ."""
+    packed, left = np.zeros(len(keys[0]), np.uint64), 64
+    for key in keys:
+        if not len(key) or not left:
+            break
+        numbers = key.astype(np.int64, copy=False)
+        least = int(numbers.min())
+        bits = (int(numbers.max()) - least).bit_length()
+        above = numbers.view(np.uint64) - np.uint64(least % 2**64)
+        taken = min(bits, left)
+        if taken:
+            packed = above >> np.uint64(bits - taken) | (packed << np.uint64(taken) if taken < 64 else np.uint64(0))
+        left -= taken
+    return packed
 
 
 @dataclass(frozen=True, slots=True)
