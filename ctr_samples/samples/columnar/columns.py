@@ -147,11 +147,9 @@ def in_order(keys: Sequence[npt.NDArray[Any]]) -> Integers:
     """
     packed = _packed(keys)
     order: Integers = np.argsort(packed)
-    equal = packed[order][1:] == packed[order][:-1]
-    if equal.any():
-        tied = np.zeros(len(order), np.bool_)
-        tied[1:] = equal
-        tied[:-1] |= equal
+    tied = ~begins(packed[order])
+    if tied.any():
+        tied[:-1] |= tied[1:]
         rows = np.sort(order[tied])
         order[tied] = rows[np.lexsort([key[rows] for key in keys[::-1]])]
     return order
@@ -159,7 +157,7 @@ def in_order(keys: Sequence[npt.NDArray[Any]]) -> Integers:
 
 def _packed(keys: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64]:
     """Return a number for each row that never descends where the columns ascend: their first bits that differ."""
-    packed, left = np.zeros(len(keys[0]), np.uint64), 64
+    packed, left = np.zeros(len(keys[0]), np.uint64), 63
     for key in keys:
         if not len(key) or not left:
             break
@@ -168,8 +166,7 @@ def _packed(keys: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64]:
         bits = (int(numbers.max()) - least).bit_length()
         above = numbers.view(np.uint64) - np.uint64(least % 2**64)
         taken = min(bits, left)
-        if taken:
-            packed = above >> np.uint64(bits - taken) | (packed << np.uint64(taken) if taken < 64 else np.uint64(0))
+        packed = (packed << np.uint64(taken)) | (above >> np.uint64(bits - taken))
         left -= taken
     return packed
 
@@ -206,7 +203,7 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
 
 
-def begins(sorted_codes: Integers) -> Flags:
+def begins(sorted_codes: npt.NDArray[np.integer[Any]]) -> Flags:
     """Return whether each row of sorted codes is the first of its code."""
     first = np.ones(len(sorted_codes), np.bool_)
     first[1:] = sorted_codes[1:] != sorted_codes[:-1]
