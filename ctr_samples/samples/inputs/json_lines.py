@@ -13,6 +13,11 @@ _MARKS = 3
 them.
 """
 
+_NESTED = r"^\{[^{}]*+(?:\{[^{}]*+(?:\{[^{}]*+\})?\})?\}\z"
+"""An object that holds at most two others, one in the other, and ends with all its closing braces, as most lines do. Braces
+in a string may be miscounted, but cannot hide a second object.
+"""
+
 
 def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFrame:
     """Parse the objects in ``value``, one per line. Other columns of ``lines`` override fields of the same name.
@@ -43,11 +48,5 @@ def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFram
 
 def _is_whole(line: Column) -> Column:
     """Whether a line that begins with an object also ends with it."""
-    # Most lines end with all their closing braces, as many as their opening braces. Braces in a string may be
-    # miscounted, but cannot hide a second object. Bytes are counted, since counting characters needs a scan.
-    inside = F.substring_index(line, "}", 1)
-    opened = F.octet_length(inside) - F.octet_length(F.replace(inside, F.lit("{"), F.lit("")))
-    closed = F.octet_length(line) - F.octet_length(inside)
-    simple = (opened > 0) & (opened == closed) & F.endswith(line, F.repeat(F.lit("}"), opened))
     marked = F.concat(F.lit("["), line, F.lit(",1" * _MARKS + "]"))
-    return simple | F.coalesce(F.json_array_length(marked) == 1 + _MARKS, F.lit(False))
+    return line.rlike(_NESTED) | F.coalesce(F.json_array_length(marked) == 1 + _MARKS, F.lit(False))
