@@ -34,6 +34,8 @@ _MOST_ROWS, _MOST_BYTES = 1 << 18, 32 << 20
 """Rows that a task collects before it cuts them into blocks."""
 _MOST_OF_A_CUT = 1 << 30
 """Bytes that are cut together, half of what an Arrow column of bytes can hold."""
+_MARKS = 64
+"""Bytes that mark the parts of a stream of Arrow and its end, at most."""
 
 Place: TypeAlias = str | Callable[[pa.RecordBatch], Integers]
 """A column with the places of rows, or what returns those of a batch."""
@@ -66,6 +68,7 @@ class Scatter:
     def __call__(self, items: Iterable[Item]) -> Iterator[pa.RecordBatch]:
         """Yield the blocks of rows, as they come."""
         held: list[pa.RecordBatch] = []
+        count = size = 0
         for item in items:
             assert not isinstance(item, Beside), "rows of other frames do not move on"
             if isinstance(item, Counts):
@@ -73,9 +76,10 @@ class Scatter:
                 yield _blocks([(0, COUNTS, 0)], [0, content.size], content, self.partitions)
             elif item.num_rows:
                 held.append(item)
-                if sum(b.num_rows for b in held) >= _MOST_ROWS or sum(b.nbytes for b in held) >= _MOST_BYTES:
+                count, size = count + item.num_rows, size + item.nbytes
+                if count >= _MOST_ROWS or size >= _MOST_BYTES:
                     yield from self._cut(held)
-                    held = []
+                    held, count, size = [], 0, 0
         if held:
             yield from self._cut(held)
 
@@ -93,15 +97,10 @@ class Scatter:
         rows = rows.take(pa.array(np.argsort(partition, kind="stable")))
         counts = np.bincount(partition)
         there = np.flatnonzero(counts)
-        sink, ends, begin = pa.BufferOutputStream(), [0], 0
-        for count in counts[there].tolist():
-            _write(rows.slice(begin, count), sink)
-            ends.append(sink.tell())
-            begin += count
-        blocks = [
-            (place, self.frame, count) for place, count in zip(there.tolist(), counts[there].tolist(), strict=True)
-        ]
-        yield _blocks(blocks, ends, sink.getvalue(), self.partitions)
+        ends = np.cumsum(counts[there]).tolist()
+        pieces = [rows.slice(begin, end - begin) for begin, end in pairwise([0, *ends])]
+        blocks = [(place, self.frame, piece.num_rows) for place, piece in zip(there.tolist(), pieces, strict=True)]
+        yield _blocks(blocks, *_written(pieces), self.partitions)
 
 
 def _blocks(
@@ -122,16 +121,23 @@ def _blocks(
     return pa.RecordBatch.from_arrays(columns, [KEY, "frame", "rows", "checksum", "block"])
 
 
-def _write(rows: pa.RecordBatch, sink: pa.NativeFile) -> None:
-    with pa.ipc.new_stream(sink, rows.schema) as stream:
-        stream.write_batch(rows)
+def _written(pieces: Sequence[pa.RecordBatch]) -> tuple[list[int], pa.Buffer]:
+    """Return the bytes of rows, and where those of each piece begin and end. They are written once: a buffer that grows is
+    copied again and again.
+    """
+    around = pieces[0].schema.serialize().size + _MARKS
+    content = pa.allocate_buffer(sum(around + pa.ipc.get_record_batch_size(piece) for piece in pieces))
+    ends, sink = [0], pa.FixedSizeBufferWriter(content)
+    for piece in pieces:
+        with pa.ipc.new_stream(sink, piece.schema) as stream:
+            stream.write_batch(piece)
+        ends.append(sink.tell())
+    return ends, content.slice(0, ends[-1])
 
 
 def bytes_of_rows(rows: pa.RecordBatch) -> pa.Buffer:
     """Return rows as a block, for :func:`rows_of`."""
-    sink = pa.BufferOutputStream()
-    _write(rows, sink)
-    return sink.getvalue()
+    return _written([rows])[1]
 
 
 Task = Callable[[list[pa.Table], Counts], Iterator[pa.RecordBatch]]
