@@ -92,7 +92,10 @@ def session_of_command(
     builder = SparkSession.builder.appName(name)
     if hive:
         builder = builder.enableHiveSupport()
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # not under spark-submit, which has its own settings
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit, which has its own settings
+        for key, value in _settings_of_workers().items():
+            builder = builder.config(key, value)
+    else:
         options = f"{_QUICK_OPTIONS if quick else JVM_OPTIONS} {java_options(_find_java(), record=whole_run)}"
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop need not know its own name
         settings = _local_settings(options)
@@ -104,6 +107,17 @@ def session_of_command(
         yield session
     finally:
         stop(session)
+
+
+def _settings_of_workers() -> dict[str, str]:
+    """Return what spark-submit leaves open about the Python workers of a local run. Packages that it adds come too late for
+    the process that forks them.
+    """
+    SparkContext._ensure_initialized()
+    given = SparkConf()
+    is_local = re.fullmatch(r"local(\[.*\])?", str(given.get("spark.master", ""))) is not None
+    is_free = not any(given.get(key, "") for key in ("spark.python.daemon.module", "spark.submit.pyFiles"))
+    return {"spark.python.daemon.module": DAEMON} if is_local and is_free else {}
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -61,13 +62,39 @@ with session_of_command("imported") as spark:
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("start", ["spark-submit", "ctr-samples"])
-def test_a_python_worker_of_a_local_run_begins_with_the_modules_of_tasks(tmp_path: Path, start: str) -> None:
-    program = tmp_path / "imported.py"
+SUBMIT = str(Path(sys.executable).with_name("spark-submit"))
+
+
+def workers_of(command: list[str], directory: Path) -> str:
+    """Return the module that forks the workers of a program that a command runs, and whether tasks find theirs imported."""
+    program = directory / "imported.py"
     program.write_text(IMPORTED)
-    submit = [str(Path(sys.executable).with_name("spark-submit")), "--properties-file", "conf/spark-local.conf"]
-    command = [*(submit if start == "spark-submit" else [sys.executable]), str(program)]
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
-    assert f"[('{DAEMON}', True)]" in done.stdout, done.stderr
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [*command, str(program)], cwd=PROJECT, env=environment, capture_output=True, text=True, check=True
+    )
+    return done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "command",
+    [[sys.executable], [SUBMIT, "--properties-file", "conf/spark-local.conf"], [SUBMIT, "--master", "local[2]"]],
+    ids=["ctr-samples", "spark-submit with the settings for a laptop", "spark-submit alone"],
+)
+def test_a_python_worker_of_a_local_run_begins_with_the_modules_of_tasks(tmp_path: Path, command: list[str]) -> None:
+    assert f"[('{DAEMON}', True)]" in workers_of(command, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "given", [["--py-files", "packages.zip"], ["--conf", "spark.python.daemon.module=pyspark.daemon"]]
+)
+def test_spark_forks_the_workers_itself_if_packages_come_with_the_job_or_the_user_says_so(
+    tmp_path: Path, given: list[str]
+) -> None:
+    packages = tmp_path / "packages.zip"
+    with ZipFile(packages, "w") as archive:
+        archive.writestr("a_package.py", "")
+    given = [part.replace("packages.zip", str(packages)) for part in given]
+    assert "[('pyspark.daemon', False)]" in workers_of([SUBMIT, "--master", "local[2]", *given], tmp_path)
