@@ -1,21 +1,28 @@
-"""Columns that Spark computes from some columns of a stage, while the other columns wait aside as one block."""
+"""Columns that Spark computes from some columns of a stage, while the other columns wait aside as one block.
+
+Of a run of rows that share fields, such as those of a user, these fields are handed to Spark once, beside a list with the
+other fields of each row.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
-from pyspark.sql.types import BinaryType, StructType
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import ArrayType, BinaryType, StructField, StructType
 
 from ctr_samples.samples.columnar.blocks import DamagedBlock, Item, bytes_of_rows, rows_of
+from ctr_samples.samples.columnar.columns import Flags, begins, integers, plain
 from ctr_samples.samples.columnar.stages import Fields, Stage, TaskCounts, narrowed, with_fields
+from ctr_samples.sparksql.columns import quoted
 
-_REST = "_rest"
+_REST, _EACH, _ONCE = "_rest", "_each", "_once "
 _ROWS, _BYTES = 1 << 14, 16 << 20
 """Rows that wait together, and their bytes."""
 
@@ -33,36 +40,85 @@ def with_columns(
     The rows lose the fields of struct columns that are not ``kept``.
     ``add`` must keep the rows, and their order in each partition.
     """
-    carried = narrowed(StructType([stage.kind[name] for name in needed]), needed).add(_REST, BinaryType())
-    frame = add(stage.then(_SetAside(needed, kept), carried).rows(counted)).select(_REST, *names)
+    every = narrowed(StructType([stage.kind[name] for name in needed]), needed)
+    own = {one.name: [n for n in _fields(one) if n not in stage.shared.get(one.name, ())] for one in every}
+    carried = narrowed(every, own).add(_REST, BinaryType())
+    if stage.shared:
+        each = StructField(_EACH, ArrayType(carried, False), False)
+        carried = StructType([*narrowed(StructType([every[name] for name in stage.shared]), stage.shared), each])
+    handed = replace(stage, shared={}).then(_SetAside(own, kept, stage.shared), carried).rows(counted)
+    frame = add(_rows_of_runs(handed, every, stage.shared) if stage.shared else handed).select(_REST, *names)
     kind = StructType([*stage.with_fields(kept).kind, *[frame.schema[name] for name in names]])
     return Stage(frame, kind, (_TakeUp(tuple(names)),))
 
 
+def _fields(column: StructField) -> list[str]:
+    assert isinstance(column.dataType, StructType)
+    return column.dataType.names
+
+
+def _rows_of_runs(runs: DataFrame, kinds: StructType, shared: Mapping[str, Collection[str]]) -> DataFrame:
+    """Return a row for each row of the runs, with structs of the types ``kinds``. Lazy."""
+    once = [F.col(quoted(name)).alias(f"{_ONCE}{name}") for name in shared]
+    rows = runs.select(*once, F.inline(_EACH))
+
+    def whole(name: str, fields: Collection[str]) -> Column:
+        places = {one: f"{_ONCE}{name}" if one in shared.get(name, ()) else name for one in fields}
+        return F.struct(*[F.col(quoted(place))[one].alias(one) for one, place in places.items()]).alias(name)
+
+    return rows.select(*[whole(one.name, _fields(one)) for one in kinds], _REST)
+
+
 @dataclass(frozen=True, slots=True)
 class _SetAside:
-    """Yields the needed columns, and all rows of a batch as a block beside its first row. Runs on executors."""
+    """Yields the needed columns, and all rows of a batch as a block beside its first row. Runs on executors.
 
-    needed: Fields
+    ``own`` has the needed fields that are not ``shared``. With shared fields, yields a row for each run of rows.
+    """
+
+    own: Fields
     kept: Fields
+    shared: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
         for item in items:
             if not isinstance(item, pa.RecordBatch):
                 yield item
                 continue
-            most = max(1, min(_ROWS, _BYTES * item.num_rows // (item.nbytes + 1)))
+            most = max(1, min(_ROWS, int(_BYTES / (1 + self._bytes_of_a_row(item)))))
             for start in range(0, item.num_rows, most):
-                yield self._carrier(item.slice(start, most))
+                rows = item.slice(start, most)
+                yield self._runs(rows) if self.shared else self._carrier(rows)
+
+    def _bytes_of_a_row(self, rows: pa.RecordBatch) -> float:
+        """Return the mean size of a row, as if it shared nothing."""
+        every = [column.dictionary for column in self._numbers(rows)]
+        own = (rows.nbytes - sum(values.nbytes for values in every)) / max(1, rows.num_rows)
+        return float(own + sum(values.nbytes / len(values) for values in every))
+
+    def _numbers(self, rows: pa.RecordBatch) -> list[pa.DictionaryArray]:
+        return [pc.struct_field(rows.column(name), one) for name, fields in self.shared.items() for one in fields]
+
+    def _runs(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the shared fields of each run of rows, and the list of what its rows have of their own."""
+        first: Flags = np.zeros(rows.num_rows, np.bool_)
+        for column in self._numbers(rows):
+            first |= begins(integers(column.indices))
+        starts = np.flatnonzero(first)
+        once = plain(with_fields(rows.select([*self.shared]), self.shared).take(pa.array(starts)))
+        each = self._carrier(rows).to_struct_array()
+        ends = pa.array(np.append(starts, rows.num_rows).astype(np.int32))
+        return once.append_column(_EACH, pa.ListArray.from_arrays(ends, each))
 
     def _carrier(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        columns = with_fields(rows.select([*self.needed]), self.needed)
-        block = bytes_of_rows(with_fields(rows, self.kept))
+        columns = with_fields(rows.select([*self.own]), self.own)
+        block = bytes_of_rows(plain(with_fields(rows, self.kept)))
         ends = np.full(rows.num_rows + 1, block.size, np.int32)
         ends[0] = 0
         is_first = pa.array(np.arange(rows.num_rows) == 0).buffers()[1]  # the other rows are null
         rest = pa.BinaryArray.from_buffers(pa.binary(), rows.num_rows, [is_first, pa.py_buffer(ends), block])
-        return columns.append_column(_REST, rest)
+        # Rows that share all that is needed have no column of their own.
+        return pa.RecordBatch.from_arrays([*columns.columns, rest], [*columns.schema.names, _REST])
 
 
 @dataclass(frozen=True, slots=True)

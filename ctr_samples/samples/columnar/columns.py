@@ -190,6 +190,10 @@ class Picked:
             return cls(column, None)
         return cls(column, values.to_numpy().reshape(len(column), size))
 
+    def shared(self, places: Integers) -> pa.DictionaryArray:
+        """Return the rows at some places as their numbers, beside the column itself. Copies no value."""
+        return pa.DictionaryArray.from_arrays(pa.array(places.astype(np.int32)), self.column)
+
     def take(self, places: Integers) -> pa.Array:
         """Return the rows at some places."""
         if self.matrix is None or self.matrix.shape[1] * len(places) >= 2**31:
@@ -201,6 +205,19 @@ class Picked:
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_floating(kind) or pa.types.is_integer(kind))
+
+
+def plain(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Return rows whose structs have the values of fields that are :meth:`Picked.shared`."""
+    return pa.RecordBatch.from_arrays([_plain(column) for column in rows.columns], rows.schema.names)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(column.type):
+        return column.dictionary.take(column.indices)
+    if not pa.types.is_struct(column.type) or not any(pa.types.is_dictionary(field.type) for field in column.type):
+        return column
+    return pa.StructArray.from_arrays([_plain(one) for one in column.flatten()], column.type.names)
 
 
 def begins(sorted_codes: npt.NDArray[np.integer[Any]]) -> Flags:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Gather, Item, Place, Scatter, Task
-from ctr_samples.samples.columnar.columns import batches
+from ctr_samples.samples.columnar.columns import batches, plain
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema
@@ -67,11 +67,16 @@ class Meeting:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Rows of a frame after steps in Python, which follow each other in one task. ``kind`` is the type of the rows."""
+    """Rows of a frame after steps in Python, which follow each other in one task. ``kind`` is the type of the rows.
+
+    In Python, the ``shared`` fields of structs are numbers of rows of a view
+    (:meth:`~ctr_samples.samples.columnar.columns.Picked.shared`), and equal in most rows that follow each other.
+    """
 
     source: DataFrame | Meeting
     kind: StructType
     steps: tuple[Step, ...] = ()
+    shared: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, frame: DataFrame) -> Stage:
@@ -80,7 +85,7 @@ class Stage:
 
     def then(self, step: Step, kind: StructType) -> Stage:
         """Return the rows after another step, which runs on executors."""
-        return Stage(self.source, kind, (*self.steps, step))
+        return replace(self, kind=kind, steps=(*self.steps, step))
 
     def lies_by(self, key: tuple[str, ...], partitions: int) -> bool:
         """Whether impressions with equal keys lie in one of the partitions, in the place of the key's text."""
@@ -93,7 +98,7 @@ class Stage:
         """
         assert isinstance(self.source, Meeting), "rows come along in a shuffle"
         source = self.source.along(stages)
-        return Stage(source, kind, (*self.steps, step(len(source.beside) - 1)))
+        return replace(self, source=source, kind=kind, steps=(*self.steps, step(len(source.beside) - 1)))
 
     def each(self, change: Callable[[pa.RecordBatch], pa.RecordBatch], kind: StructType) -> Stage:
         """Return the rows after a change to each batch, which runs on executors."""
@@ -117,9 +122,10 @@ class Stage:
         return self._mapped(Scatter(frame, partitions, place), BLOCK)
 
     def _mapped(self, last: Step, kind: StructType | str) -> DataFrame:
+        steps: tuple[Step, ...] = (*self.steps, *([_Each(plain)] if self.shared else []), last)
         if isinstance(self.source, DataFrame):
-            return self.source.mapInArrow(_InOne((*self.steps, last)), kind)
-        return self.source.frame().mapInArrow(_InOne((self.source.gather(), *self.steps, last)), kind)
+            return self.source.mapInArrow(_InOne(steps), kind)
+        return self.source.frame().mapInArrow(_InOne((self.source.gather(), *steps)), kind)
 
     def rows(self, counted: TaskCounts | None = None) -> DataFrame:
         """Return the rows as a frame. ``counted`` receives the counts of the tasks, once the frame was computed."""
@@ -202,14 +208,14 @@ def in_arrow(kind: StructType) -> pa.Schema:
 
 def _unknown(kind: StructType) -> Iterator[tuple[str, DataType]]:
     """Yield the columns, or the fields of struct columns, that have no Arrow type."""
-    for field in kind:
-        if isinstance(field.dataType, StructType):
-            yield from _unknown(field.dataType)
+    for column in kind:
+        if isinstance(column.dataType, StructType):
+            yield from _unknown(column.dataType)
             continue
         try:
-            arrow_schema(StructType([field]))
+            arrow_schema(StructType([column]))
         except PySparkTypeError:
-            yield field.name, field.dataType
+            yield column.name, column.dataType
 
 
 @dataclass(frozen=True, slots=True)

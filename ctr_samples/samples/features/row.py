@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, MapType, StructType
 
 from ctr_samples.config import JobConfig
 from ctr_samples.config.base import VIEW_METADATA
@@ -128,6 +128,13 @@ class SampleColumns:
         """Return the fields of a struct that features over joined rows need, or None if they need all."""
         paths = [path for name in self.at(ROWS) for path in self.paths[name] if path[0] == struct]
         return None if any(len(path) == 1 for path in paths) else {path[1] for path in paths}
+
+    def wide_fields(self, struct: str, kind: StructType) -> list[str]:
+        """Return the lists and maps of a struct that features over joined rows need, unless they need all of it."""
+        needed = self.fields_of(struct) or ()
+        return [
+            field.name for field in kind if field.name in needed and isinstance(field.dataType, ArrayType | MapType)
+        ]
 
     def moves(self, home: str) -> bool:
         """Whether computing the features of a home may shuffle its rows, because a vocabulary is too large to broadcast."""

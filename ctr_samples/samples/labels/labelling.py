@@ -13,7 +13,7 @@ from pyspark.sql.types import BooleanType, DoubleType, FloatType, LongType, Stru
 
 from ctr_samples.config import RowLabel
 from ctr_samples.config.base import mask_of
-from ctr_samples.samples.columnar.columns import BATCH, Integers, batches, codes_of, integers, there, whole
+from ctr_samples.samples.columnar.columns import BATCH, Integers, batches, codes_of, in_order, integers, there, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
 from ctr_samples.samples.impressions import IMPRESSIONS, Repeats, row_label
@@ -168,17 +168,16 @@ class _Stop:
         self, rows: pa.Table, shown_at: Integers, states: Mapping[str, LabelState], counts: Counts
     ) -> Iterator[pa.RecordBatch]:
         time = self._of_shown(rows, "impression_time").take(pa.array(shown_at))
-        own = np.ones(len(shown_at), np.bool_)
+        mine = np.ones(len(shown_at), np.bool_)
         if self.labelling.repeats is not None:
-            own = self.labelling.span.has(integers(time), there(time))
+            mine = self.labelling.span.has(integers(time), there(time))
+        own = np.flatnonzero(mine)
+        if self.labelling.by:
+            own = own[self._by_key(rows, shown_at[own])]
         at, of_rows = shown_at[own], dict(self.labelling.rows)
         count_row_labels({n: self._of_shown(rows, row_label(n)).take(pa.array(at)) for n in of_rows}, of_rows, counts)
         labels = pa.table(
-            {
-                name: column.filter(pa.array(own))
-                for state in states.values()
-                for name, column in state.columns().items()
-            }
+            {name: column.take(pa.array(own)) for state in states.values() for name, column in state.columns().items()}
         )
         impressions = pa.table(
             {name: self._of_shown(rows, name) for name in self.own}
@@ -189,6 +188,11 @@ class _Stop:
             for name in labels.column_names:
                 some = some.append_column(name, labels[name].slice(start, BATCH))
             yield from some.combine_chunks().to_batches()
+
+    def _by_key(self, rows: pa.Table, at: Integers) -> Integers:
+        """Return the order of impressions by the key of the next step, and by time."""
+        keys = [codes_of(self._of_shown(rows, name).take(pa.array(at)))[0] for name in self.labelling.by]
+        return in_order([*keys, integers(self._of_shown(rows, "impression_time").take(pa.array(at)))])
 
     def _onward(self, shown: pa.Table, waiting: pa.Table, states: Mapping[str, LabelState]) -> Iterator[pa.RecordBatch]:
         """Yield impressions with their states, and the actions that still have no impression."""

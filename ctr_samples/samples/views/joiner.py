@@ -127,14 +127,19 @@ class ViewJoiner:
         sizes = tiny | (dict(map(tuple, reduce(DataFrame.unionAll, measured).collect())) if measured else {})
         return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
 
-    def add(self, stage: Stage, steps: Sequence[JoinStep]) -> Stage:
-        """Add a struct for each view of the steps. Runs a job for small views, and a count of keys if the log is large."""
+    def add(self, stage: Stage, steps: Sequence[JoinStep], columns: SampleColumns = NO_FEATURES) -> Stage:
+        """Add a struct for each view of the steps. Runs a job for small views, and a count of keys if the log is large.
+
+        ``columns`` are computed next: of the lists and maps that they need, each is there once for all impressions of a
+        user in a row, if these lie together.
+        """
         for step in steps:
             joins = [self._joins[name] for name in step.views]
             if step.method == "broadcast":
                 stage = reduce(self._read().join, step.views, stage)
             else:
-                stage = join_by_shuffle(stage, joins, self._inputs.partitions(), self.hot_keys(step))
+                wide = {join.how.name: columns.wide_fields(join.how.name, join.kind) for join in joins}
+                stage = join_by_shuffle(stage, joins, self._inputs.partitions(), self.hot_keys(step), wide)
         return stage
 
     def add_some(self, stage: Stage, steps: Sequence[JoinStep], columns: SampleColumns) -> Stage:
@@ -144,7 +149,7 @@ class ViewJoiner:
                 for name in step.views:
                     stage = self._read().join(stage, name, self._kept(name, columns))
             else:
-                stage = self.add(stage, [step])
+                stage = self.add(stage, [step], columns)
         return stage
 
     def _read(self) -> SmallViews:

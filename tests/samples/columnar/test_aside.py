@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
+from pyspark.sql.types import DoubleType, IntegerType, MapType, StringType, StructField, StructType
 
+from ctr_samples.samples.columnar import aside
 from ctr_samples.samples.columnar.aside import _SetAside, _TakeUp, with_columns
-from ctr_samples.samples.columnar.blocks import DamagedBlock
+from ctr_samples.samples.columnar.blocks import DamagedBlock, Item
+from ctr_samples.samples.columnar.columns import Picked
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 
 Frame = Callable[..., DataFrame]
@@ -34,12 +39,91 @@ def test_each_row_gets_the_new_column_and_keeps_what_waited(frame: Frame, count:
     assert {(row.view.number, row.view.text, row.other, row.twice) for row in made.collect()} == expected
 
 
+def batches_of(items: Iterable[Item]) -> list[pa.RecordBatch]:
+    return [item for item in items if isinstance(item, pa.RecordBatch)]
+
+
+MAPS: list[dict[str, float | None] | None] = [{"a": 1.5, "b": None}, {}, None, {"c": 2.5}]
+"""Rows of a view: the last one is that of an impression without a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharesMaps:
+    """Gives each row the map whose number it has, as a join does for rows of a key."""
+
+    wide: str
+
+    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        maps = [None if one is None else list(one.items()) for one in MAPS]
+        numbers = rows.column("number").to_numpy()
+        column = Picked.of(pa.array(maps, pa.map_(pa.string(), pa.float64()))).shared(numbers.astype(np.int64))
+        view = pa.StructArray.from_arrays([column, rows.column("number")], [self.wide, "number"])
+        return rows.append_column("view", view)
+
+
+def sharing(frame: Frame, numbers: Sequence[int]) -> Stage:
+    rows = frame("number int, other string", [(n, f"row {at}") for at, n in enumerate(numbers)]).coalesce(1)
+    view = StructType().add("wide", MapType(StringType(), DoubleType())).add("number", IntegerType())
+    stage = Stage.of(rows)
+    shared = stage.each(SharesMaps("wide"), StructType([*rows.schema, StructField("view", view, False)]))
+    return replace(shared, shared={"view": ("wide",)})
+
+
+def weight(rows: DataFrame) -> DataFrame:
+    """Add what needs the shared map, another field of its struct, and another column."""
+    text = F.concat_ws(" ", F.to_json("view.wide"), "view.number")
+    return rows.withColumn("weight", text).withColumn("first", F.size("view.wide"))
+
+
+RUNS = [0, 0, 0, 3, 3, 1, 2, 2, 2, 0]
+
+
+@pytest.mark.parametrize("numbers", [[], [2], RUNS, RUNS * 4000])
+def test_rows_that_share_a_map_are_computed_like_rows_with_a_map_each(frame: Frame, numbers: Sequence[int]) -> None:
+    def made_of(stage: Stage) -> list[Row]:
+        return with_columns(stage, {"view": None}, {}, weight, ["weight", "first"], TaskCounts()).rows().collect()
+
+    made = made_of(sharing(frame, numbers))
+    assert made == made_of(Stage.of(sharing(frame, numbers).rows()))
+    assert [(row.number, row.other, row.view.wide) for row in made] == [
+        (n, f"row {at}", MAPS[n]) for at, n in enumerate(numbers)
+    ]
+
+
+def test_a_run_of_rows_hands_its_map_to_spark_once(frame: Frame) -> None:
+    handed: list[DataFrame] = []
+
+    def seen(rows: DataFrame) -> DataFrame:
+        handed.append(rows)
+        return weight(rows)
+
+    with_columns(sharing(frame, RUNS), {"view": None}, {}, seen, ["weight"], TaskCounts())
+    plan = handed[0]._jdf.queryExecution().logical().toString()
+    assert "inline(_each" in plan
+    set_aside = _SetAside({"view": ["number"]}, {}, {"view": ("wide",)})
+    rows = SharesMaps("wide")(pa.RecordBatch.from_pydict({"number": pa.array(RUNS, pa.int32())}))
+    (runs,) = batches_of(set_aside([rows]))
+    maps = [None if one is None else dict(one) for one in runs.column("view").field("wide").to_pylist()]
+    assert maps == [MAPS[0], MAPS[3], MAPS[1], MAPS[2], MAPS[0]]
+    numbers = [[row["view"]["number"] for row in rows] for rows in runs.column("_each").to_pylist()]
+    assert numbers == [[0, 0, 0], [3, 3], [1], [2, 2, 2], [0]]
+
+
+def test_wide_maps_are_handed_over_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(aside, "_BYTES", 1000)
+    column = Picked.of(pa.array([[("a", 1.0)] * 20] * 5, pa.map_(pa.string(), pa.float64())))
+    view = pa.StructArray.from_arrays([column.shared(np.arange(5))], ["wide"])
+    rows = pa.RecordBatch.from_pydict({"view": view})
+    sizes = [runs.num_rows for runs in batches_of(_SetAside({}, {}, {"view": ("wide",)})([rows]))]
+    assert sizes == [3, 2]
+
+
 def test_rows_that_spark_loses_or_doubles_fail_the_task() -> None:
     rows = pa.RecordBatch.from_pydict({"view": pa.array([{"n": n} for n in range(5)])})
-    (carried,) = _SetAside({"view": None}, {})([rows])
+    (carried,) = batches_of(_SetAside({"view": None}, {})([rows]))
     computed = carried.append_column("new", pa.array(range(5)))
     take_up = _TakeUp(("new",))
-    (together,) = take_up([computed.slice(0, 2), computed.slice(2)])
+    (together,) = batches_of(take_up([computed.slice(0, 2), computed.slice(2)]))
     assert together.to_pydict() == {**rows.to_pydict(), "new": [0, 1, 2, 3, 4]}
     with pytest.raises(DamagedBlock, match="Spark returned 4 rows, expected 5"):
         list(take_up([computed.slice(0, 4)]))

@@ -9,12 +9,16 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import groupby
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
 
 from ctr_samples.config import ActionLabel, Impressions
+from ctr_samples.samples.labels.events import events_among
+from ctr_samples.samples.labels.labelling import Labelling
 from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import EVER
 from tests.samples.labels.labelling import label as label_all
@@ -338,3 +342,24 @@ def test_random_logs_agree_with_the_rule_in_plain_python(
     assert found == expected
     assert counts["orphans"] == len(clicks) - sum(expected.values())
     assert 0 < sum(expected.values()) < len(clicks)
+
+
+def test_impressions_that_a_later_step_finds_by_user_lie_user_by_user_in_order_of_time(frame: Frame) -> None:
+    rng = random.Random(7)
+    shown = [
+        (n, f"2019-06-05 10:00:{rng.randrange(60):02d}", rng.choice(["u", "v", "w", "x", None])) for n in range(90)
+    ]
+    impressions = frame(
+        "impression_id bigint, impression_time timestamp, user string, article string",
+        [(n, at, user, f"a{n}") for n, at, user in shown],
+    )
+    plans = [plan_label("clicked", CLICKED, BY_USER_ALONE)]
+    events = events_among(impressions, [], plans)
+    stage = Labelling(plans, EVER, by=("user",)).stage(events, 2)
+    found = stage.rows().select(F.spark_partition_id().alias("part"), "user", "impression_time").collect()
+    runs = [key for key, _ in groupby(found, key=lambda row: (row.part, row.user))]
+    assert len(runs) == len({*runs})
+    assert len({user for _, user in runs}) == 5
+    for _, rows in groupby(found, key=lambda row: (row.part, row.user)):
+        times = [row.impression_time for row in rows]
+        assert times == sorted(times)

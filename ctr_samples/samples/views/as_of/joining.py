@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -26,17 +27,26 @@ IMPRESSION = "impression"
 _BYTES_OF_A_BATCH = 32 << 20
 
 
-def join_by_shuffle(left: Stage, joins: Sequence[Join], partitions: int, hot: HotKeys = NONE_HOT) -> Stage:
+def join_by_shuffle(
+    left: Stage,
+    joins: Sequence[Join],
+    partitions: int,
+    hot: HotKeys = NONE_HOT,
+    wide: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> Stage:
     """Add a struct for each view, all of which are joined on the same key. Lazy.
 
-    ``left`` has a struct ``impression``. Impressions that lie by the key already are not moved again.
+    ``left`` has a struct ``impression``. Impressions that lie by the key already are not moved again, and share the
+    ``wide`` fields of a row of the view.
     """
     on = joins[0].how.on
     assert all(join.how.on == on for join in joins), "views of one shuffle have one key"
-    views = tuple(join.how for join in joins)
     kind = _with_views(left.kind, {join.how.name: join.kind for join in joins})
-    left = placed_by(left, on, partitions, "views", hot)
-    return left.then_with(_rows_of(joins, hot, partitions), partial(_JoinHere, views), kind)
+    placed = placed_by(left, on, partitions, "views", hot)
+    shared = {name: tuple(fields) for name, fields in wide.items() if fields and placed is left}
+    views = tuple(replace(join.how, shared=shared.get(join.how.name, ())) for join in joins)
+    joined = placed.then_with(_rows_of(joins, hot, partitions), partial(_JoinHere, views), kind)
+    return replace(joined, shared={**joined.shared, **shared})
 
 
 def placed_by(left: Stage, on: tuple[str, ...], partitions: int, name: str, hot: HotKeys = NONE_HOT) -> Stage:

@@ -69,6 +69,8 @@ class AsOf:
     one_row: bool = False
     absent: pa.StructArray | None = field(default=None, compare=False)
     """The payload of an impression that matches no row; one row. None stands for nulls."""
+    shared: tuple[str, ...] = ()
+    """Columns of the payload that are not copied for each impression."""
 
     def seen_from(self, rows: pa.Table) -> Integers:
         """Return the first instant at which an impression sees each row: when both its clocks have passed."""
@@ -198,9 +200,9 @@ class ViewRows:
 
     @property
     def bytes_of_a_row(self) -> int:
-        """The mean size of a payload."""
-        total, rows = sum(one.column.nbytes for one in self.payload.values()), self.table.num_rows
-        return int(total) // max(1, int(rows))
+        """The mean size of what is copied of a payload."""
+        copied = [one.column for name, one in self.payload.items() if name not in self.how.shared]
+        return int(sum(column.nbytes for column in copied)) // max(1, int(self.table.num_rows))
 
     def _ages(self, rows: Integers, times: Integers) -> Doubles | None:
         """Return the age of each row in seconds at a time, or None without times."""
@@ -214,10 +216,14 @@ class ViewRows:
         matched = rows >= 0
         names = [name for name in self.payload if only is None or name in only]
         places = np.where(matched, rows, self.table.num_rows)
-        columns = [self.payload[name].take(places) for name in names]
+        columns = [self._picked(name, places) for name in names]
         ages = self._ages(rows, times)
         age = pa.nulls(len(rows), pa.float64()) if ages is None else pa.array(ages, mask=~matched)
         return pa.StructArray.from_arrays([*columns, age, pa.array(matched)], [*names, "age_s", "matched"])
+
+    def _picked(self, name: str, places: Integers) -> pa.Array:
+        column = self.payload[name]
+        return column.shared(places) if name in self.how.shared else column.take(places)
 
     def count(self, without_key: int, rows: Integers, times: Integers, counts: Counts) -> None:
         """Count the impressions that matched a row, those without a key, and the ages of the rows."""
