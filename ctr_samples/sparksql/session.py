@@ -110,8 +110,8 @@ def session_of_command(
 
 
 def _settings_of_workers() -> dict[str, str]:
-    """Return what spark-submit leaves open about the Python workers of a local run. Packages that it adds come too late for
-    the process that forks them.
+    """Return what spark-submit leaves open about the Python workers of a local run. The process that forks them starts before
+    packages of spark-submit are added to their path, and could not import them.
     """
     SparkContext._ensure_initialized()
     given = SparkConf()

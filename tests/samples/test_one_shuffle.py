@@ -102,3 +102,60 @@ def test_impressions_of_hot_users_are_spread_after_they_have_their_labels(
     limits = JoinLimits(measured_bytes=0, rows_of_a_hot_key=1, sample=1.0)
     monkeypatch.setattr(joiner, "JoinLimits", lambda broadcast_bytes: limits)
     assert made(tmp_path, frames, "union") == (3, samples), "labels and history by user, view, final order"
+
+
+WIDE = """
+name: wide
+timezone: UTC
+sources:
+  log: {format: json, path: unused, schema: "id STRING"}
+  profiles: {format: json, path: unused, schema: "id STRING"}
+  pages: {format: json, path: unused, schema: "id STRING"}
+impressions: {source: log, where: kind = 'shown', time: at, keys: {user: user, item: item}, dedup: 5s}
+labels: {clicked: {source: log, where: kind = 'click', window: 30m, match: [[user, item]]}}
+views:
+  user: {source: profiles, on: user, key: user, event_time: at, ttl: 2h, method: METHOD}
+  page: {source: pages, on: item, key: item, event_time: at, ttl: 2h, method: OTHER}
+features:
+  likes: {expr: "coalesce(user.wide[impression.item], -1)", dtype: int64}
+  liked: {expr: "coalesce(page.wide[impression.user], -1)", dtype: int64}
+  both: {expr: "size(user.wide) + size(page.wide) + coalesce(user.score, 0)", dtype: int64, default: -9}
+split: {eval: 0.2, by: user}
+output: {path: out, partitions: 2}
+"""
+BROADCAST, SHUFFLE = "intervals", "union"
+
+
+@pytest.fixture
+def wide(frame: Frame, frames: dict[str, DataFrame]) -> dict[str, DataFrame]:
+    rng = random.Random(12)
+
+    def rows(keys: list[str], others: list[str]) -> list[tuple[Any, ...]]:
+        maps: list[dict[str, int] | None] = [{}, None, *[{one: rng.randrange(9) for one in others} for _ in range(5)]]
+        times = [NOON + timedelta(minutes=rng.randrange(-200, 200)) for _ in range(60)]
+        return [(rng.choice(keys), at, number, rng.choice(maps)) for number, at in enumerate(times)]
+
+    kind = "at timestamp, score bigint, wide map<string,int>"
+    profiles = frame(f"user string, {kind}", rows(["", "a", "b", "c"], ["x", "y"]))
+    return {**frames, "profiles": profiles, "pages": frame(f"item string, {kind}", rows(["x", "y", "z"], ["a", "b"]))}
+
+
+def with_maps(tmp_path: Path, frames: dict[str, DataFrame], methods: tuple[str, str]) -> tuple[int, set[Any]]:
+    """Return how often Spark explodes runs of impressions, and the samples."""
+    path = tmp_path / "wide.yaml"
+    text = WIDE.replace("METHOD", methods[0]).replace("OTHER", methods[1])
+    path.write_text(text)
+    inputs = inputs_of(load_config(path).config, Span.of(DAY, "UTC"), frames)
+    rows = SampleBuilder(inputs).build().samples.rows(inputs.watches.tasks)
+    found = {tuple(row) for row in rows.select("impression_id", "clicked", "likes", "liked", "both").collect()}
+    return rows._jdf.queryExecution().analyzed().toString().count("Generate inline(_each"), found
+
+
+def test_impressions_share_the_maps_of_the_view_that_is_joined_last(tmp_path: Path, wide: dict[str, DataFrame]) -> None:
+    runs, samples = with_maps(tmp_path, wide, (BROADCAST, BROADCAST))
+    assert runs == 0, "no impression moves to its row"
+    for column in (2, 3, 4):
+        assert len({sample[column] for sample in samples}) > 3
+    assert with_maps(tmp_path, wide, (SHUFFLE, BROADCAST)) == (1, samples)
+    assert with_maps(tmp_path, wide, (SHUFFLE, SHUFFLE))[1] == samples
+    assert with_maps(tmp_path, wide, (BROADCAST, SHUFFLE))[1] == samples

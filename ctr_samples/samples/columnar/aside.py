@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, StructField, StructType
 
 from ctr_samples.samples.columnar.blocks import DamagedBlock, Item, bytes_of_rows, rows_of
-from ctr_samples.samples.columnar.columns import Flags, begins, integers, plain
+from ctr_samples.samples.columnar.columns import Flags, begins, bytes_of_lists, integers, plain
 from ctr_samples.samples.columnar.stages import Fields, Stage, TaskCounts, narrowed, with_fields
 from ctr_samples.sparksql.columns import quoted
 
@@ -62,11 +62,14 @@ def _rows_of_runs(runs: DataFrame, kinds: StructType, shared: Mapping[str, Colle
     once = [F.col(quoted(name)).alias(f"{_ONCE}{name}") for name in shared]
     rows = runs.select(*once, F.inline(_EACH))
 
-    def whole(name: str, fields: Collection[str]) -> Column:
-        places = {one: f"{_ONCE}{name}" if one in shared.get(name, ()) else name for one in fields}
+    def whole(column: StructField) -> Column:
+        name, of_run = column.name, shared.get(column.name, ())
+        if not of_run:
+            return F.col(quoted(name))
+        places = {one: f"{_ONCE}{name}" if one in of_run else name for one in _fields(column)}
         return F.struct(*[F.col(quoted(place))[one].alias(one) for one, place in places.items()]).alias(name)
 
-    return rows.select(*[whole(one.name, _fields(one)) for one in kinds], _REST)
+    return rows.select(*[whole(column) for column in kinds], _REST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +88,21 @@ class _SetAside:
             if not isinstance(item, pa.RecordBatch):
                 yield item
                 continue
-            most = max(1, min(_ROWS, int(_BYTES / (1 + self._bytes_of_a_row(item)))))
-            for start in range(0, item.num_rows, most):
-                rows = item.slice(start, most)
+            for rows in self._pieces(item):
                 yield self._runs(rows) if self.shared else self._carrier(rows)
 
-    def _bytes_of_a_row(self, rows: pa.RecordBatch) -> float:
-        """Return the mean size of a row, as if it shared nothing."""
-        every = [column.dictionary for column in self._numbers(rows)]
-        own = (rows.nbytes - sum(values.nbytes for values in every)) / max(1, rows.num_rows)
-        return float(own + sum(values.nbytes / len(values) for values in every))
+    def _pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """Cut rows by their size, as if they shared nothing."""
+        shared = self._numbers(rows)
+        own = rows.nbytes - sum(column.dictionary.nbytes for column in shared)
+        sizes = np.full(rows.num_rows, own / max(1, rows.num_rows))
+        for column in shared:
+            sizes += bytes_of_lists(column.dictionary)[integers(column.indices)]
+        ends, start = np.cumsum(sizes), 0
+        while start < rows.num_rows:
+            most = int(np.searchsorted(ends, ends[start] - sizes[start] + _BYTES, side="right")) - start
+            yield rows.slice(start, max(1, min(most, _ROWS)))
+            start += max(1, min(most, _ROWS))
 
     def _numbers(self, rows: pa.RecordBatch) -> list[pa.DictionaryArray]:
         return [pc.struct_field(rows.column(name), one) for name, fields in self.shared.items() for one in fields]

@@ -171,6 +171,12 @@ def _packed(keys: Sequence[npt.NDArray[Any]]) -> npt.NDArray[np.uint64]:
     return packed
 
 
+def bytes_of_lists(column: pa.Array) -> Doubles:
+    """Return the approximate size of each list or map: its share of all elements, whose sizes may differ."""
+    sizes: Doubles = np.diff(column.offsets.to_numpy()) * (column.values.nbytes / max(1, len(column.values)))
+    return sizes
+
+
 @dataclass(frozen=True, slots=True)
 class Picked:
     """A column whose rows are picked many times. Lists of one length are picked as rows of a matrix, which is faster."""

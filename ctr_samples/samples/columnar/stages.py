@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Gather, Item, Place, Scatter, Task
-from ctr_samples.samples.columnar.columns import batches, plain
+from ctr_samples.samples.columnar.columns import batches
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema
@@ -69,8 +69,9 @@ class Meeting:
 class Stage:
     """Rows of a frame after steps in Python, which follow each other in one task. ``kind`` is the type of the rows.
 
-    In Python, the ``shared`` fields of structs are numbers of rows of a view
-    (:meth:`~ctr_samples.samples.columnar.columns.Picked.shared`), and equal in most rows that follow each other.
+    The ``shared`` fields of structs are numbers of rows of a view
+    (:meth:`~ctr_samples.samples.columnar.columns.Picked.shared`). Only
+    :func:`~ctr_samples.samples.columnar.aside.with_columns` can take such rows out of Python.
     """
 
     source: DataFrame | Meeting
@@ -122,10 +123,10 @@ class Stage:
         return self._mapped(Scatter(frame, partitions, place), BLOCK)
 
     def _mapped(self, last: Step, kind: StructType | str) -> DataFrame:
-        steps: tuple[Step, ...] = (*self.steps, *([_Each(plain)] if self.shared else []), last)
+        assert not self.shared, "shared fields stay in Python"
         if isinstance(self.source, DataFrame):
-            return self.source.mapInArrow(_InOne(steps), kind)
-        return self.source.frame().mapInArrow(_InOne((self.source.gather(), *steps)), kind)
+            return self.source.mapInArrow(_InOne((*self.steps, last)), kind)
+        return self.source.frame().mapInArrow(_InOne((self.source.gather(), *self.steps, last)), kind)
 
     def rows(self, counted: TaskCounts | None = None) -> DataFrame:
         """Return the rows as a frame. ``counted`` receives the counts of the tasks, once the frame was computed."""

@@ -13,9 +13,9 @@ _MARKS = 3
 them.
 """
 
-_NESTED = r"^\{[^{}]*+(?:\{[^{}]*+(?:\{[^{}]*+\})?\})?\}\z"
-"""An object that holds at most two others, one in the other, and ends with all its closing braces, as most lines do. Braces
-in a string may be miscounted, but cannot hide a second object.
+_NESTED = r"^[ \t\r]*+" + r"\{[^{}]*+(?:" * 15 + r"\{[^{}]*+\}" + r")?\}" * 15 + r"\z"
+"""An object with at most fifteen others in one another, which ends with all its closing braces, as most lines do. Braces in a
+string may be miscounted, but cannot hide a second object.
 """
 
 

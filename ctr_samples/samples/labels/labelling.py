@@ -42,7 +42,7 @@ class Labelling:
     carried: tuple[str, ...] = ()
     """Further columns of events that impressions keep."""
     by: tuple[str, ...] = ()
-    """The key by which impressions lie once they have their labels, if a later step needs one."""
+    """The key by which impressions lie once they have their labels, and in whose order they come, if a later step needs one."""
 
     def stage(self, events: DataFrame, partitions: int, repeated: Sequence[Column] = ()) -> Stage:
         """Return the impressions of the period among the events of :func:`~ctr_samples.samples.labels.events.events_of`,

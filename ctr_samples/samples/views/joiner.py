@@ -12,7 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.config import DailyCountView, JobConfig, SnapshotView, View, WindowView
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.features.row import IMPRESSION, NO_FEATURES, SampleColumns, view_columns
+from ctr_samples.samples.features.row import IMPRESSION, NO_FEATURES, ROWS, SampleColumns, view_columns
 from ctr_samples.samples.impressions import keys_shown
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.aggregates import Seen, counted_rows, in_reach, reach
@@ -130,8 +130,7 @@ class ViewJoiner:
     def add(self, stage: Stage, steps: Sequence[JoinStep], columns: SampleColumns = NO_FEATURES) -> Stage:
         """Add a struct for each view of the steps. Runs a job for small views, and a count of keys if the log is large.
 
-        ``columns`` are computed next: of the lists and maps that they need, each is there once for all impressions of a
-        user in a row, if these lie together.
+        Impressions share the lists and maps that ``columns`` need over joined rows, if they stay in Python until then.
         """
         for step in steps:
             joins = [self._joins[name] for name in step.views]
@@ -144,12 +143,14 @@ class ViewJoiner:
 
     def add_some(self, stage: Stage, steps: Sequence[JoinStep], columns: SampleColumns) -> Stage:
         """Like :meth:`add`, but only with the columns of broadcast views that are needed before these are added."""
+        moving = [step for step in steps if not step.keeps_order]
         for step in steps:
             if step.method == "broadcast":
                 for name in step.views:
                     stage = self._read().join(stage, name, self._kept(name, columns))
             else:
-                stage = self.add(stage, [step], columns)
+                stays = step == moving[-1] and not columns.moves(ROWS)
+                stage = self.add(stage, [step], columns if stays else NO_FEATURES)
         return stage
 
     def _read(self) -> SmallViews:

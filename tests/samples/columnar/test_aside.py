@@ -15,7 +15,7 @@ from pyspark.sql.types import DoubleType, IntegerType, MapType, StringType, Stru
 from ctr_samples.samples.columnar import aside
 from ctr_samples.samples.columnar.aside import _SetAside, _TakeUp, with_columns
 from ctr_samples.samples.columnar.blocks import DamagedBlock, Item
-from ctr_samples.samples.columnar.columns import Picked
+from ctr_samples.samples.columnar.columns import Picked, plain
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 
 Frame = Callable[..., DataFrame]
@@ -84,7 +84,8 @@ def test_rows_that_share_a_map_are_computed_like_rows_with_a_map_each(frame: Fra
         return with_columns(stage, {"view": None}, {}, weight, ["weight", "first"], TaskCounts()).rows().collect()
 
     made = made_of(sharing(frame, numbers))
-    assert made == made_of(Stage.of(sharing(frame, numbers).rows()))
+    alone = sharing(frame, numbers)
+    assert made == made_of(replace(alone.each(plain, alone.kind), shared={}))
     assert [(row.number, row.other, row.view.wide) for row in made] == [
         (n, f"row {at}", MAPS[n]) for at, n in enumerate(numbers)
     ]
@@ -111,11 +112,12 @@ def test_a_run_of_rows_hands_its_map_to_spark_once(frame: Frame) -> None:
 
 def test_wide_maps_are_handed_over_in_small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(aside, "_BYTES", 1000)
-    column = Picked.of(pa.array([[("a", 1.0)] * 20] * 5, pa.map_(pa.string(), pa.float64())))
-    view = pa.StructArray.from_arrays([column.shared(np.arange(5))], ["wide"])
+    entries = [20] * 5 + [0] * 1000 + [70, 70]
+    column = Picked.of(pa.array([[("a", 1.0)] * count for count in entries], pa.map_(pa.string(), pa.float64())))
+    view = pa.StructArray.from_arrays([column.shared(np.array([0, 1, 2, 3, 4, 1005, 1006, 5, 6]))], ["wide"])
     rows = pa.RecordBatch.from_pydict({"view": view})
     sizes = [runs.num_rows for runs in batches_of(_SetAside({}, {}, {"view": ("wide",)})([rows]))]
-    assert sizes == [3, 2]
+    assert sizes == [3, 2, 1, 3]
 
 
 def test_rows_that_spark_loses_or_doubles_fail_the_task() -> None:
