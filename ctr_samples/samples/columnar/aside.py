@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, StructField, StructType
 
 from ctr_samples.samples.columnar.blocks import DamagedBlock, Item, bytes_of_rows, rows_of
-from ctr_samples.samples.columnar.columns import Flags, begins, bytes_of_lists, integers, plain
+from ctr_samples.samples.columnar.columns import Flags, Integers, begins, bytes_of_lists, integers, plain
 from ctr_samples.samples.columnar.stages import Fields, Stage, TaskCounts, narrowed, with_fields
 from ctr_samples.sparksql.columns import quoted
 
@@ -92,12 +92,13 @@ class _SetAside:
                 yield self._runs(rows) if self.shared else self._carrier(rows)
 
     def _pieces(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """Cut rows by their size, as if they shared nothing."""
+        """Cut rows by the size of what is handed over."""
         shared = self._numbers(rows)
         own = rows.nbytes - sum(column.dictionary.nbytes for column in shared)
         sizes = np.full(rows.num_rows, own / max(1, rows.num_rows))
+        starts = self._starts(rows)
         for column in shared:
-            sizes += bytes_of_lists(column.dictionary)[integers(column.indices)]
+            sizes[starts] += bytes_of_lists(column.dictionary)[integers(column.indices)[starts]]
         ends, start = np.cumsum(sizes), 0
         while start < rows.num_rows:
             most = int(np.searchsorted(ends, ends[start] - sizes[start] + _BYTES, side="right")) - start
@@ -107,12 +108,15 @@ class _SetAside:
     def _numbers(self, rows: pa.RecordBatch) -> list[pa.DictionaryArray]:
         return [pc.struct_field(rows.column(name), one) for name, fields in self.shared.items() for one in fields]
 
-    def _runs(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the shared fields of each run of rows, and the list of what its rows have of their own."""
+    def _starts(self, rows: pa.RecordBatch) -> Integers:
         first: Flags = np.zeros(rows.num_rows, np.bool_)
         for column in self._numbers(rows):
             first |= begins(integers(column.indices))
-        starts = np.flatnonzero(first)
+        return np.flatnonzero(first)
+
+    def _runs(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the shared fields of each run of rows, and the list of what its rows have of their own."""
+        starts = self._starts(rows)
         once = plain(with_fields(rows.select([*self.shared]), self.shared).take(pa.array(starts)))
         each = self._carrier(rows).to_struct_array()
         ends = pa.array(np.append(starts, rows.num_rows).astype(np.int32))

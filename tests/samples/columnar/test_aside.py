@@ -114,10 +114,10 @@ def test_wide_maps_are_handed_over_in_small_batches(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(aside, "_BYTES", 1000)
     entries = [20] * 5 + [0] * 1000 + [70, 70]
     column = Picked.of(pa.array([[("a", 1.0)] * count for count in entries], pa.map_(pa.string(), pa.float64())))
-    view = pa.StructArray.from_arrays([column.shared(np.array([0, 1, 2, 3, 4, 1005, 1006, 5, 6]))], ["wide"])
+    view = pa.StructArray.from_arrays([column.shared(np.array([0, 0, 0, 1, 1, 2, 3, 4, 1005, 1006, 5, 6]))], ["wide"])
     rows = pa.RecordBatch.from_pydict({"view": view})
     sizes = [runs.num_rows for runs in batches_of(_SetAside({}, {}, {"view": ("wide",)})([rows]))]
-    assert sizes == [3, 2, 1, 3]
+    assert sizes == [3, 2, 1, 3], "runs of rows"
 
 
 def test_rows_that_spark_loses_or_doubles_fail_the_task() -> None:
