@@ -412,7 +412,7 @@ class _Joins:
         """
         needed = {path[0] for name in columns.at(ROWS) for path in columns.paths[name]}
         early, _ = order_steps(steps, needed & {*self.inputs.config.views})
-        stage = self.views.add_some(self.with_histories(stage), early, columns)
+        stage = self.views.add(self.with_histories(stage), early, columns)
         if columns.at(ROWS):
             stage = self._with_features(stage, columns, needed, kept)
         return stage.with_fields(kept)

@@ -127,30 +127,22 @@ class ViewJoiner:
         sizes = tiny | (dict(map(tuple, reduce(DataFrame.unionAll, measured).collect())) if measured else {})
         return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
 
-    def add(self, stage: Stage, steps: Sequence[JoinStep], columns: SampleColumns = NO_FEATURES) -> Stage:
+    def add(self, stage: Stage, steps: Sequence[JoinStep], early: SampleColumns | None = None) -> Stage:
         """Add a struct for each view of the steps. Runs a job for small views, and a count of keys if the log is large.
 
-        Impressions share the lists and maps that ``columns`` need over joined rows, if they stay in Python until then.
+        With ``early``, which are computed next over joined rows, broadcast views have only the columns that these need, and
+        impressions share lists and maps if they stay in Python until then.
         """
-        for step in steps:
-            joins = [self._joins[name] for name in step.views]
-            if step.method == "broadcast":
-                stage = reduce(self._read().join, step.views, stage)
-            else:
-                wide = {join.how.name: columns.wide_fields(join.how.name, join.kind) for join in joins}
-                stage = join_by_shuffle(stage, joins, self._inputs.partitions(), self.hot_keys(step), wide)
-        return stage
-
-    def add_some(self, stage: Stage, steps: Sequence[JoinStep], columns: SampleColumns) -> Stage:
-        """Like :meth:`add`, but only with the columns of broadcast views that are needed before these are added."""
         moving = [step for step in steps if not step.keeps_order]
         for step in steps:
             if step.method == "broadcast":
                 for name in step.views:
-                    stage = self._read().join(stage, name, self._kept(name, columns))
-            else:
-                stays = step == moving[-1] and not columns.moves(ROWS)
-                stage = self.add(stage, [step], columns if stays else NO_FEATURES)
+                    stage = self._read().join(stage, name, None if early is None else self._kept(name, early))
+                continue
+            joins = [self._joins[name] for name in step.views]
+            sharing = early if early and step == moving[-1] and not early.moves(ROWS) else NO_FEATURES
+            wide = {join.how.name: sharing.wide_fields(join.how.name, join.kind) for join in joins}
+            stage = join_by_shuffle(stage, joins, self._inputs.partitions(), self.hot_keys(step), wide)
         return stage
 
     def _read(self) -> SmallViews:
