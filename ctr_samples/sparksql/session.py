@@ -93,15 +93,14 @@ def session_of_command(
     if hive:
         builder = builder.enableHiveSupport()
     if "PYSPARK_GATEWAY_PORT" in os.environ:  # under spark-submit, which has its own settings
-        for key, value in _settings_of_workers().items():
-            builder = builder.config(key, value)
+        settings = _settings_of_workers()
     else:
         options = f"{_QUICK_OPTIONS if quick else JVM_OPTIONS} {java_options(_find_java(), record=whole_run)}"
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # a laptop need not know its own name
         settings = _local_settings(options)
-        for key, value in settings.items():
-            builder = builder.config(key, value)
         _start_jvm(settings)
+    for key, value in settings.items():
+        builder = builder.config(key, value)
     session = builder.getOrCreate()
     try:
         yield session

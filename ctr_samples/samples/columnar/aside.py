@@ -101,14 +101,17 @@ class _SetAside:
             sizes[starts] += bytes_of_lists(column.dictionary)[integers(column.indices)[starts]]
         ends, start = np.cumsum(sizes), 0
         while start < rows.num_rows:
-            most = int(np.searchsorted(ends, ends[start] - sizes[start] + _BYTES, side="right")) - start
-            yield rows.slice(start, max(1, min(most, _ROWS)))
-            start += max(1, min(most, _ROWS))
+            fits = int(np.searchsorted(ends, ends[start] - sizes[start] + _BYTES, side="right")) - start
+            count = max(1, min(fits, _ROWS))
+            yield rows.slice(start, count)
+            start += count
 
     def _numbers(self, rows: pa.RecordBatch) -> list[pa.DictionaryArray]:
+        """Return the shared fields."""
         return [pc.struct_field(rows.column(name), one) for name, fields in self.shared.items() for one in fields]
 
     def _starts(self, rows: pa.RecordBatch) -> Integers:
+        """Return where the runs of rows that share all shared fields begin."""
         first: Flags = np.zeros(rows.num_rows, np.bool_)
         for column in self._numbers(rows):
             first |= begins(integers(column.indices))

@@ -42,7 +42,9 @@ class Labelling:
     carried: tuple[str, ...] = ()
     """Further columns of events that impressions keep."""
     by: tuple[str, ...] = ()
-    """The key by which impressions lie once they have their labels, and in whose order they come, if a later step needs one."""
+    """The key by which impressions lie once they have their labels, if a later step needs one. They come in its order, then by
+    time.
+    """
 
     def stage(self, events: DataFrame, partitions: int, repeated: Sequence[Column] = ()) -> Stage:
         """Return the impressions of the period among the events of :func:`~ctr_samples.samples.labels.events.events_of`,
@@ -173,7 +175,8 @@ class _Stop:
             mine = self.labelling.span.has(integers(time), there(time))
         own = np.flatnonzero(mine)
         if self.labelling.by:
-            own = own[self._by_key(rows, shown_at[own])]
+            keys = [codes_of(self._of_shown(rows, n).take(pa.array(shown_at[own])))[0] for n in self.labelling.by]
+            own = own[in_order([*keys, integers(time)[own]])]
         at, of_rows = shown_at[own], dict(self.labelling.rows)
         count_row_labels({n: self._of_shown(rows, row_label(n)).take(pa.array(at)) for n in of_rows}, of_rows, counts)
         labels = pa.table(
@@ -188,11 +191,6 @@ class _Stop:
             for name in labels.column_names:
                 some = some.append_column(name, labels[name].slice(start, BATCH))
             yield from some.combine_chunks().to_batches()
-
-    def _by_key(self, rows: pa.Table, at: Integers) -> Integers:
-        """Return the order of impressions by the key of the next step, and by time."""
-        keys = [codes_of(self._of_shown(rows, name).take(pa.array(at)))[0] for name in self.labelling.by]
-        return in_order([*keys, integers(self._of_shown(rows, "impression_time").take(pa.array(at)))])
 
     def _onward(self, shown: pa.Table, waiting: pa.Table, states: Mapping[str, LabelState]) -> Iterator[pa.RecordBatch]:
         """Yield impressions with their states, and the actions that still have no impression."""
