@@ -22,21 +22,23 @@ Frame = Callable[..., DataFrame]
 
 DAY = date(2019, 6, 5)
 NOON = datetime(2019, 6, 5, 12, tzinfo=UTC)
-CONFIG = """
+COMMON = """
 name: shuffles
 timezone: UTC
+impressions: {source: log, where: kind = 'shown', time: at, keys: {user: user, item: item}, dedup: 5s}
+split: {eval: 0.2, by: user}
+output: {path: out, partitions: 2}
 sources:
   log: {format: json, path: unused, schema: "id STRING"}
   profiles: {format: json, path: unused, schema: "id STRING"}
-impressions: {source: log, where: kind = 'shown', time: at, keys: {user: user, item: item}, dedup: 5s}
+"""
+CONFIG = """
 labels: {clicked: {source: log, where: kind = 'click', window: 30m, skew: 1m, match: LABEL}}
 views: {user: {source: profiles, on: user, key: user, event_time: at, ttl: 2h, method: METHOD}}
 histories: {recent: {source: log, on: KEY, where: kind = 'click', last: 3, within: 3h}}
 features:
   score: {from: user.score, dtype: int64, default: -1}
   recent: {from: recent.items, dtype: string, ragged: true}
-split: {eval: 0.2, by: user}
-output: {path: out, partitions: 2}
 """
 
 
@@ -56,16 +58,21 @@ def frames(frame: Frame) -> dict[str, DataFrame]:
     }
 
 
+def planned(tmp_path: Path, text: str, frames: dict[str, DataFrame]) -> tuple[DataFrame, str]:
+    """Return the samples of a configuration that goes on after the common part, and their plan."""
+    path = tmp_path / "shuffles.yaml"
+    path.write_text(COMMON.rstrip() + text)
+    inputs = inputs_of(load_config(path).config, Span.of(DAY, "UTC"), frames)
+    rows = SampleBuilder(inputs).build().samples.rows(inputs.watches.tasks)
+    return rows, rows._jdf.queryExecution().analyzed().toString()
+
+
 def made(
     tmp_path: Path, frames: dict[str, DataFrame], method: str, key: str = "user", label: str = "[[user, item]]"
 ) -> tuple[int, set[Any]]:
     """Return the number of shuffles of blocks, and the samples."""
-    path = tmp_path / f"{method} {key}.yaml"
-    path.write_text(CONFIG.replace("METHOD", method).replace("KEY", key).replace("LABEL", label))
-    config, span = load_config(path).config, Span.of(DAY, "UTC")
-    inputs = inputs_of(config, span, frames)
-    rows = SampleBuilder(inputs).build().samples.rows(inputs.watches.tasks)
-    plan = rows._jdf.queryExecution().analyzed().toString()
+    text = CONFIG.replace("METHOD", method).replace("KEY", key).replace("LABEL", label)
+    rows, plan = planned(tmp_path, text, frames)
     kept = rows.select("impression_id", "clicked", "score", "recent").collect()
     found = {(row.impression_id, row.clicked, row.score, *row.recent) for row in kept}
     return plan.count("RepartitionByExpression [_key"), found
@@ -105,13 +112,7 @@ def test_impressions_of_hot_users_are_spread_after_they_have_their_labels(
 
 
 WIDE = """
-name: wide
-timezone: UTC
-sources:
-  log: {format: json, path: unused, schema: "id STRING"}
-  profiles: {format: json, path: unused, schema: "id STRING"}
   pages: {format: json, path: unused, schema: "id STRING"}
-impressions: {source: log, where: kind = 'shown', time: at, keys: {user: user, item: item}, dedup: 5s}
 labels: {clicked: {source: log, where: kind = 'click', window: 30m, match: [[user, item]]}}
 views:
   user: {source: profiles, on: user, key: user, event_time: at, ttl: 2h, method: METHOD}
@@ -120,8 +121,6 @@ features:
   likes: {expr: "coalesce(user.wide[impression.item], -1)", dtype: int64}
   liked: {expr: "coalesce(page.wide[impression.user], -1)", dtype: int64}
   both: {expr: "size(user.wide) + size(page.wide) + coalesce(user.score, 0)", dtype: int64, default: -9}
-split: {eval: 0.2, by: user}
-output: {path: out, partitions: 2}
 """
 BROADCAST, SHUFFLE = "intervals", "union"
 
@@ -142,13 +141,9 @@ def wide(frame: Frame, frames: dict[str, DataFrame]) -> dict[str, DataFrame]:
 
 def with_maps(tmp_path: Path, frames: dict[str, DataFrame], methods: tuple[str, str]) -> tuple[int, set[Any]]:
     """Return how often Spark explodes runs of impressions, and the samples."""
-    path = tmp_path / "wide.yaml"
-    text = WIDE.replace("METHOD", methods[0]).replace("OTHER", methods[1])
-    path.write_text(text)
-    inputs = inputs_of(load_config(path).config, Span.of(DAY, "UTC"), frames)
-    rows = SampleBuilder(inputs).build().samples.rows(inputs.watches.tasks)
+    rows, plan = planned(tmp_path, WIDE.replace("METHOD", methods[0]).replace("OTHER", methods[1]), frames)
     found = {tuple(row) for row in rows.select("impression_id", "clicked", "likes", "liked", "both").collect()}
-    return rows._jdf.queryExecution().analyzed().toString().count("Generate inline(_each"), found
+    return plan.count("Generate inline(_each"), found
 
 
 def test_impressions_share_the_maps_of_the_view_that_is_joined_last(tmp_path: Path, wide: dict[str, DataFrame]) -> None:

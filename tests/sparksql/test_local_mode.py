@@ -14,6 +14,22 @@ from ctr_samples.sparksql.session import JVM_OPTIONS
 from ctr_samples.sparksql.workers import DAEMON
 from tests.support.project import PROJECT
 
+SUBMIT = str(Path(sys.executable).with_name("spark-submit"))
+ON_A_LAPTOP = [SUBMIT, "--properties-file", "conf/spark-local.conf"]
+
+
+def output_of(command: list[str], text: str, directory: Path) -> str:
+    """Return what a program prints that a command runs."""
+    program = directory / "program.py"
+    program.write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "SPARK_LOCAL_IP": "127.0.0.1"}
+    done = subprocess.run(
+        [*command, str(program)], cwd=PROJECT, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 DIES_ONCE = """
 import os, signal, sys
 from pathlib import Path
@@ -38,15 +54,10 @@ def test_the_settings_for_spark_submit_have_the_jvm_options_of_a_local_command()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("start", ["spark-submit", "ctr-samples"])
-def test_a_python_worker_that_is_killed_costs_a_local_run_one_try(tmp_path: Path, start: str) -> None:
-    program, died = tmp_path / "dies_once.py", tmp_path / "died"
-    program.write_text(DIES_ONCE.replace("sys.argv[1]", repr(str(died))))
-    submit = [str(Path(sys.executable).with_name("spark-submit")), "--properties-file", "conf/spark-local.conf"]
-    command = [*(submit if start == "spark-submit" else [sys.executable]), str(program)]
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
-    done = subprocess.run(command, cwd=PROJECT, env=environment, capture_output=True, text=True, check=False)
-    assert "rows: 10" in done.stdout, done.stderr
+@pytest.mark.parametrize("command", [ON_A_LAPTOP, [sys.executable]], ids=["spark-submit", "ctr-samples"])
+def test_a_python_worker_that_is_killed_costs_a_local_run_one_try(tmp_path: Path, command: list[str]) -> None:
+    died = tmp_path / "died"
+    assert "rows: 10" in output_of(command, DIES_ONCE.replace("sys.argv[1]", repr(str(died))), tmp_path)
     assert died.exists()
 
 
@@ -62,28 +73,14 @@ with session_of_command("imported") as spark:
 """
 
 
-SUBMIT = str(Path(sys.executable).with_name("spark-submit"))
-
-
-def workers_of(command: list[str], directory: Path) -> str:
-    """Return the module that forks the workers of a program that a command runs, and whether tasks find theirs imported."""
-    program = directory / "imported.py"
-    program.write_text(IMPORTED)
-    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "SPARK_LOCAL_IP": "127.0.0.1"}
-    done = subprocess.run(
-        [*command, str(program)], cwd=PROJECT, env=environment, capture_output=True, text=True, check=True
-    )
-    return done.stdout
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
-    [[sys.executable], [SUBMIT, "--properties-file", "conf/spark-local.conf"], [SUBMIT, "--master", "local[2]"]],
+    [[sys.executable], ON_A_LAPTOP, [SUBMIT, "--master", "local[2]"]],
     ids=["ctr-samples", "spark-submit with the settings for a laptop", "spark-submit alone"],
 )
 def test_a_python_worker_of_a_local_run_begins_with_the_modules_of_tasks(tmp_path: Path, command: list[str]) -> None:
-    assert f"[('{DAEMON}', True)]" in workers_of(command, tmp_path)
+    assert f"[('{DAEMON}', True)]" in output_of(command, IMPORTED, tmp_path)
 
 
 @pytest.mark.slow
@@ -97,4 +94,4 @@ def test_spark_forks_the_workers_itself_if_packages_come_with_the_job_or_the_use
     with ZipFile(packages, "w") as archive:
         archive.writestr("a_package.py", "")
     given = [part.replace("packages.zip", str(packages)) for part in given]
-    assert "[('pyspark.daemon', False)]" in workers_of([SUBMIT, "--master", "local[2]", *given], tmp_path)
+    assert "[('pyspark.daemon', False)]" in output_of([SUBMIT, "--master", "local[2]", *given], IMPORTED, tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -47,32 +47,27 @@ MAPS: list[dict[str, float | None] | None] = [{"a": 1.5, "b": None}, {}, None, {
 """Rows of a view: the last one is that of an impression without a row."""
 
 
-@dataclass(frozen=True, slots=True)
-class SharesMaps:
-    """Gives each row the map whose number it has, as a join does for rows of a key."""
-
-    wide: str
-
-    def __call__(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        maps = [None if one is None else list(one.items()) for one in MAPS]
-        numbers = rows.column("number").to_numpy()
-        column = Picked.of(pa.array(maps, pa.map_(pa.string(), pa.float64()))).shared(numbers.astype(np.int64))
-        view = pa.StructArray.from_arrays([column, rows.column("number")], [self.wide, "number"])
-        return rows.append_column("view", view)
+def with_shared_maps(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Give each row the map whose number it has, as a join does for rows of a key."""
+    maps = [None if one is None else list(one.items()) for one in MAPS]
+    numbers = rows.column("number").to_numpy()
+    column = Picked.of(pa.array(maps, pa.map_(pa.string(), pa.float64()))).shared(numbers.astype(np.int64))
+    view = pa.StructArray.from_arrays([column, rows.column("number")], ["wide", "number"])
+    return rows.append_column("view", view)
 
 
 def sharing(frame: Frame, numbers: Sequence[int]) -> Stage:
     rows = frame("number int, other string", [(n, f"row {at}") for at, n in enumerate(numbers)]).coalesce(1)
     view = StructType().add("wide", MapType(StringType(), DoubleType())).add("number", IntegerType())
     stage = Stage.of(rows)
-    shared = stage.each(SharesMaps("wide"), StructType([*rows.schema, StructField("view", view, False)]))
+    shared = stage.each(with_shared_maps, StructType([*rows.schema, StructField("view", view, False)]))
     return replace(shared, shared={"view": ("wide",)})
 
 
 def weight(rows: DataFrame) -> DataFrame:
     """Add what needs the shared map, another field of its struct, and another column."""
     text = F.concat_ws(" ", F.to_json("view.wide"), "view.number")
-    return rows.withColumn("weight", text).withColumn("first", F.size("view.wide"))
+    return rows.withColumn("weight", text).withColumn("size", F.size("view.wide"))
 
 
 RUNS = [0, 0, 0, 3, 3, 1, 2, 2, 2, 0]
@@ -81,7 +76,7 @@ RUNS = [0, 0, 0, 3, 3, 1, 2, 2, 2, 0]
 @pytest.mark.parametrize("numbers", [[], [2], RUNS, RUNS * 4000])
 def test_rows_that_share_a_map_are_computed_like_rows_with_a_map_each(frame: Frame, numbers: Sequence[int]) -> None:
     def made_of(stage: Stage) -> list[Row]:
-        return with_columns(stage, {"view": None}, {}, weight, ["weight", "first"], TaskCounts()).rows().collect()
+        return with_columns(stage, {"view": None}, {}, weight, ["weight", "size"], TaskCounts()).rows().collect()
 
     made = made_of(sharing(frame, numbers))
     alone = sharing(frame, numbers)
@@ -102,7 +97,7 @@ def test_a_run_of_rows_hands_its_map_to_spark_once(frame: Frame) -> None:
     plan = handed[0]._jdf.queryExecution().logical().toString()
     assert "inline(_each" in plan
     set_aside = _SetAside({"view": ["number"]}, {}, {"view": ("wide",)})
-    rows = SharesMaps("wide")(pa.RecordBatch.from_pydict({"number": pa.array(RUNS, pa.int32())}))
+    rows = with_shared_maps(pa.RecordBatch.from_pydict({"number": pa.array(RUNS, pa.int32())}))
     (runs,) = batches_of(set_aside([rows]))
     maps = [None if one is None else dict(one) for one in runs.column("view").field("wide").to_pylist()]
     assert maps == [MAPS[0], MAPS[3], MAPS[1], MAPS[2], MAPS[0]]
