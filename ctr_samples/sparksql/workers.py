@@ -42,12 +42,21 @@ def freeze_imports() -> None:
         gc.freeze()
 
 
+def share_workers(spark: SparkSession) -> None:
+    """Let RDDs use the Python workers of queries. Spark keeps workers apart if their environments differ, and each kind
+    starts a daemon of its own. Errors in RDDs then have short tracebacks, as those in queries have.
+    """
+    if spark.conf.get("spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled", "true") == "true":
+        spark.sparkContext.environment["SPARK_SIMPLIFIED_TRACEBACK"] = "1"
+
+
 def warm_workers(spark: SparkSession, load: Callable[[], None]) -> None:
     """Start a Python worker beside the planning of a local run, and have it ``load`` what tasks need. Pickled.
 
     Only the first call of a Spark application does so. Returns at once. Errors are left to the tasks that need the worker.
     """
     context = spark.sparkContext
+    share_workers(spark)
     if str(context.master).startswith("local") and context.applicationId not in _WARMING:
         tasks = max(1, context.defaultParallelism // 2)  # planning runs short jobs, too
         thread = threading.Thread(target=_warm, args=(context, tasks, load), daemon=True)

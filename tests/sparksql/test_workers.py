@@ -1,12 +1,16 @@
-"""Stopping Spark beside its Python workers."""
+"""Spark's Python workers: who uses them, and stopping Spark beside them."""
 
 from __future__ import annotations
 
+import os
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from ctr_samples.sparksql import workers
 
@@ -25,3 +29,13 @@ def test_spark_stops_only_after_its_workers_are_warm(monkeypatch: pytest.MonkeyP
     warm.set()
     stopping.join()
     assert stopped == [False]
+
+
+def test_rdds_and_queries_use_workers_of_one_daemon(spark: SparkSession) -> None:
+    def parents(_: object) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"process": [os.getppid()]})
+
+    workers.share_workers(spark)
+    of_rdd = spark.sparkContext.parallelize([0], 1).mapPartitions(lambda _: [os.getppid()]).collect()
+    of_query = spark.range(1, numPartitions=1).mapInArrow(parents, "process long").collect()
+    assert of_rdd == [row.process for row in of_query]
