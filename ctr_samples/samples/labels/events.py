@@ -243,21 +243,23 @@ class _Lines:
             return F.col(place[name]) if name in place else F.col(f"{_LINE}.{quoted(name)}")
 
         is_action = F.col(ACTION).isNotNull()
-        own_id = identity_of(self._shown, at)
-        of_impression = {name: own_id if name == "impression_id" else at(name) for name in self._columns}
+        of_impression = {
+            name: identity_of(self._shown, at) if name == "impression_id" else at(name) for name in self._columns
+        }
         keys = [
             F.when(is_action, F.col(key_of_action(name))).otherwise(at(name).cast(kind)).alias(key_of_action(name))
             for name, kind in key_types.items()
         ]
         time = F.when(is_action, F.col(f"{ACTION}.time")).otherwise(at("impression_time"))
-        return entries.select(
+        events = entries.select(
             *keys,
             F.unix_micros(time).alias(AT),
-            F.when(is_action, F.lit(0).cast("bigint")).otherwise(own_id).alias(TIE),
             is_action.alias(IS_ACTION),
             *[F.when(~is_action, column).alias(shown_as(name)) for name, column in of_impression.items()],
             ACTION,
         )
+        # Hashed once: Spark would not notice that two branches compute the same.
+        return events.withColumn(TIE, F.coalesce(of_shown("impression_id"), F.lit(0).cast("bigint")))
 
     def _key_types(self, names: Sequence[str], actions: Sequence[Mapping[str, Column]]) -> dict[str, DataType]:
         """Return the types of the keys: the log's type if impressions and actions agree, else text."""
