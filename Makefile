@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
-.PHONY: help setup java demo simulate test test-versions test-oldest test-slow test-gate test-storage test-sources test-faults test-wheel test-packed test-recipes test-nightly coverage bench bench-compare fuzz lint format docs docs-site lock clean
+.PHONY: help setup java demo simulate test test-versions test-oldest test-thorough test-slow test-gate test-storage test-sources test-faults test-wheel test-packed test-recipes test-nightly coverage bench bench-compare fuzz lint format docs docs-site lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -29,12 +29,15 @@ demo: setup  ## real logs to TFRecord shards to a trained model
 simulate: setup  ## simulated logs, then their samples
 	@tools/simulate 2019-06-05
 
-test: setup lint  ## all checks, and the tests for every change
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not slow"
+test: setup lint  ## all checks, and the quick tests for every change
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not slow and not thorough"
+
+test-thorough: setup  ## more tests for every change: those that take seconds, and further cases of long tables
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "thorough and not slow"
 
 ONLY ?=
 
-test-slow: setup  ## the tests that `make test` leaves out: weeks of logs, compiling anew; ONLY=partials takes those with such a name
+test-slow: setup  ## long tests: weeks of logs, compiling anew; ONLY=partials takes those with such a name
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m slow -k "$(ONLY)"
 
 VERSIONS ?= 4.0.0:3.11 4.1.4:3.12 4.2.1:3.13 4.3.0:3.12 4.3.0:3.13

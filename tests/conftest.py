@@ -43,6 +43,21 @@ INTERPRETED = {
 production does."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of the cases of a test with ``some(n)``, leave all but n to the thorough tests."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("some"):
+            cases.setdefault(item.nodeid.split("[")[0], []).append(item)
+    for alike in cases.values():
+        (kept,) = alike[0].get_closest_marker("some").args  # type: ignore[union-attr]
+        in_order = sorted(alike, key=lambda item: item.nodeid)
+        chosen = [in_order[number * len(alike) // kept] for number in range(min(kept, len(alike)))]
+        for item in set(alike) - set(chosen):
+            item.add_marker("thorough")
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkSession]:
     """Local Spark, as small as it gets; the session's zone is UTC and the config's zone must win over it."""

@@ -63,6 +63,7 @@ def test_several_columns_make_one_key_and_a_null_in_it_matches_nothing(frame: Fr
         assert found == {"x": (10, True), "y": (None, False), "z": (None, False)}
 
 
+@pytest.mark.thorough
 def test_labels_counts_and_histories_keep_each_impression_once(frame: Frame, shown: DataFrame) -> None:
     log = frame(
         "user string, article int, at timestamp, seconds int",

@@ -58,6 +58,7 @@ def generate(output: Path, *more: str, date: str = "2019-11-26") -> Result:
     return call("generate", "--config", CONFIG, "--date", date, "--set", f"output.path={output}", *more)
 
 
+@pytest.mark.thorough
 def test_a_run_prints_the_manifest_on_stdout_and_the_summary_on_stderr(
     spark: SparkSession, here: None, tmp_path: Path
 ) -> None:
@@ -73,6 +74,7 @@ def test_a_run_prints_the_manifest_on_stdout_and_the_summary_on_stderr(
     assert "Already published open_bandit 2019-11-26, generation 1" in sentence(again)
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("arguments", "code", "expected"),
     [

@@ -59,6 +59,7 @@ def test_what_is_decoded_encodes_to_the_same_bytes(record: str, data: st.DataObj
     assert again.buffer.tobytes() == encoded.buffer.tobytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("record", ["example", "sequence_example"])
 @given(data=st.data())
 def test_the_decoder_agrees_with_protobuf(record: str, data: st.DataObject) -> None:

@@ -115,6 +115,7 @@ def check_place(name: str, combinations: Iterable[tuple[str, str]], tmp_path: Pa
             assert "hush" not in everything_told_of(loaded, secret).lower()
 
 
+@pytest.mark.some(16)
 @pytest.mark.parametrize("name", PLACES)
 def test_no_place_of_a_file_tells_what_the_environment_filled_in(tmp_path: Path, name: str) -> None:
     first = [*PLACES].index(name)

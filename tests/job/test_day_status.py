@@ -226,6 +226,7 @@ def test_a_day_is_stale_once_its_configuration_changed_in_what_makes_samples(
     )
 
 
+@pytest.mark.thorough
 def test_a_day_is_stale_once_one_of_its_inputs_changed(spark: SparkSession, tmp_path: Path) -> None:
     loaded = load_config(write_days(tmp_path, MONDAY, 1))
     made = job.run(spark, loaded, MONDAY).manifest

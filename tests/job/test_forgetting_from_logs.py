@@ -118,6 +118,7 @@ def test_a_check_names_each_place_that_has_them_and_changes_nothing(root: Path) 
     assert sorted(root.rglob("*")) == files
 
 
+@pytest.mark.thorough
 def test_a_check_passes_once_everything_is_cleaned_up(root: Path) -> None:
     assert forget(root).exit_code == 0
     done = forget(root, "--check")

@@ -97,6 +97,7 @@ def test_labels_that_reach_into_a_day_without_a_log_are_not_final(spark: SparkSe
     assert {item: row["bought__final"] for item, row in found.items()} == {1: 1, 2: 1, 3: 0, 4: 0}
 
 
+@pytest.mark.thorough
 def test_all_labels_of_a_day_are_final_once_all_windows_have_closed(spark: SparkSession, tmp_path: Path) -> None:
     config = write(tmp_path, next_day=False)
     made(spark, config)
@@ -131,6 +132,7 @@ def test_masks_are_made_anew_with_the_clock_while_a_window_is_open(spark: SparkS
     assert not again.manifest.features_from.labels
 
 
+@pytest.mark.thorough
 def test_positives_without_the_label_that_comes_first_are_counted_and_warned_of(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -117,6 +117,7 @@ def test_the_manifest_has_the_order_and_its_requests(by_impression: Published, b
     validate(json.loads(by_request.manifest.to_json()), schema)
 
 
+@pytest.mark.thorough
 def test_another_run_writes_the_same_bytes(spark: SparkSession, root: Path, by_request: Published) -> None:
     again = made(spark, root, "again", "output.order=request")
     assert shards_of(again.manifest, root / "again") == shards_of(by_request.manifest, root / "by_request")
@@ -155,6 +156,7 @@ def test_the_estimated_gzip_share_is_that_of_the_shards(
         assert gzip.manifest.bytes / plain.manifest.bytes == pytest.approx(share, rel=0.25)
 
 
+@pytest.mark.thorough
 def test_a_list_of_keys_is_an_order_too(spark: SparkSession, root: Path) -> None:
     by_user = made(spark, root, "by_user", "output.order=[user]", "split.by=user")
     for _, shards in groupby(by_user.shards, key=lambda shard: shard[:2]):
@@ -165,6 +167,7 @@ def test_a_list_of_keys_is_an_order_too(spark: SparkSession, root: Path) -> None
     assert by_user.manifest.order.by == ("user",)
 
 
+@pytest.mark.thorough
 def test_a_split_by_user_cuts_no_request_of_unknown_users(spark: SparkSession, root: Path) -> None:
     samples = made(spark, root, "split_by_user", "output.order=request", "split.by=user").samples
     unknown = samples[samples["user"] == b""]
@@ -173,6 +176,7 @@ def test_a_split_by_user_cuts_no_request_of_unknown_users(spark: SparkSession, r
     assert samples.assign(name=names(samples)).groupby("name")["split"].nunique().max() == 1
 
 
+@pytest.mark.thorough
 def test_requests_that_begin_late_go_to_eval_whole(spark: SparkSession, root: Path) -> None:
     late = made(spark, root, "late", "output.order=request", "split={by: request, eval_from: '20:00'}")
     samples = late.samples.assign(name=names(late.samples))
@@ -206,6 +210,7 @@ NUMBERS = "features={taste: {from: impression.taste, dtype: float32, shape: [24]
 LISTS = "features={taste: {from: impression.taste, dtype: float32, ragged: true}}"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("layout", "features"), [("dense", NUMBERS), *slow_except((), [("sparse", NUMBERS), ("sequence", LISTS)])]
 )
@@ -220,6 +225,7 @@ def test_a_layout_holds_the_same_records_in_either_order(
     assert len(one) == len(by_request.samples)
 
 
+@pytest.mark.thorough
 def test_negatives_are_dropped_within_requests(spark: SparkSession, root: Path, by_request: Published) -> None:
     options = ["sampling={negatives: 0.5}", "split={eval: 0}"]
     sampled = made(spark, root, "sampled", "output.order=request", *options)
@@ -230,6 +236,7 @@ def test_negatives_are_dropped_within_requests(spark: SparkSession, root: Path, 
     assert 1 < sampled.manifest.order.size < by_request.manifest.order.size
 
 
+@pytest.mark.thorough
 def test_forgetting_a_user_keeps_the_order_of_the_others(spark: SparkSession, root: Path) -> None:
     before = made(spark, root, "forgotten", "output.order=request")
     storage = open_storage(root / "forgotten")
@@ -241,6 +248,7 @@ def test_forgetting_a_user_keeps_the_order_of_the_others(spark: SparkSession, ro
     assert after.metrics.requests == before.metrics.requests
 
 
+@pytest.mark.thorough
 def test_a_change_of_the_order_is_a_change_of_the_day(spark: SparkSession, root: Path) -> None:
     first = job.run(spark, feeds(root, "changed"), DAY)
     assert not job.run(spark, feeds(root, "changed"), DAY).published
@@ -248,6 +256,7 @@ def test_a_change_of_the_order_is_a_change_of_the_day(spark: SparkSession, root:
     assert (second.published, second.manifest.generation) == (True, first.manifest.generation + 1)
 
 
+@pytest.mark.thorough
 def test_days_of_both_orders_are_read_together(spark: SparkSession, root: Path, by_request: Published) -> None:
     by_hour = ["grain=hour", "sources.log.path=ROOT/log.parquet".replace("ROOT", str(root))]
     for hour, order in (("T07", "request"), ("T08", "impression")):

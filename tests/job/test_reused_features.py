@@ -133,6 +133,7 @@ CHANGES: dict[str, tuple[str, str, set[str]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("change", slow_except(["added"], CHANGES))
 def test_a_changed_feature_is_made_and_the_others_are_read(spark: SparkSession, root: Path, change: str) -> None:
     old, new, kept = CHANGES[change]
@@ -175,6 +176,7 @@ VARYING = (
 """What two runs do not share, though their samples are equal."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -212,6 +214,7 @@ def test_a_generation_whose_shards_are_gone_is_made_whole(spark: SparkSession, r
     assert made(spark, root, more, "gone").manifest.features_from.why
 
 
+@pytest.mark.thorough
 def test_a_dry_run_says_what_a_run_would_read_make_and_leave_out(spark: SparkSession, root: Path) -> None:
     made(spark, root, CONFIG, "dry")
     text = CONFIG.replace("ttl: 30d", "ttl: 6h").replace(
@@ -238,6 +241,7 @@ def test_a_dry_run_says_what_a_run_would_read_make_and_leave_out(spark: SparkSes
     ]
 
 
+@pytest.mark.thorough
 def test_a_dry_run_tells_a_published_day_a_new_one_and_one_with_other_samples(spark: SparkSession, root: Path) -> None:
     made(spark, root, CONFIG, "dry_days")
     plain = load_config(root / "dry_days.yaml")
@@ -333,6 +337,7 @@ SECOND: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("second", slow_except(["with another label"], SECOND))
 def test_a_second_set_takes_features_from_the_first_one(spark: SparkSession, root: Path, second: str) -> None:
     text, out = CONFIG, f"second_{[*SECOND].index(second)}"

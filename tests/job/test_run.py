@@ -163,6 +163,7 @@ def test_the_samples_of_a_day_have_the_bytes_that_they_always_had(tuesday: tuple
     assert [(s.split, s.partition, s.records, s.crc32c) for s in manifest.shards] == GOLDEN
 
 
+@pytest.mark.thorough
 def test_a_later_run_of_a_session_asks_the_jvm_few_things(
     spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -371,6 +372,7 @@ def test_settings_that_would_hide_damage_are_not_taken_from_the_cluster(spark: S
     assert session.conf.get("spark.sql.session.timeZone") == "Asia/Shanghai"
 
 
+@pytest.mark.thorough
 def test_a_vector_of_another_length_is_refused_by_the_task_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
     wrong = open_bandit(tmp_path, "features.affinity.shape=[81]")
     with pytest.raises(EncodeError, match="'affinity'") as caught:
@@ -380,6 +382,7 @@ def test_a_vector_of_another_length_is_refused_by_the_task_in_one_sentence(spark
     assert nothing_published(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_damaged_input_file_is_named(spark: SparkSession, tmp_path: Path) -> None:
     data = (PROJECT / "data/open_bandit/log.parquet").read_bytes()
     damaged = tmp_path / "log.parquet"
@@ -508,6 +511,7 @@ def test_too_many_malformed_lines_are_refused(spark: SparkSession, world: Path, 
     assert nothing_published(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_day_whose_label_windows_reach_into_missing_logs_is_not_mature(
     spark: SparkSession, world: Path, tmp_path: Path
 ) -> None:
@@ -649,6 +653,7 @@ output: {{path: {tmp_path}/out, partitions: 1}}
     assert sorted(map(tuple, found[["age", "odd", "row"]].to_numpy().tolist())) == [(31, 6, 3), (32, 7, 4)]
 
 
+@pytest.mark.thorough
 def test_a_malformed_value_is_named_when_a_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "items.csv").write_text("item_id,item_feature_0\n1,0.5\n10000169349117863715,1.5\nx,2.5\n")
     schema = "item_id BIGINT, item_feature_0 DOUBLE"

@@ -38,6 +38,7 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("expression", "secret"),
     [

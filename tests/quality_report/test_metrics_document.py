@@ -149,6 +149,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("other", OTHERS, ids="null vast absent text half list object negative true nan".split())
 def test_a_document_with_a_strange_or_missing_part_makes_a_page_if_the_schema_allows_it_or_is_refused_in_one_sentence(
     small: Metrics, schema: dict[str, Any], other: Any

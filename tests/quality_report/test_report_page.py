@@ -248,6 +248,7 @@ def test_a_page_with_thousands_of_features_stays_small() -> None:
     assert len(render(extreme, many, before).encode()) < 2_000_000
 
 
+@pytest.mark.thorough
 def test_a_page_with_many_features_and_shards_stays_small_and_says_what_it_left_out() -> None:
     huge, many = huge_day(NAMES)
     page = render(huge, many, huge)

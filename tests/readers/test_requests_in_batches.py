@@ -60,6 +60,7 @@ def requests_of_batches(root: Path, *, shuffle: bool, reader: str) -> tuple[floa
     return float(np.mean([len(c) for c in counts])), float(np.mean([max(c.values()) for c in counts]))
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("reader", ["iter_batches", "load_dataset"])
 @pytest.mark.parametrize("sizes", [[3], [10], [25], [1, 5, 70]], ids=["3", "10", "25", "1 to 70"])
 def test_a_shuffled_batch_has_at_least_half_as_many_requests_as_in_the_order_by_impression(

@@ -80,6 +80,7 @@ def test_each_row_gets_the_features_of_its_record_and_keeps_its_label(
     ]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("shown", "why"),
     [

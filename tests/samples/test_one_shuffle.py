@@ -78,6 +78,7 @@ def made(
     return plan.count("RepartitionByExpression [_key"), found
 
 
+@pytest.mark.thorough
 def test_labels_a_history_and_a_view_of_users_share_a_shuffle(tmp_path: Path, frames: dict[str, DataFrame]) -> None:
     shuffles, samples = made(tmp_path, frames, "union")
     assert shuffles == 2, "one by user, and one into the final order"
@@ -102,6 +103,7 @@ def test_labels_that_meet_by_other_keys_have_a_shuffle_of_their_own(
     assert made(tmp_path, frames, "intervals", label="[[item]]") == (3, samples)
 
 
+@pytest.mark.thorough
 def test_impressions_of_hot_users_are_spread_after_they_have_their_labels(
     tmp_path: Path, frames: dict[str, DataFrame], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -146,6 +148,7 @@ def with_maps(tmp_path: Path, frames: dict[str, DataFrame], methods: tuple[str, 
     return plan.count("Generate inline(_each"), found
 
 
+@pytest.mark.thorough
 def test_impressions_share_the_maps_of_the_view_that_is_joined_last(tmp_path: Path, wide: dict[str, DataFrame]) -> None:
     runs, samples = with_maps(tmp_path, wide, (BROADCAST, BROADCAST))
     assert runs == 0, "no impression moves to its row"

@@ -128,6 +128,7 @@ def jobs_with(keys: Sequence[str], request: str | None) -> list[JobConfig]:
     return [job_of(order, split, keys, request) for order in orders for split in splits]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("keys", [("user", "session", "item"), ("session", "item")])
 @pytest.mark.parametrize("request_id", slow_except(["r"], ["r", None]))
 def test_a_split_is_accepted_if_it_cuts_nothing_that_the_order_keeps_together(

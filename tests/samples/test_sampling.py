@@ -318,6 +318,7 @@ def test_a_run_accounts_for_what_it_left_out_and_weighs_the_rest(spark: SparkSes
     assert (spec.role, spec.dtype, spec.nonfinite) == ("weight", "float32", False)
 
 
+@pytest.mark.thorough
 def test_a_run_by_rules_says_how_much_its_samples_stand_for(spark: SparkSession, tmp_path: Path) -> None:
     rules = "{rate: 'if(clicked = 1, 1, 0.3)', cap: {key: user, samples: 400}}"
     user = "impressions.keys={user: user_feature_0, item: item_id}"
@@ -345,6 +346,7 @@ def test_a_run_by_rules_says_how_much_its_samples_stand_for(spark: SparkSession,
     assert rate == pytest.approx(sampling["weights"]["positives"]["clicked"] / sampling["weights"]["samples"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("rules", "message"),
     [

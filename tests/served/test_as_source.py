@@ -7,6 +7,7 @@ import re
 from datetime import date
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
@@ -33,6 +34,7 @@ split: {eval: 0}
 """
 
 
+@pytest.mark.thorough
 def test_the_served_value_is_taken_where_there_is_one_known_before_the_impression(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 from ctr_samples.simulator.server import Faults, part_of
 from tests.served.served_day import SHOWN, START, Day
 
+pytestmark = pytest.mark.thorough
+
 
 def share(lines: list[dict[str, Any]], right: list[dict[str, Any]], name: str) -> float:
     return float(np.mean([a[name] != b[name] for a, b in zip(lines, right, strict=True)]))

@@ -22,6 +22,9 @@ from ctr_samples.simulator.server import Faults
 from tests.served.served_day import SHOWN, Day
 from tests.support.project import PROJECT
 
+pytestmark = pytest.mark.thorough
+
+
 SCHEMA = PROJECT / "ctr_samples/quality/served.schema.json"
 
 

@@ -15,6 +15,8 @@ from ctr_samples.served.joining import Sides, smallest
 from ctr_samples.served.log import ID
 from tests.served.served_day import Day
 
+pytestmark = pytest.mark.thorough
+
 
 def rows(ids: list[int | None], **columns: list[object]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({ID: pa.array(ids, pa.int64()), **columns})

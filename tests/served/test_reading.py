@@ -18,6 +18,8 @@ from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.serving import load_assembler
 from tests.served.served_day import DAY, SHOWN, Day
 
+pytestmark = pytest.mark.thorough
+
 
 def test_json_and_csv_say_the_same_as_parquet(spark: SparkSession, day: Day) -> None:
     lines = day.served(change=lambda line: line.update(age=line["age"] + (line["n"] < 600)))

@@ -58,6 +58,7 @@ def test_any_reply_that_is_lost_once_changes_nothing(proxy: LossyProxy, method: 
     assert runs_of_day(storage) == [1]
 
 
+@pytest.mark.thorough
 def test_a_commit_to_a_table_whose_reply_is_lost_is_not_committed_twice(proxy: LossyProxy) -> None:
     storage = open_storage("s3://lake/table")
     append(storage, 1)

@@ -195,6 +195,7 @@ def test_users_and_articles_scale_with_the_impressions() -> None:
     assert (spec.users, spec.articles) == (1_000_000, 200_000)
 
 
+@pytest.mark.thorough
 def test_the_job_writes_a_simulation_and_sums_it_up_on_stderr(tmp_path: Path) -> None:
     done = job("--out", str(tmp_path / "job"), "--days", "2", "--impressions", "2000", "--seed", "3")
     assert (done.returncode, done.stdout) == (0, "")

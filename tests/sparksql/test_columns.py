@@ -23,6 +23,7 @@ from ctr_samples.sparksql.columns import (
 Frame = Callable[..., DataFrame]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -123,6 +124,7 @@ DIFFERENT_VALUES = {
 }  # fmt: skip
 
 
+@pytest.mark.some(14)
 @pytest.mark.parametrize("kind", DIFFERENT_VALUES)
 @pytest.mark.parametrize("around", ["{}", "array({})", "named_struct('x', {})", "map('k', array({}))"])
 def test_values_that_a_sample_can_tell_apart_have_different_hashes(spark: SparkSession, kind: str, around: str) -> None:

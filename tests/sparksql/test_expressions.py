@@ -19,6 +19,7 @@ Frame = Callable[..., DataFrame]
 NEEDS_4_3 = pytest.mark.skipif(pyspark.__version__ < "4.3", reason="no nanoseconds, and no TIME as a timestamp")
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -163,6 +164,7 @@ def aliased(request: pytest.FixtureRequest) -> bool:
 TEXTS = ["2019-06-05 10:00:00", "2019-06-05", "12:30", "T12:30", " 7:05:00", "", None, "no time"]
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     "text",
     [
@@ -258,6 +260,7 @@ def test_a_function_that_makes_a_value_of_any_size_is_refused(frame: Frame, text
         typed_expression(frame("a int, b string", [(1, "x")]), text, "features.f")
 
 
+@pytest.mark.some(4)
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -331,6 +334,7 @@ def local_times(spark: SparkSession, rows: DataFrame, text: str, zones: tuple[st
     return found
 
 
+@pytest.mark.thorough
 def test_text_that_spark_reads_as_a_time_of_today_is_null_whatever_is_around_it(
     spark: SparkSession, far_apart: tuple[str, str]
 ) -> None:
@@ -418,6 +422,7 @@ def check_uses(spark: SparkSession, value: str, zones: tuple[str, str]) -> int:
     return refused
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("value", [pytest.param(VALUES[name], id=name) for name in VALUES])
 def test_no_use_of_undated_text_depends_on_the_day(
     spark: SparkSession, far_apart: tuple[str, str], newer_types: str, value: str
@@ -426,6 +431,7 @@ def test_no_use_of_undated_text_depends_on_the_day(
     assert refused or value == VALUES["trimmed text"]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("value", [pytest.param(TIMES_OF_DAY[name], id=name) for name in TIMES_OF_DAY])
 def test_no_use_of_a_time_of_day_depends_on_the_day(
     spark: SparkSession, far_apart: tuple[str, str], newer_types: str, value: str

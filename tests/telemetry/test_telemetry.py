@@ -34,6 +34,7 @@ def generate(config: Path, out: Path, *more: str) -> Result:
     return invoke("generate", "--config", str(config), "--set", f"output.path={out}", *more)
 
 
+@pytest.mark.thorough
 def test_a_collector_of_logs_reads_a_line_for_each_day(config: Path, tmp_path: Path) -> None:
     done = generate(config, tmp_path, "--from", NO_LOG, "--to", "2019-06-05", "--log-json", "--keep-going")
     lines = [json.loads(line) for line in done.stderr.splitlines()]

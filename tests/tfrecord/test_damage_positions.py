@@ -43,6 +43,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, list[int]]:
     return data, starts
 
 
+@pytest.mark.some(7)
 @every_compression
 @every_place
 @pytest.mark.parametrize(

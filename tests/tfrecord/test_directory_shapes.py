@@ -102,6 +102,7 @@ def rows_of_tfrecord(read: Read, path: str, options: dict[str, str]) -> Any:
         return "refused"
 
 
+@pytest.mark.some(18)
 @pytest.mark.parametrize("recursive", ["false", "true"])
 @pytest.mark.parametrize("shape", SHAPES)
 def test_of_each_shape_those_files_and_columns_are_read_that_spark_reads_of_parquet(

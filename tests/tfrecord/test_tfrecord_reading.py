@@ -27,6 +27,7 @@ def inferred(path: Path, **options: str) -> str:
     return str(TfrecordSource({"path": str(path), **options}).schema().simpleString())
 
 
+@pytest.mark.thorough
 def test_spark_reads_what_tensorflow_wrote_plain_and_compressed(tfrecord: SparkSession, tmp_path: Path) -> None:
     tensorflow_writes(tmp_path / "a.tfrecord", example(id=[1], score=[0.5], name=[b"x"], tags=[b"p"]), example(id=[2]))
     tensorflow_writes(tmp_path / "b.tfrecord.gz", example(id=[3], tags=[b"q", b"r"]), compression="GZIP")

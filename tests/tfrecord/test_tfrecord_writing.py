@@ -32,6 +32,7 @@ Ddl = Callable[[str], StructType]
 Read = Callable[..., list[dict[str, Any]]]
 
 
+@pytest.mark.thorough
 def test_tensorflow_and_spark_read_what_spark_wrote(tfrecord: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "table"
     schema = StructType.fromDDL("id bigint, score double, name string, tags array<string>, user struct<age: int>")
@@ -64,6 +65,7 @@ def test_tensorflow_and_spark_read_what_spark_wrote(tfrecord: SparkSession, tmp_
     ]
 
 
+@pytest.mark.thorough
 def test_an_overwrite_replaces_all_and_each_record_type_and_codec_is_tensorflows(
     tfrecord: SparkSession, tmp_path: Path
 ) -> None:

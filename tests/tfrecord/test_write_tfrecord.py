@@ -166,6 +166,7 @@ def test_a_static_overwrite_replaces_all_partitions(tfrecord: SparkSession, sale
     assert sold(tfrecord, sales) == [(3, "US")]
 
 
+@pytest.mark.thorough
 def test_a_dynamic_overwrite_replaces_the_partitions_that_get_rows_as_parquet_does(
     tfrecord: SparkSession, sales: str, dynamic: None, tmp_path: Path
 ) -> None:
@@ -179,6 +180,7 @@ def test_a_dynamic_overwrite_replaces_the_partitions_that_get_rows_as_parquet_do
     assert len(list(Path(sales).rglob("part-*"))) == 3  # what was replaced is gone
 
 
+@pytest.mark.thorough
 def test_the_argument_of_a_write_wins_over_the_session(tfrecord: SparkSession, sales: str, dynamic: None) -> None:
     overwrite_sales(tfrecord, sales, [(3, "US")], partition_overwrite_mode="dynamic")
     assert sold(tfrecord, sales) == [(2, "DE"), (3, "US")]
@@ -188,6 +190,7 @@ def test_the_argument_of_a_write_wins_over_the_session(tfrecord: SparkSession, s
         overwrite_sales(tfrecord, sales, [(5, "US")], partition_overwrite_mode="both")
 
 
+@pytest.mark.thorough
 def test_a_dynamic_overwrite_by_rows_of_which_spark_says_no_partition_is_refused_and_deletes_nothing(
     tfrecord: SparkSession, sales: str, tmp_path: Path, dynamic: None
 ) -> None:

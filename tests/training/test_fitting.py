@@ -70,6 +70,7 @@ def test_the_next_day_is_scored_as_a_whole_and_by_slice(two_days: Path) -> None:
     assert "eval by city, 4 of 4 values" in text_of(by_city)
 
 
+@pytest.mark.thorough
 def test_slices_by_an_id_have_the_tokens_of_its_vocabulary_and_others_the_id(tmp_path: Path) -> None:
     config = {"features": {"city": {"vocabulary": "cities"}}, "vocabularies": {"cities": {"capacity": 2}}}
     published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), config=config)
@@ -80,6 +81,7 @@ def test_slices_by_an_id_have_the_tokens_of_its_vocabulary_and_others_the_id(tmp
     assert by_city(tmp_path) == ["Bern [x]", "id 0", "id 1", "id 3"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "config",
     [
@@ -103,6 +105,7 @@ def by_city(samples: Path) -> list[str]:
     return sorted(re.split(r"\s{2,}", line)[0] for line in table)
 
 
+@pytest.mark.thorough
 def test_weights_make_up_for_the_negatives_that_were_left_out(samples: Path, weighted_samples: Path) -> None:
     whole = fitted(samples, epochs=1)
     kept = fitted(weighted_samples, label="clicked")
@@ -113,6 +116,7 @@ def test_weights_make_up_for_the_negatives_that_were_left_out(samples: Path, wei
     assert kept.weights == whole.weights, "the weight of a sample is no feature of it"
 
 
+@pytest.mark.thorough
 def test_only_samples_whose_mask_is_one_count(tmp_path: Path) -> None:
     def masked(split: str, first: int) -> pa.RecordBatch:
         batch = rows(first, 50)
@@ -130,6 +134,7 @@ def test_only_samples_whose_mask_is_one_count(tmp_path: Path) -> None:
     assert report.splits["train"].constant_log_loss == pytest.approx(loss)
 
 
+@pytest.mark.thorough
 def test_a_part_without_a_sample_that_counts_is_not_scored(tmp_path: Path) -> None:
     def masked(split: str, first: int) -> pa.RecordBatch:
         batch = rows(first, 50).append_column("clicked__final", pa.array([int(split == "train")] * 50, pa.int64()))

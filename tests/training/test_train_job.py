@@ -44,6 +44,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     return invoke
 
 
+@pytest.mark.thorough
 def test_days_are_trained_on_scored_sliced_kept_and_exported(run: Any, two_days: Path, tmp_path: Path) -> None:
     code, output = run(
         *("--samples", two_days, "--from", DAY, "--to", NEXT, "--model", "fm", "--epochs", "1", "--by", "city"),

@@ -133,6 +133,7 @@ def test_blocks_of_two_partitions_in_one_task_are_an_error() -> None:
         gathered(cut(pa.RecordBatch.from_pydict({"_place": pa.array([10, 11], pa.int64())})))
 
 
+@pytest.mark.thorough
 def test_a_damaged_block_fails_the_job(frame: Frame) -> None:
     def without_a_byte(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

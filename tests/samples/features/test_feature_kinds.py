@@ -170,6 +170,7 @@ def test_a_boundary_belongs_to_the_bucket_above_it(frame: Frame, number: float, 
     assert value(frame, FULL | {"price": number}, f=of("price", boundaries=[10, 20])) == bucket
 
 
+@pytest.mark.thorough
 def test_an_unseen_token_shares_an_oov_bucket_that_never_changes(frame: Frame) -> None:
     buckets = [
         value(frame, FULL | {"city": city}, f=of("city", vocabulary="cities")) for city in ("Rome", "Bonn", "Kiel")
@@ -181,6 +182,7 @@ def test_an_unseen_token_shares_an_oov_bucket_that_never_changes(frame: Frame) -
 UNSEEN = [3, 4, 3]
 
 
+@pytest.mark.thorough
 def test_a_single_value_and_a_list_have_the_same_ids_in_one_vocabulary(frame: Frame) -> None:
     for word in ("x", "y", "unseen"):
         (in_list,) = value(frame, FULL | {"words": [word]}, f=of("words", vocabulary="cities", ragged=True))
@@ -234,6 +236,7 @@ def test_the_contract_has_as_many_ids_as_the_feature_can_have(feature: dict[str,
     assert columns_contract(job(f=feature), STATE)["f"].buckets == buckets
 
 
+@pytest.mark.thorough
 def test_hashed_ids_of_a_list_leave_0_for_padding_and_share_a_salt(frame: Frame) -> None:
     many = FULL | {"words": [f"w{n}" for n in range(50)]}
     ids = value(frame, many, f=of("words", hash_buckets=5, ragged=True))

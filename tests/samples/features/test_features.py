@@ -31,6 +31,7 @@ FULL = (2.5, True, "Lund", {"a": 0.1, "b": 0.9, "c": 0.5}, [1.0, 2.0], [3, 4], N
 EMPTY = (None,) * 8
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("feature", "full", "empty"),
     [

@@ -335,6 +335,7 @@ def test_a_column_that_a_history_does_not_have_is_named() -> None:
     assert found == ["features.f.from: history 'clicks' has no column 'item'; did you mean 'items'?"]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     "column", ["time", "item", "request", "Time", "ITEM", "key", "kind", "moment", "tie", "alone", "shown", "action"]
 )

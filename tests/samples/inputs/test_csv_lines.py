@@ -44,6 +44,7 @@ def test_columns_are_found_by_name_in_any_order(spark: SparkSession, tmp_path: P
     assert sorted(found.frame.columns) == sorted(["id", "name", MALFORMED])
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "name",
     [

@@ -24,6 +24,7 @@ def reason(spark: SparkSession, tmp_path: Path, lines: list[str], schema: str, k
     return reasons(read_source(session, "t", source, date(2019, 6, 5)), source, count)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("kind", "values", "expected"),
     [
@@ -74,6 +75,7 @@ def test_columns_of_a_header_in_another_order_are_named(spark: SparkSession, tmp
     )
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("delimiter", "hint"), [(";", "';'"), ("\t", '"\\t"'), ("|", "'|'"), (" ", "' '")])
 @pytest.mark.parametrize("header", [False, True])
 def test_another_delimiter_is_suggested(

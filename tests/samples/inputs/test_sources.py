@@ -144,6 +144,7 @@ def test_a_time_without_a_date_is_malformed_and_no_time_of_today(
     assert [malformed is None for _, malformed in rows] == [True] * 4 + [False] * 4
 
 
+@pytest.mark.thorough
 def test_a_string_of_21_million_characters_is_read(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "dt=2019-06-05/x.json", json.dumps({"a": 1, "b": "x" * 21_000_000}))
     (row,) = read_source(spark, "log", json_source(tmp_path), DAY).frame.selectExpr("length(b)", MALFORMED).collect()
@@ -171,6 +172,7 @@ def test_csv_quotes_within_quotes_are_doubled(spark: SparkSession, tmp_path: Pat
     assert [(r.a, r.b, r[MALFORMED]) for r in rows] == [(1, 'say "hi", you', None), (2, "a\\b", None)]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("more", "line", "value"),
     [
@@ -312,6 +314,7 @@ def test_key_value_directories_are_columns_over_several_days(spark: SparkSession
     assert found.snapshot["files"] == 4
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "path",
     [
@@ -427,6 +430,7 @@ MIXED = [
 ]  # fmt: skip
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(("first", "second", "problem"), [case[1:] for case in MIXED], ids=[case[0] for case in MIXED])
 @pytest.mark.parametrize("days", [("2019-06-04", "2019-06-05"), ("2019-06-05", "2019-06-05")])
 @pytest.mark.parametrize("turned", [False, True])
@@ -573,6 +577,7 @@ TIMES_OF_ROWS = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["timestamp_ltz", "timestamp_ntz"])
 def test_a_time_is_of_the_day_that_the_clocks_of_the_configuration_show(spark: SparkSession, kind: str) -> None:
     session = run_session(spark, "Asia/Shanghai")
@@ -1054,6 +1059,7 @@ output: {path: out}
     assert f"without rows `{which}` would be wrong; remove it." in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_the_day_of_a_path_is_a_column_of_all_formats(spark: SparkSession, tmp_path: Path) -> None:
     for day in ("2019-06-04", "2019-06-05"):
         lines(tmp_path / f"json/dt={day}/x", '{"a": 1}')
@@ -1069,6 +1075,7 @@ def test_the_day_of_a_path_is_a_column_of_all_formats(spark: SparkSession, tmp_p
         assert sorted(map(tuple, found)) == [(1, date(2019, 6, 4)), (1, date(2019, 6, 5))], kind
 
 
+@pytest.mark.thorough
 def test_files_that_have_the_column_of_the_path_keep_their_own(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "json/dt=2019-06-05/x", '{"a": 1, "dt": "2018-01-01"}', '{"a": 2}')
     lines(tmp_path / "csv/dt=2019-06-05/x", "1,2018-01-01")

@@ -103,6 +103,7 @@ def write_config(root: Path, form: str, schema: str, changes: dict[str, str]) ->
     (root / "variants.yaml").write_text(text)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("identity", ["keys", "row"])
 def test_fields_of_json_lines_are_read_as_variants(spark: SparkSession, tmp_path: Path, identity: str) -> None:
     lines = [json.dumps({"payload": row}) for row in ROWS]
@@ -110,12 +111,14 @@ def test_fields_of_json_lines_are_read_as_variants(spark: SparkSession, tmp_path
     assert made(spark, tmp_path, "json", ", schema: payload VARIANT", identity=f"identity: {identity}") == EXPECTED
 
 
+@pytest.mark.thorough
 def test_text_is_parsed_where_it_is_used(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "log").write_text("\n".join(json.dumps({"text": json.dumps(row)}) for row in ROWS))
     changes = {"(payload,": "(parse_json(text),", "{payload: payload,": "{payload: parse_json(text),"}
     assert made(spark, tmp_path, "json", ", schema: text STRING", **changes) == EXPECTED
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", slow_except([SHREDDED], [{}, SHREDDED]), ids=["whole", "shredded"])
 def test_parquet_files_give_the_same_samples_however_they_store_variants(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]

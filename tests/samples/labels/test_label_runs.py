@@ -225,6 +225,7 @@ def shown_until(end: str) -> list[tuple[str, ...]]:
     return [row for row in rows if row[0] <= f"2019-06-06 {end}"]
 
 
+@pytest.mark.thorough
 def test_labels_are_not_final_where_the_log_is_cut_before_their_windows_end(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -278,6 +279,7 @@ impressions:""", 1).replace(
 )  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_labels_are_not_final_before_the_impressions_of_the_next_day_are_there_and_warn_if_final_ones_change(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -315,6 +317,7 @@ def test_labels_are_not_final_before_the_impressions_of_the_next_day_are_there_a
     assert "whose labels were final" in page
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("time", "told"),
     [

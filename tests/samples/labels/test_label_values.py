@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import date
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -97,6 +98,7 @@ def test_a_day_without_actions_labels_everything_zero(frame: Frame) -> None:
     assert tuple(row[column] for column in COLUMNS) == NOTHING
 
 
+@pytest.mark.thorough
 def test_a_sum_of_fractions_does_not_depend_on_the_order_of_the_log(frame: Frame) -> None:
     values = ["1e16", "1", "-1e16", "1", "0.5"]
     shown = frame(
@@ -143,6 +145,7 @@ def new_labels(log: DataFrame, how: str) -> list[tuple[Any, ...]]:
     return [(r.user, r.clicked, r[how], r[f"{how}__mask"]) for r in sorted(rows, key=lambda r: r.user)]
 
 
+@pytest.mark.thorough
 def test_reading_times_are_numbers_that_add_up_and_not_texts_of_which_the_greatest_stays(frame: Frame) -> None:
     log = frame(
         LOG,

@@ -68,6 +68,7 @@ def owners(shown: list[Row], actions: list[Row]) -> dict[tuple[int, str], int]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", slow_except([1], [1, 2, 3]))
 def test_random_logs_agree_with_the_rule(frame: Frame, seed: int) -> None:
     rng = random.Random(seed)

@@ -135,6 +135,7 @@ def counted(items: Table, actions: Table, at: int, category: int | None) -> list
     return [item for item in found if item.get("category") == category is not None]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", slow_except([1], [1, 2]))
 def test_rates_of_two_logs_by_an_attribute_agree_with_the_definition(
     spark: SparkSession, tmp_path: Path, seed: int
@@ -220,6 +221,7 @@ def test_the_rows_that_are_looked_up_must_be_read(tmp_path: Path) -> None:
         load_config(written(tmp_path, {}, text))
 
 
+@pytest.mark.thorough
 def test_a_run_publishes_such_counts_and_its_canary_agrees(spark: SparkSession, tmp_path: Path) -> None:
     tables = random_tables(random.Random(4))
     tables["clicks"] = [row for row in tables["clicks"] if row["i"] is not None]

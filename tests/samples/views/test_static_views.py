@@ -49,6 +49,7 @@ def published(spark: SparkSession, root: Path, items: str, config: str = CONFIG)
     return job.run(spark, load_config(root / "c.yaml"), date(2019, 6, 5)).manifest
 
 
+@pytest.mark.thorough
 def test_keys_with_rows_that_differ_are_counted_and_equal_rows_are_not(spark: SparkSession, tmp_path: Path) -> None:
     manifest = published(spark, tmp_path / "several", "a,x,1\na,y,1\nb,z,1\nb,z,2\nc,x,1\nc,y,1\n")
     assert manifest.views["item"]["keys_with_several_rows"] == 2
@@ -73,6 +74,7 @@ ROWS = """\
 """The snapshot of June 5 is there only when the day has ended."""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", slow_except(["snapshots"], ["snapshots", "intervals", "union"]))
 def test_keys_with_rows_of_one_snapshot_that_differ_are_counted_in_each_snapshot(
     method: str, spark: SparkSession, tmp_path: Path
@@ -87,6 +89,7 @@ def test_keys_with_rows_of_one_snapshot_that_differ_are_counted_in_each_snapshot
     assert without.views["item"]["keys_with_several_rows"] == 0
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["snapshots", "intervals", "union"])
 def test_a_sequence_says_which_row_of_a_snapshot_is_the_last(method: str, spark: SparkSession, tmp_path: Path) -> None:
     manifest = published(

@@ -245,6 +245,7 @@ def test_without_a_ttl_a_row_never_grows_too_old(frame: Frame, method: str) -> N
     check(frame, old, replace(HOW, ttl=None), method)
 
 
+@pytest.mark.some(2)
 @EACH
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_impressions_without_a_key_and_with_an_empty_view_are_kept(frame: Frame, method: str, snapshot: bool) -> None:
@@ -271,6 +272,7 @@ def test_a_tombstone_that_nothing_else_tells_from_another_row_loses_in_any_input
         assert found(METHODS[method](left, [Join(HOW, features(frame, order))]))[1] == ("same", 3600.0, True)
 
 
+@pytest.mark.some(2)
 @EACH
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_a_number_and_its_text_are_one_key_also_above_2_to_the_53(frame: Frame, method: str, snapshot: bool) -> None:
@@ -368,6 +370,7 @@ def stamp(minutes: int) -> str:
     return (START + timedelta(minutes=minutes)).strftime("%Y-%m-%d %H:%M:%S")
 
 
+@pytest.mark.some(2)
 @EACH
 @pytest.mark.parametrize("inclusive", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("snapshot", [False, True])
