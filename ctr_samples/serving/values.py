@@ -31,9 +31,6 @@ def feature_of(
     a list, which its declaration does not state.
     """
     fitted = state or NOTHING_FITTED
-    if feature.bias is not None:
-        return _constant(feature, fitted, missing_id)
-    get = _tokens(source_of(feature, config)) if feature.vocabulary is not None else source_of(feature, config)
     makes_ids = feature.kind.takes == "values"
     # Like the job: ids always fill their shape, tokens that a model looks up never do.
     pads = (
@@ -44,19 +41,15 @@ def feature_of(
     of_list = of_list or feature.top_k is not None or feature.part == "keys" or _of_history(feature, config)
     change = _ids(feature, fitted, missing_id, of_list) if makes_ids else _values(feature, fitted)
     finish = _finished(feature, pads)
+    if feature.bias is not None:
+        constant = finish(change(feature.bias))  # what the job would make of what serving does not know
+        return lambda _: constant
 
+    get = _tokens(source_of(feature, config)) if feature.vocabulary is not None else source_of(feature, config)
     optional = feature.nulls != "default"
     if feature.is_list or feature.multi_hot:
         return lambda rows: None if (value := get(rows)) is None and optional else finish(change(plain_list(value)))
     return lambda rows: None if (value := get(rows)) is None and optional else finish(change(value))
-
-
-def _constant(feature: Declared, fitted: FittedState, missing_id: int | None) -> Get:
-    """Return the value of a feature that serving does not know: what the job would make of the declared constant."""
-    makes_ids = feature.kind.takes == "values"
-    change = _ids(feature, fitted, missing_id, of_list=False) if makes_ids else _values(feature, fitted)
-    value = _finished(feature, pads=False)(change(feature.bias))
-    return lambda _: value
 
 
 def _tokens(get: Get) -> Get:
