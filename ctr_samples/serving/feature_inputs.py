@@ -23,9 +23,8 @@ _TIME = re.compile(r"\s*\d{4}-\d{1,2}-\d{1,2}")
 
 def source_of(feature: Declared, config: Mapping[str, Any]) -> Get:
     """Return a function that maps rows to the raw value, or to None if the value is missing."""
-    path, key = path_of(feature.from_), None
-    if feature.at is not None:
-        key = _key_of(feature, config)
+    path = path_of(feature.from_)
+    key = None if feature.at is None else _key_of(feature, config)
     if path is None or (feature.at is not None and key is None):
         return _given(feature)
     get = _column(path, feature.name, config)
@@ -33,14 +32,12 @@ def source_of(feature: Declared, config: Mapping[str, Any]) -> Get:
         return _date_part(get, feature, ZoneInfo(config["timezone"]))
     if key is not None:
         get = _looked_up(get, key)
-    if feature.top_k is not None or feature.part == "keys":
-        return _best(get, feature)
-    return _or_best(get, feature) if feature.is_list else get
+    sorts = feature.top_k is not None or feature.part == "keys"
+    return _best(get, feature, sorts_lists=sorts) if sorts or feature.is_list else get
 
 
 def _given(feature: Declared) -> Get:
-    name = feature.name
-    steps = _or_best(lambda rows: rows[""][name], feature) if feature.is_list or feature.top_k is not None else None
+    name, sorts = feature.name, feature.top_k is not None
 
     def get(rows: Rows) -> Any:
         if name not in rows[""]:
@@ -48,9 +45,9 @@ def _given(feature: Declared) -> Get:
                 f"features.{name}: {feature.expr or feature.at or feature.from_!r} is SQL, which only the job evaluates; "
                 f"pass its value as `given={{{name!r}: ...}}`."
             )
-        return steps(rows) if steps is not None else rows[""][name]
+        return rows[""][name]
 
-    return get
+    return _best(get, feature, sorts_lists=sorts) if sorts or feature.is_list else get
 
 
 def _column(path: tuple[str, ...], name: str, config: Mapping[str, Any]) -> Get:
@@ -130,23 +127,13 @@ def _cast(key: Any, kind: type) -> Any:
         return None
 
 
-def _or_best(get: Get, feature: Declared) -> Get:
-    """Return a list unchanged, or the values of a map in the order of `top_k`."""
+def _best(get: Get, feature: Declared, *, sorts_lists: bool) -> Get:
+    """Return the values or keys of a map in the configured order. A list stays as it is, unless ``sorts_lists``."""
     best = _ordered(feature)
 
     def read(rows: Rows) -> Any:
         value = get(rows)
-        return best(value) if isinstance(value, Mapping) or (feature.top_k is not None and value is not None) else value
-
-    return read
-
-
-def _best(get: Get, feature: Declared) -> Get:
-    best = _ordered(feature)
-
-    def read(rows: Rows) -> Any:
-        value = get(rows)
-        return None if value is None else best(value)
+        return best(value) if isinstance(value, Mapping) or (sorts_lists and value is not None) else value
 
     return read
 
