@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import date, datetime
 from typing import Any
 
@@ -57,15 +58,9 @@ def _rotated(value: int, by: int) -> int:
     return (value << by | value >> 64 - by) & _MASK
 
 
-def _fastest() -> Callable[..., int]:
-    try:
-        digest: Callable[..., int] = importlib.import_module("xxhash").xxh64_intdigest
-        return digest
-    except ModuleNotFoundError:
-        return xxh64
-
-
-_digest = _fastest()
+_digest: Callable[[bytes, int], int] = xxh64
+with suppress(ModuleNotFoundError):
+    _digest = importlib.import_module("xxhash").xxh64_intdigest
 
 
 def bucket_of(prefix: bytes, parts: Sequence[bytes], buckets: int) -> int:

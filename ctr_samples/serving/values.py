@@ -260,7 +260,7 @@ def _finished(feature: Declared, pads: bool) -> Change:
     if feature.dtype == "float32" and not isinstance(default, bytes):
         default = float(default)
     if feature.multi_hot:
-        return lambda value: value
+        return _unchanged
     missing: Any = [] if feature.ragged else [default] * feature.size if feature.shape else default
 
     def finish(value: Any) -> Any:
