@@ -11,10 +11,9 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, DataType, FloatType, LongType, MapType, StructField, StructType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType
 
 from ctr_samples.config import Label, RowLabel
-from ctr_samples.config.base import mask_of
 from ctr_samples.config.references import inherited, measured_key
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.aside import with_columns
@@ -57,6 +56,7 @@ from ctr_samples.samples.labels.plans import (
     can_lie_by,
     impression_reach,
     label_columns,
+    label_fields,
     plan_labels,
     rows_among,
 )
@@ -359,12 +359,7 @@ class _Pack:
     def kind(self, flat: StructType) -> StructType:
         """Return the type of the packed impressions."""
         kind = StructType([StructField(IMPRESSION, StructType([flat[name] for name in self.own]), False)])
-        kind = StructType([*kind, *[flat[name] for name in self.carried]])
-        for name, label in self.labels:
-            kind = kind.add(name, LongType() if label.is_flag else FloatType())
-            if not label.is_flag:
-                kind = kind.add(mask_of(name), LongType())
-        return kind
+        return StructType([*kind, *[flat[name] for name in self.carried], *label_fields(dict(self.labels))])
 
 
 @dataclass(frozen=True, slots=True)

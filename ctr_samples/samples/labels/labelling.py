@@ -9,10 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import BooleanType, DoubleType, FloatType, LongType, StructField, StructType
+from pyspark.sql.types import BooleanType, DoubleType, LongType, StructField, StructType
 
 from ctr_samples.config import RowLabel
-from ctr_samples.config.base import mask_of
 from ctr_samples.samples.columnar.columns import BATCH, Integers, batches, codes_of, in_order, integers, there, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Stage, together
@@ -21,7 +20,7 @@ from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.labels.attribution import Events
 from ctr_samples.samples.labels.counts import count_actions, count_row_labels
 from ctr_samples.samples.labels.events import AT, CONTENT, LABEL, TIE, VALUE, place_at, placed, shown_as, shown_in
-from ctr_samples.samples.labels.plans import LabelPlan, Stop, keys_among, stops
+from ctr_samples.samples.labels.plans import LabelPlan, Stop, keys_among, label_fields, stops
 from ctr_samples.samples.labels.reduction import LabelState, state_columns
 from ctr_samples.samples.period import Span
 
@@ -59,7 +58,8 @@ class Labelling:
         narrow = events.drop(*[shown_as(name) for name, column in own.items() if column != shown_as(name)])
         stage = Stage.of(narrow)
         between = StructType([*narrow.schema, *_states(self.plans)])
-        labelled = StructType([*shown_in(events), *[events.schema[n] for n in self.carried], *_labels(self.plans)])
+        labels = label_fields({plan.name: plan.label for plan in self.plans})
+        labelled = StructType([*shown_in(events), *[events.schema[n] for n in self.carried], *labels])
         for number, stop in enumerate(some):
             last = number == len(some) - 1
             kind = labelled if last else between
@@ -79,22 +79,9 @@ def _own_columns(events: DataFrame, keys: Sequence[str]) -> dict[str, str]:
     return own | {name: column for name, column in alike.items() if name in own}
 
 
-def _states(plans: Sequence[LabelPlan]) -> Iterator[StructField]:
-    kind = StructType()
-    for plan in plans:
-        there, number, time = state_columns(plan)
-        kind = kind.add(there, BooleanType()).add(number, DoubleType()).add(time, LongType())
-    return iter(kind)
-
-
-def _labels(plans: Sequence[LabelPlan]) -> Iterator[StructField]:
-    kind = StructType()
-    for plan in plans:
-        if plan.label.reduce == "any":
-            kind = kind.add(plan.name, LongType())
-        else:
-            kind = kind.add(plan.name, FloatType()).add(mask_of(plan.name), LongType())
-    return iter(kind)
+def _states(plans: Sequence[LabelPlan]) -> list[StructField]:
+    kinds = (BooleanType(), DoubleType(), LongType())
+    return [StructField(*column) for plan in plans for column in zip(state_columns(plan), kinds, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

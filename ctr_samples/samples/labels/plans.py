@@ -1,10 +1,12 @@
-"""Labels with inherited values filled in, and values derived from these labels. No Spark."""
+"""Labels with inherited values filled in, and values derived from these labels. Needs no session of Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+
+from pyspark.sql.types import FloatType, LongType, StructField
 
 from ctr_samples.config import ActionLabel, Impressions, JobConfig, Label, RowLabel
 from ctr_samples.config.base import mask_of
@@ -106,14 +108,19 @@ def can_lie_by(plans: Sequence[LabelPlan], entities: Collection[str], key: Seque
     return len(key) == 1 and all(set(key) <= names for names in meeting)
 
 
-def label_columns(labels: Mapping[str, Label]) -> list[str]:
+def label_fields(labels: Mapping[str, Label]) -> list[StructField]:
     """Return the label columns of a sample: each label, and a mask for each reduced value (missing is not zero)."""
-    columns = []
+    fields = []
     for name, label in labels.items():
-        columns.append(name)
+        fields.append(StructField(name, LongType() if label.is_flag else FloatType()))
         if not label.is_flag:
-            columns.append(mask_of(name))
-    return columns
+            fields.append(StructField(mask_of(name), LongType()))
+    return fields
+
+
+def label_columns(labels: Mapping[str, Label]) -> list[str]:
+    """Return the names of :func:`label_fields`."""
+    return [field.name for field in label_fields(labels)]
 
 
 def longest_window(plans: Sequence[LabelPlan]) -> timedelta:
