@@ -69,12 +69,9 @@ class LabelState:
         """Return the label and, if its values are reduced, a mask. The mask distinguishes a missing action (mask 0) from
         a label value of 0 (mask 1).
         """
-        there = self.there.astype(np.int64)
         if self.plan.label.reduce == "any":
-            return {self.plan.name: pa.array(there)}
-        with np.errstate(over="ignore"):
-            numbers = np.where(self.there, self.numbers, 0.0).astype(np.float32)
-        return {self.plan.name: pa.array(numbers), mask_of(self.plan.name): pa.array(there)}
+            return {self.plan.name: pa.array(self.there.astype(np.int64))}
+        return _with_mask(self.plan.name, self.numbers, self.there)
 
     def to_columns(self) -> dict[str, pa.Array]:
         """Return the state as columns of a table, for :meth:`from_columns`."""
@@ -98,7 +95,10 @@ def row_values(name: str, label: RowLabel, value: pa.Array, known: Flags) -> dic
     if label.is_flag:
         return {name: pa.array(np.where(known, integers(value), 0))}
     numbers = whole(pc.fill_null(value, np.nan)).to_numpy(zero_copy_only=False)
-    there = known & ~np.isnan(numbers)
+    return _with_mask(name, numbers, known & ~np.isnan(numbers))
+
+
+def _with_mask(name: str, numbers: Doubles, there: Flags) -> dict[str, pa.Array]:
     with np.errstate(over="ignore"):
         single = np.where(there, numbers, 0.0).astype(np.float32)
     return {name: pa.array(single), mask_of(name): pa.array(there.astype(np.int64))}
