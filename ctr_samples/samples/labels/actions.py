@@ -26,9 +26,8 @@ def key_of_action(name: str) -> str:
 
 def actions_of_logs(plans: Sequence[LabelPlan], span: Span, source_of: Callable[[str], DataFrame]) -> list[DataFrame]:
     """Return the relevant actions of a day. Labels of one log with the same keys share a pass over it."""
-    return [
-        actions_near(actions_of(source_of(alike[0].label.source), alike), span, plans) for alike in of_one_log(plans)
-    ]
+    near = is_near_action(F.col(f"{ACTION}.time"), span, plans)
+    return [actions_of(source_of(alike[0].label.source), alike).where(near) for alike in of_one_log(plans)]
 
 
 def of_one_log(plans: Sequence[LabelPlan]) -> list[list[LabelPlan]]:
@@ -78,8 +77,3 @@ def is_near_action(time: Column, span: Span, plans: Sequence[LabelPlan]) -> Colu
     True if the action has no time.
     """
     return span.reaches(time, longest_skew(plans), longest_window(plans)) | time.isNull()
-
-
-def actions_near(actions: DataFrame, span: Span, plans: Sequence[LabelPlan]) -> DataFrame:
-    """Keep the actions that satisfy :func:`is_near_action`."""
-    return actions.where(is_near_action(F.col(f"{ACTION}.time"), span, plans))
