@@ -12,7 +12,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from ctr_samples.samples.columnar.blocks import murmur3_of_longs
 from ctr_samples.samples.columnar.columns import BATCH, Integers, in_order, integers, shuffle_hashes, whole
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Stage, together
+from ctr_samples.samples.columnar.stages import Meeting, Stage
 from ctr_samples.samples.features.row import IMPRESSION, SHUFFLE, SPLIT
 
 _SPLITS = pa.array(["eval", "test", "train"])
@@ -35,7 +35,7 @@ def in_final_order(rows: Stage, partitions: int, order: Sequence[str]) -> Stage:
     Ordered by their own hashes, samples of one user or hour end up far apart, so a reader needs only a small shuffle
     buffer. Ordered by request, samples of a request are adjacent, in one partition.
     """
-    return together([rows], partitions, _Sort(tuple(order)), rows.kind, [_PlaceOfHash(order[0])], "order")
+    return Stage(Meeting((rows,), (_PlaceOfHash(order[0]),), partitions, _Sort(tuple(order)), "order"), rows.kind)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,9 +32,13 @@ _COUNTED = "_counted"
 class Meeting:
     """Rows of several stages that one shuffle of blocks brings together by their places, for a task on each partition.
 
-    ``by`` has the key of impressions by which rows lie, if there is one: rows of other frames that are placed by it can
-    come :meth:`along` in the same shuffle, for later steps. ``beside`` has the number of stages for each such step.
-    Raises InputError for a column that Spark cannot hand over to Python.
+    ``places`` has, for each stage, the column with the place of a row, or what returns the places of a batch: any two rows
+    with equal places meet in one task. ``task`` gets the rows of a partition as one table for each stage. The sizes of the
+    partitions are counted under ``name``, if given.
+
+    ``by`` has the key of impressions in whose :func:`place_of` rows lie, if there is one: rows of other frames that are
+    placed by it can come :meth:`along` in the same shuffle, for later steps. ``beside`` has the number of stages for each
+    such step. Raises InputError for a column that Spark cannot hand over to Python.
     """
 
     stages: tuple[Stage, ...]
@@ -164,27 +168,8 @@ class TaskCounts:
         return every
 
 
-def together(
-    stages: Sequence[Stage],
-    partitions: int,
-    task: Task,
-    kind: StructType,
-    places: Sequence[Place],
-    name: str | None = None,
-    by: Sequence[str] = (),
-) -> Stage:
-    """Bring the rows of several stages together by their places, in one shuffle of blocks.
-
-    ``places`` has, for each stage, the column with the place of a row, or what returns the places of a batch. ``task``
-    gets the rows of a partition as one table for each stage, and yields rows of ``kind``. Any two rows with equal
-    places meet in one task. The sizes of the partitions are counted under ``name``, if given. ``by`` is the key of
-    impressions in whose :func:`place_of` they lie, if there is one.
-    """
-    return Stage(Meeting(tuple(stages), tuple(places), partitions, task, name, tuple(by)), kind)
-
-
 def as_they_are(tables: list[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a partition, as the task of :func:`together` for later steps. Runs on executors."""
+    """Yield the rows of a partition, as the task of a :class:`Meeting` for later steps. Runs on executors."""
     return batches(tables.pop())
 
 

@@ -14,7 +14,7 @@ from pyspark.sql.types import BooleanType, DoubleType, LongType, StructField, St
 from ctr_samples.config import RowLabel
 from ctr_samples.samples.columnar.columns import BATCH, Integers, batches, codes_of, in_order, integers, there, whole
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Stage, together
+from ctr_samples.samples.columnar.stages import Meeting, Stage
 from ctr_samples.samples.impressions import IMPRESSIONS, Repeats, row_label
 from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.labels.attribution import Events
@@ -65,7 +65,7 @@ class Labelling:
             kind = labelled if last else between
             task = _Stop(self, own, stop, is_first=number == 0, is_last=last)
             by = self.by if last else ()
-            stage = together([stage], partitions, task, kind, [place_at(number)], "labels", by)
+            stage = Stage(Meeting((stage,), (place_at(number),), partitions, task, "labels", by), kind)
         return stage
 
 

@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 from ctr_samples.samples.columnar.blocks import PLACE, Beside, Item, rows_of
 from ctr_samples.samples.columnar.columns import BATCH, Integers, integers, place_of_texts, whole
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Stage, as_they_are, together
+from ctr_samples.samples.columnar.stages import Meeting, Stage, as_they_are
 from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
 from ctr_samples.samples.views.as_of.matching import END, EVENT, KNOWN, AsOf, Snapshots, ViewRows
 from ctr_samples.samples.views.as_of.rows import Join
@@ -54,7 +54,7 @@ def placed_by(left: Stage, on: tuple[str, ...], partitions: int, name: str, hot:
     if left.lies_by(on, partitions) and not hot.keys:
         return left
     by = on if not hot.keys else ()
-    return together([left], partitions, as_they_are, left.kind, [PlaceOfKey(on, hot, partitions)], name, by)
+    return Stage(Meeting((left,), (PlaceOfKey(on, hot, partitions),), partitions, as_they_are, name, by), left.kind)
 
 
 def _rows_of(joins: Sequence[Join], hot: HotKeys, partitions: int) -> list[Stage]:
