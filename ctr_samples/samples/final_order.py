@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -35,17 +36,14 @@ def in_final_order(rows: Stage, partitions: int, order: Sequence[str]) -> Stage:
     Ordered by their own hashes, samples of one user or hour end up far apart, so a reader needs only a small shuffle
     buffer. Ordered by request, samples of a request are adjacent, in one partition.
     """
-    return Stage(Meeting((rows,), (_PlaceOfHash(order[0]),), partitions, _Sort(tuple(order)), "order"), rows.kind)
+    return Stage(
+        Meeting((rows,), (partial(_place_of_hash, order[0]),), partitions, _Sort(tuple(order)), "order"), rows.kind
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _PlaceOfHash:
-    """Places samples by a hash, in the partition that Spark's ``repartition`` chooses. Runs on executors."""
-
-    name: str
-
-    def __call__(self, rows: pa.RecordBatch) -> Integers:
-        return murmur3_of_longs(integers(rows.column(self.name)))
+def _place_of_hash(name: str, rows: pa.RecordBatch) -> Integers:
+    """Place samples by a hash, in the partition that Spark's ``repartition`` chooses. Runs on executors."""
+    return murmur3_of_longs(integers(rows.column(name)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,11 +107,11 @@ class Stage:
 
     def each(self, change: Callable[[pa.RecordBatch], pa.RecordBatch], kind: StructType) -> Stage:
         """Return the rows after a change to each batch, which runs on executors."""
-        return self.then(_Each(change), kind)
+        return self.then(partial(_each, change), kind)
 
     def counted(self, change: Callable[[pa.RecordBatch, Counts], Iterable[pa.RecordBatch]], kind: StructType) -> Stage:
         """Return the rows after a change to each batch, which runs on executors and counts rows of its task."""
-        return self.then(_Counted(change), kind)
+        return self.then(partial(_counted, change), kind)
 
     def with_fields(self, fields: Fields) -> Stage:
         """Return the rows with only some fields of some struct columns."""
@@ -139,7 +139,7 @@ class Stage:
         if counted is None:
             return self._mapped(_without_counts, self.kind)
         kind = StructType([StructField(field.name, field.dataType) for field in self.kind]).add(_COUNTED, StringType())
-        return counted.on(self._mapped(_Carriers(self.kind), kind))
+        return counted.on(self._mapped(partial(_carriers, self.kind), kind))
 
 
 class TaskCounts:
@@ -227,30 +227,22 @@ def _narrowed(field: StructField, names: Collection[str] | None) -> list[StructF
     return [StructField(field.name, StructType(kept), field.nullable)] if kept else []
 
 
-@dataclass(frozen=True, slots=True)
-class _Each:
-    """Changes each batch, and passes counts on."""
-
-    change: Callable[[pa.RecordBatch], pa.RecordBatch]
-
-    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        return (self.change(item) if isinstance(item, pa.RecordBatch) else item for item in items)
+def _each(change: Callable[[pa.RecordBatch], pa.RecordBatch], items: Iterable[Item]) -> Iterator[Item]:
+    """Change each batch, and pass counts on."""
+    return (change(item) if isinstance(item, pa.RecordBatch) else item for item in items)
 
 
-@dataclass(frozen=True, slots=True)
-class _Counted:
-    """Changes each batch, passes counts on, and yields those of the task."""
-
-    change: Callable[[pa.RecordBatch, Counts], Iterable[pa.RecordBatch]]
-
-    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        counts = Counts()
-        for item in items:
-            if isinstance(item, pa.RecordBatch):
-                yield from self.change(item, counts)
-            else:
-                yield item
-        yield counts
+def _counted(
+    change: Callable[[pa.RecordBatch, Counts], Iterable[pa.RecordBatch]], items: Iterable[Item]
+) -> Iterator[Item]:
+    """Change each batch, pass counts on, and yield those of the task."""
+    counts = Counts()
+    for item in items:
+        if isinstance(item, pa.RecordBatch):
+            yield from change(item, counts)
+        else:
+            yield item
+    yield counts
 
 
 def with_fields(rows: pa.RecordBatch, fields: Fields) -> pa.RecordBatch:
@@ -274,21 +266,16 @@ def _without_counts(items: Iterable[Item]) -> Iterator[Item]:
     return (item for item in items if isinstance(item, pa.RecordBatch))
 
 
-@dataclass(frozen=True, slots=True)
-class _Carriers:
-    """Adds a column for counts, and a last row without other values for the counts of the task."""
-
-    kind: StructType
-
-    def __call__(self, items: Iterable[Item]) -> Iterator[pa.RecordBatch]:
-        names, counts = [*self.kind.names, _COUNTED], Counts()
-        # Spark wants batches of one type, and it may write times in a zone of its own.
-        kinds = [field.type for field in arrow_schema(self.kind)]
-        for item in items:
-            if isinstance(item, Counts):
-                counts.include(item)
-            elif isinstance(item, pa.RecordBatch):
-                kinds = [column.type for column in item.columns]
-                yield pa.RecordBatch.from_arrays([*item.columns, pa.nulls(item.num_rows, pa.string())], names)
-        nothing = [pa.nulls(1, kind) for kind in kinds]
-        yield pa.RecordBatch.from_arrays([*nothing, pa.array([counts.to_json()])], names)
+def _carriers(kind: StructType, items: Iterable[Item]) -> Iterator[pa.RecordBatch]:
+    """Add a column for counts, and a last row without other values for the counts of the task."""
+    names, counts = [*kind.names, _COUNTED], Counts()
+    # Spark wants batches of one type, and it may write times in a zone of its own.
+    types = [field.type for field in arrow_schema(kind)]
+    for item in items:
+        if isinstance(item, Counts):
+            counts.include(item)
+        elif isinstance(item, pa.RecordBatch):
+            types = [column.type for column in item.columns]
+            yield pa.RecordBatch.from_arrays([*item.columns, pa.nulls(item.num_rows, pa.string())], names)
+    nothing = [pa.nulls(1, one) for one in types]
+    yield pa.RecordBatch.from_arrays([*nothing, pa.array([counts.to_json()])], names)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from types import MappingProxyType
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark import Broadcast
@@ -15,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.samples.columnar.blocks import PLACE, Beside, Item, rows_of
-from ctr_samples.samples.columnar.columns import BATCH, Integers, integers, place_of_texts, whole
+from ctr_samples.samples.columnar.columns import BATCH, Integers, integers, place_of_texts, there, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Meeting, Stage, as_they_are
 from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
@@ -54,7 +55,8 @@ def placed_by(left: Stage, on: tuple[str, ...], partitions: int, name: str, hot:
     if left.lies_by(on, partitions) and not hot.keys:
         return left
     by = on if not hot.keys else ()
-    return Stage(Meeting((left,), (PlaceOfKey(on, hot, partitions),), partitions, as_they_are, name, by), left.kind)
+    place = partial(_place_of_key, on, hot, partitions)
+    return Stage(Meeting((left,), (place,), partitions, as_they_are, name, by), left.kind)
 
 
 def _rows_of(joins: Sequence[Join], hot: HotKeys, partitions: int) -> list[Stage]:
@@ -169,26 +171,13 @@ def _part(rows: pa.Table, part: str) -> pa.Array:
     return column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceOfKey:
-    """Places impressions by the key of a view; those without the key by their id. Runs on executors."""
-
-    on: tuple[str, ...]
-    hot: HotKeys
-    partitions: int
-
-    def __call__(self, batch: pa.RecordBatch) -> Integers:
-        """Return the place of each impression of a batch."""
-        rows = pa.Table.from_batches([batch])
-        ids = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_id"))
-        keys = key_among(rows, self.on).cast(pa.string())
-        places = place_of_texts([keys])
-        places[keys.is_null().to_numpy(zero_copy_only=False)] = 0
-        places = self.hot.spread(places, keys, ids, self.partitions)
-        if keys.null_count:
-            missing = keys.is_null().to_numpy(zero_copy_only=False)
-            places[missing] = ids[missing]
-        return places
+def _place_of_key(on: Sequence[str], hot: HotKeys, partitions: int, batch: pa.RecordBatch) -> Integers:
+    """Place impressions by the key of a view; those without the key by their id. Runs on executors."""
+    rows = pa.Table.from_batches([batch])
+    ids = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_id"))
+    keys = key_among(rows, on).cast(pa.string())
+    places = hot.spread(place_of_texts([keys]), keys, ids, partitions)
+    return np.where(there(keys), places, ids)
 
 
 @dataclass(slots=True)
