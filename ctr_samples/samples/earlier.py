@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -53,14 +54,15 @@ class EarlierFeatures:
         Execution raises UnusableFeatures unless rows and records match one to one or, if there are ``few``, unless each row
         has a record.
         """
-        return rows.then(_Task(self), rows.kind)
+        return rows.then(partial(_beside, self), rows.kind)
 
     def samples(self, spark: SparkSession, partitions: int) -> Stage:
         """Return all samples of the generation, in their order, with their labels, split and hash. Lazy.
 
         Execution raises UnusableFeatures if a shard cannot be read.
         """
-        return Stage(spark.range(0, partitions, 1, partitions).toDF("partition"), StructType(), (_All(self),))
+        every = spark.range(0, partitions, 1, partitions).toDF("partition")
+        return Stage(every, StructType(), (partial(_all, self),))
 
     def records(self, partition: int, split: str, *, whole: bool = False) -> Iterator[pa.RecordBatch]:
         """Yield the ids and features of one split of a partition, in the order they were written. With ``whole``, yields
@@ -77,30 +79,19 @@ class EarlierFeatures:
 
     def _names(self, *, whole: bool) -> dict[str, str]:
         """Return the columns that are read, with the names they had then."""
-        features, others = (
-            self.contract.names("feature"),
-            [f.name for f in self.contract.features if f.role != "feature"],
-        )
-        taken = dict(zip(features, features, strict=True)) if self.names is None else dict(self.names)
-        return taken | {name: name for name in others if whole or name == _ID}
+        taken = {name: name for name in self.contract.names("feature")} if self.names is None else self.names
+        others = [f.name for f in self.contract.features if f.role != "feature"]
+        return {**taken, **{name: name for name in others if whole or name == _ID}}
 
     def splits(self, partition: int) -> set[str]:
         """Return the splits that have records in a partition."""
         return {shard.split for shard in self.shards if shard.partition == partition}
 
 
-@dataclass(frozen=True, slots=True)
-class _Task:
-    """Adds features to the rows of one partition. Runs on an executor."""
-
-    earlier: EarlierFeatures
-
-    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        with _unusable():
-            yield from self._joined(items)
-
-    def _joined(self, items: Iterable[Item]) -> Iterator[Item]:
-        earlier, partition = self.earlier, current_task().partitionId()
+def _beside(earlier: EarlierFeatures, items: Iterable[Item]) -> Iterator[Item]:
+    """Add features to the rows of one partition. Runs on an executor."""
+    partition = current_task().partitionId()
+    with _unusable():
         waiting = {split: _Records(earlier.records(partition, split)) for split in earlier.splits(partition)}
         for item in items:
             if not isinstance(item, pa.RecordBatch):
@@ -117,20 +108,15 @@ class _Task:
             raise UnusableFeatures("it has impressions that are missing now")
 
 
-@dataclass(frozen=True, slots=True)
-class _All:
-    """Yields all samples of the task's partition. Runs on an executor."""
-
-    earlier: EarlierFeatures
-
-    def __call__(self, items: Iterable[Item]) -> Iterator[Item]:
-        partition = current_task().partitionId()
-        yield from (item for item in items if not isinstance(item, pa.RecordBatch))
-        with _unusable():
-            for split in sorted(self.earlier.splits(partition)):
-                for rows in self.earlier.records(partition, split, whole=True):
-                    places = pa.array(shuffle_hashes(integers(rows.column(_ID))))
-                    yield rows.append_column(SPLIT, pa.repeat(split, len(places))).append_column(SHUFFLE, places)
+def _all(earlier: EarlierFeatures, items: Iterable[Item]) -> Iterator[Item]:
+    """Yield all samples of the task's partition. Runs on an executor."""
+    partition = current_task().partitionId()
+    yield from (item for item in items if not isinstance(item, pa.RecordBatch))
+    with _unusable():
+        for split in sorted(earlier.splits(partition)):
+            for rows in earlier.records(partition, split, whole=True):
+                places = pa.array(shuffle_hashes(integers(rows.column(_ID))))
+                yield rows.append_column(SPLIT, pa.repeat(split, len(places))).append_column(SHUFFLE, places)
 
 
 @contextmanager
