@@ -8,8 +8,7 @@ latest visible snapshot of a snapshot view count. A join always returns one outp
 
     rows.py        rows of a view, ready to be joined
     joining.py     impressions and rows brought together, by a shuffle or a broadcast
-    matching.py    the row that an impression sees
-    validity.py    rows that end, split so that only one row per key is visible at a time
+    matching.py    the row that an impression sees; rows that end, split so that one row per key is visible at a time
     hot_keys.py    keys with too many impressions for one task
     planning.py    shuffle or broadcast for each view, as a value
 """

@@ -6,9 +6,13 @@ sequence, content) so far is the best. So a late correction of an old fact never
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from heapq import heappop, heappush
+from itertools import chain, groupby
+from operator import itemgetter
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +33,6 @@ from ctr_samples.samples.columnar.columns import (
     whole,
 )
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.views.as_of.validity import pieces_of
 from ctr_samples.sparksql.columns import micros_of
 
 KEY, PAYLOAD = "key", "payload"
@@ -287,7 +290,8 @@ def _pieces(
     """Cut rows that end, so that one row of a key is visible at a time.
 
     Returns the row of each piece, by key and start, its start and end, and for each row whether an earlier one of its
-    key was visible when it became visible. The best visible row may end before a row that it hid.
+    key was visible when it became visible. The best visible row may end before a row that it hid, so overlapping rows are
+    split at each instant at which the best one changes. In a well-kept table, no rows overlap.
     """
     size = max(1, len(code))
     order = in_order([code, seen_from, rank])
@@ -312,3 +316,25 @@ def _pieces(
     of_row = np.zeros(len(code), np.bool_)
     of_row[order] = overlaps
     return row[sorted_pieces], start[sorted_pieces], end[sorted_pieces], of_row
+
+
+def pieces_of(rows: Iterator[tuple[Any, int, int, int, Any]]) -> Iterator[tuple[Any, int, int]]:
+    """Split rows (key, start, end, number, what), sorted by key and start, into disjoint pieces (what, start, end).
+
+    At each instant, the row with the greatest ``number`` is chosen among the rows with ``start <= instant < end``.
+    Memory holds the simultaneously visible rows of one key.
+    """
+    for _, of_key in groupby(rows, key=itemgetter(0)):
+        visible: list[tuple[int, int, Any]] = []  # a heap: the greatest number first
+        now = 0
+        for _, start, end, number, what in chain(of_key, [(None, FOREVER, FOREVER, 0, None)]):
+            while visible and now < start:
+                _, until, best = visible[0]
+                stop = min(until, start)
+                if now < stop:
+                    yield best, now, stop
+                    now = stop
+                if until <= start:
+                    heappop(visible)
+            now = start
+            heappush(visible, (-number, end, what))

@@ -23,9 +23,8 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
-from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
+from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows, pieces_of
 from ctr_samples.samples.views.as_of.rows import Join
-from ctr_samples.samples.views.as_of.validity import pieces_of
 from ctr_samples.samples.views.rows import lasting, usable, view_rows
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import counts_of_view
