@@ -125,15 +125,11 @@ class Found:
         times = integers(pc.struct_field(whole(impressions[IMPRESSION]), "impression_time"))
         keys = key_among(impressions, view.how.on)
         if keys.type != view.keys.type:
-            keys, view = keys.cast(pa.string()), view.by_text()
+            keys, view = keys.cast(pa.string()), replace(view, keys=view.keys.cast(pa.string()))
         found = view.match(keys, times)
         if counts is not None:
             view.count(keys.null_count, found, times, counts)
         return cls(view, found, times)
-
-    def structs(self, start: int, end: int, only: Collection[str] | None) -> pa.StructArray:
-        """Return the structs of some of the impressions, with ``only`` some of the columns."""
-        return self.view.structs(self.rows[start:end], self.times[start:end], only)
 
 
 def with_views(rows: pa.Table, found: Sequence[Found], only: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -144,9 +140,9 @@ def with_views(rows: pa.Table, found: Sequence[Found], only: Collection[str] | N
     each = sum(one.view.bytes_of_a_row for one in found)
     most = max(1, min(BATCH, _BYTES_OF_A_BATCH // (each + 1)))
     for start in range(0, rows.num_rows, most):
-        some = rows.slice(start, most)
+        some, here = rows.slice(start, most), slice(start, start + most)
         for one in found:
-            some = some.append_column(one.view.how.name, one.structs(start, start + most, only))
+            some = some.append_column(one.view.how.name, one.view.structs(one.rows[here], one.times[here], only))
         yield from some.combine_chunks().to_batches()
 
 
@@ -160,8 +156,7 @@ def key_among(rows: pa.Table, on: Sequence[str]) -> pa.Array:
         return parts[0]
     texts = [part.cast(pa.string()) for part in parts]
     lengths = [pc.utf8_length(text).cast(pa.string()) for text in texts[:-1]]
-    colon = pa.array([":"] * rows.num_rows, pa.string())
-    pieces = [piece for length, text in zip(lengths, texts, strict=False) for piece in (length, colon, text)]
+    pieces = [piece for length, text in zip(lengths, texts, strict=False) for piece in (length, ":", text)]
     return whole(pc.binary_join_element_wise(*pieces, texts[-1], ""))
 
 

@@ -7,7 +7,7 @@ sequence, content) so far is the best. So a late correction of an old fact never
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from heapq import heappop, heappush
 from itertools import chain, groupby
@@ -136,11 +136,7 @@ class ViewRows:
         """Sort rows. ``counts`` receives the irregular rows of the view, unless None."""
         if END in table.column_names:
             table = table.filter(pa.array(how.seen_from(table) < how.seen_until(table)))
-        encoded = (
-            whole(table[KEY]).dictionary_encode()
-            if table.num_rows
-            else pa.array([], table[KEY].type).dictionary_encode()
-        )
+        encoded = whole(table[KEY]).dictionary_encode()
         code = integers(encoded.indices)
         ranked = _by_rank(how, table)
         rank = np.empty(len(code), np.int64)
@@ -167,10 +163,6 @@ class ViewRows:
         payload = _with_absent(how, table[PAYLOAD])
         event = None if how.static or not table.num_rows else integers(table[EVENT])
         return cls(how, table, encoded.dictionary, starts, seen_from, until, best, payload, event, snapshots)
-
-    def by_text(self) -> ViewRows:
-        """Return the same rows with their keys as text."""
-        return replace(self, keys=self.keys.cast(pa.string()))
 
     def match(self, keys: pa.Array, times: Integers) -> Integers:
         """Return the row of the table that each impression sees, or -1. ``times`` are in microseconds."""
@@ -217,16 +209,12 @@ class ViewRows:
         ``only`` has the fields of the payload to return; None stands for all.
         """
         matched = rows >= 0
-        names = [name for name in self.payload if only is None or name in only]
+        picked = {name: column for name, column in self.payload.items() if only is None or name in only}
         places = np.where(matched, rows, self.table.num_rows)
-        columns = [self._picked(name, places) for name in names]
+        columns = [one.shared(places) if name in self.how.shared else one.take(places) for name, one in picked.items()]
         ages = self._ages(rows, times)
         age = pa.nulls(len(rows), pa.float64()) if ages is None else pa.array(ages, mask=~matched)
-        return pa.StructArray.from_arrays([*columns, age, pa.array(matched)], [*names, "age_s", "matched"])
-
-    def _picked(self, name: str, places: Integers) -> pa.Array:
-        column = self.payload[name]
-        return column.shared(places) if name in self.how.shared else column.take(places)
+        return pa.StructArray.from_arrays([*columns, age, pa.array(matched)], [*picked, "age_s", "matched"])
 
     def count(self, without_key: int, rows: Integers, times: Integers, counts: Counts) -> None:
         """Count the impressions that matched a row, those without a key, and the ages of the rows."""
@@ -245,11 +233,8 @@ class ViewRows:
 def _as_payload(absent: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
     """Return a payload of one row with the fields of ``kind``. Those that it lacks are null."""
     there = {field.name for field in absent.type}
-    fields = list(kind)
-    if there.issuperset(field.name for field in fields):
-        return absent.cast(kind)
-    columns = [absent.field(f.name).cast(f.type) if f.name in there else pa.nulls(1, f.type) for f in fields]
-    return pa.StructArray.from_arrays(columns, fields=fields)
+    columns = [absent.field(f.name).cast(f.type) if f.name in there else pa.nulls(1, f.type) for f in kind]
+    return pa.StructArray.from_arrays(columns, fields=list(kind))
 
 
 def _with_absent(how: AsOf, payload: pa.ChunkedArray) -> dict[str, Picked]:
