@@ -48,7 +48,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import DOWN_SAMPLED, sampled
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
 from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
-from ctr_samples.samples.views.keys import level_of
+from ctr_samples.samples.views.joiner import level_of
 from ctr_samples.samples.views.looked_up import with_looked_up
 from ctr_samples.samples.views.rows import usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key, quoted

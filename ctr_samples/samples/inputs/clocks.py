@@ -29,8 +29,7 @@ from ctr_samples.samples.impressions import does_match
 from ctr_samples.samples.labels.plans import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import in_windows
-from ctr_samples.samples.views.keys import key_columns
-from ctr_samples.samples.views.rows import has_readable_end
+from ctr_samples.samples.views.rows import has_readable_end, key_columns
 from ctr_samples.sparksql.columns import key_column, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 

@@ -1,7 +1,6 @@
 """Feature views: facts that were true before an impression and known by then.
 
-keys.py         join keys of views: keys of the impressions, or columns of other views
-rows.py         a source as rows of key, event time, available time and payload
+rows.py         keys of a source, and its rows of key, event time, available time and payload
 looked_up.py    rows of other views as of each counted action
 features.py     features that are computed over the rows of a view
 aggregates.py   counts, sums, distinct values and rates over windows, as such rows

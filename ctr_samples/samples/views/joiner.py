@@ -22,7 +22,6 @@ from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
 from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, Method, ViewFacts, plan_joins, views_of
 from ctr_samples.samples.views.as_of.rows import VALID_TO, Join
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
-from ctr_samples.samples.views.keys import level_of
 from ctr_samples.samples.views.looked_up import with_looked_up
 from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, view_steps, within_reach
 from ctr_samples.sparksql.columns import bytes_of, joint_key, key_column
@@ -49,6 +48,11 @@ def _declared(config: JobConfig, name: str) -> ViewFacts:
     view = config.views[name]
     method: Method | None = None if view.method is None else "broadcast" if view.method == "intervals" else "shuffle"
     return ViewFacts(name, view.joined_on, method=method, level=level_of(config, name))
+
+
+def level_of(config: JobConfig, name: str) -> int:
+    """Return the length of the chain of views to join before this view."""
+    return max((1 + level_of(config, other) for other in config.views[name].looked_up_in), default=0)
 
 
 class ViewJoiner:

@@ -20,8 +20,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import counted_rows, steps_of
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD, AsOf
 from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
-from ctr_samples.samples.views.keys import key_columns
-from ctr_samples.sparksql.columns import boolean_column, joint_key, later, order_column, quoted, time_column
+from ctr_samples.sparksql.columns import boolean_column, joint_key, key_column, later, order_column, quoted, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 
 _FOREVER = datetime(9999, 1, 1, tzinfo=UTC) - timedelta(days=1)
@@ -67,6 +66,12 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
         *_order(source, view, where),
         _payload(source, columns, where).alias(PAYLOAD),
     )
+
+
+def key_columns(source: DataFrame, view: View, where: str) -> list[Column]:
+    """Return the keys of a source row, in the same order as the matching impression keys."""
+    named = [f"{where}.key"] * len(view.key) + [f"{where}.article_key"]
+    return [key_column(source, text, name) for text, name in zip(view.keys, named, strict=False)]
 
 
 def has_readable_end(source: DataFrame, view: EventView, where: str) -> Column:

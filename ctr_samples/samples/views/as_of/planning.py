@@ -117,15 +117,12 @@ def _one_level(views: Sequence[ViewFacts], broadcast: Collection[str]) -> Iterat
         yield JoinStep("shuffle", names, on, _ONE if len(names) == 1 else _SHARED)
     for view in views:
         if not _moves(view, broadcast):
-            yield JoinStep("broadcast", (view.name,), view.on, _why(view))
+            why = _ASKED if view.method is not None else f"it is small ({view.bytes_in_memory:,} bytes)"
+            yield JoinStep("broadcast", (view.name,), view.on, why)
 
 
 def _moves(view: ViewFacts, broadcast: Collection[str]) -> bool:
     return view.method != "broadcast" and view.name not in broadcast
-
-
-def _why(view: ViewFacts) -> str:
-    return _ASKED if view.method is not None else f"it is small ({view.bytes_in_memory:,} bytes)"
 
 
 _WORDS: dict[Method, str] = {"shuffle": "a shuffle", "broadcast": "broadcast"}
