@@ -78,12 +78,6 @@ class Span:
         """Whether an instant is before the end plus ``after``."""
         return when.isNotNull() if self.end is None else when < F.lit(self.end + after)
 
-    def slices(self, count: int) -> tuple[datetime, timedelta] | None:
-        """Start and length of ``count`` equal parts, or None for all time."""
-        if self.start is None or self.end is None:
-            return None
-        return self.start, (self.end - self.start) / count
-
 
 EVER = Span(None, None)
 """All time."""
