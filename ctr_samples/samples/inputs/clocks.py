@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from typing import Literal
 
@@ -28,7 +28,7 @@ from ctr_samples.config.references import inherited
 from ctr_samples.samples.impressions import does_match
 from ctr_samples.samples.labels.plans import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.views.aggregates import in_windows
+from ctr_samples.samples.views.aggregates import reach
 from ctr_samples.samples.views.rows import has_readable_end, key_columns
 from ctr_samples.sparksql.columns import key_column, time_column
 from ctr_samples.sparksql.expressions import typed_expression
@@ -186,20 +186,20 @@ def _of_impressions(config: JobConfig, span: Span, source: str, frame: DataFrame
     impressions = config.impressions
     if impressions.source == source:
         time = time_column(frame, impressions.time, "impressions.time")
-        reach = impression_reach(config)
+        around = impression_reach(config)
         applies = does_match(frame, impressions.where, "impressions.where")
-        yield Clock("impressions.time", impressions.time, time, applies, span.reaches(time, reach, reach))
+        yield Clock("impressions.time", impressions.time, time, applies, span.reaches(time, around, around))
 
 
 def _of_labels(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
     plans = plan_labels(config)
-    reach = label_reach(plans)
+    around = label_reach(plans)
     for plan in plans:
         if plan.label.source == source:
             where = f"labels.{plan.name}"
             time = time_column(frame, plan.time, f"{where}.time")
             applies = does_match(frame, plan.label.where, f"{where}.where")
-            yield Clock(f"{where}.time", plan.time, time, applies, span.reaches(time, reach, reach))
+            yield Clock(f"{where}.time", plan.time, time, applies, span.reaches(time, around, around))
 
 
 def _of_views(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
@@ -265,7 +265,7 @@ def _ended(frame: DataFrame, text: str, where: str) -> Column:
 def _near(view: View, span: Span, time: Column) -> Column:
     """Return a condition for rows that may matter to an impression. True for static tables and daily counts."""
     if isinstance(view, WindowView):
-        return in_windows(time, view, span)
+        return span.reaches(time, reach(view), timedelta())
     if isinstance(view, StaticView | DailyCountView):
         return F.lit(True)
     before_end = span.is_before_end(time)

@@ -10,8 +10,8 @@ unless a later action keeps it. So distinct counts are exact too, and need no sk
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Self
 from zoneinfo import ZoneInfo
@@ -44,15 +44,6 @@ STEP, WHICH, VALUE = "_step", "_which", "_value"
 
 _AT, _LEAVES = "_at", "_leaves"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class _Measures:
-    """Source columns for counts, sums and distinct counts, by name."""
-
-    counts: Mapping[str, Column]
-    sums: Mapping[str, Column] = field(default_factory=dict)
-    distinct: Mapping[str, Column] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +84,22 @@ def steps_of(
     Rows without a key or a time do not count. Steps are whole numbers: see :func:`instant_of`. Frames of steps can be
     combined, such as those of two log days.
     """
-    time = time_column(source, view.event_time, f"{where}.event_time")
-    return _by_step(rows, key, time, _measures(source, view, where), Counting.of(view).step)
+    time, step = time_column(source, view.event_time, f"{where}.event_time"), Counting.of(view).step
+    counts, sums, distinct = _measures(source, view, where)
+    number = F.unix_date(F.to_date(time)) if step == _DAY else F.floor(F.unix_micros(time) / F.lit(micros_of(step)))
+    values = [F.lit(None).cast("string"), *distinct.values()]
+    kinds = [F.struct(F.lit(n).alias(WHICH), value.alias(VALUE)) for n, value in enumerate(values)]
+    placed = rows.select(
+        key.alias(KEY),
+        number.cast("bigint").alias(STEP),
+        *[column.alias(own(name)) for name, column in {**counts, **sums}.items()],
+        F.inline(F.array(*kinds)),
+    ).where(F.col(KEY).isNotNull() & F.col(STEP).isNotNull() & ((F.col(WHICH) == 0) | F.col(VALUE).isNotNull()))
+    return placed.groupBy(KEY, WHICH, VALUE, STEP).agg(
+        F.count_if(F.col(WHICH) == 0).alias(own(ROWS)),
+        *[F.count_if((F.col(WHICH) == 0) & F.col(own(n))).alias(own(n)) for n in counts],
+        *[F.coalesce(F.sum(F.when(F.col(WHICH) == 0, F.col(own(n)))), F.lit(0)).alias(own(n)) for n in sums],
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,11 +190,6 @@ def reach(view: WindowView) -> timedelta:
     return aggregates.longest + view.delay + aggregates.step + slack
 
 
-def in_windows(time: Column, view: WindowView, span: Span) -> Column:
-    """Whether an action at a given time may be in a window of an impression of the day."""
-    return span.reaches(time, reach(view), timedelta())
-
-
 def filled(joined: DataFrame, name: str, aggregates: Aggregates) -> Column:
     """Return the struct of a joined view. Empty windows give zeros, and the prior of each rate."""
     empty = _values(aggregates, lambda *_: F.lit(0).cast("bigint"))
@@ -239,13 +239,14 @@ def smoothed(rate: Rate, count: Column, of: Column) -> Column:
     return (count + F.lit(rate.prior * rate.strength)) / (of + F.lit(rate.strength))
 
 
-def _measures(source: DataFrame, view: WindowView | DailyCountView, where: str) -> _Measures:
+def _measures(source: DataFrame, view: WindowView | DailyCountView, where: str) -> tuple[dict[str, Column], ...]:
+    """Return the columns of counts, sums and distinct counts, by name."""
     if isinstance(view, DailyCountView):
         where = f"{where}.daily_counts"
         counts = view.daily_counts.counts
-        return _Measures({n: boolean_column(source, e, f"{where}.counts.{n}") for n, e in counts.items()})
+        return {n: boolean_column(source, e, f"{where}.counts.{n}") for n, e in counts.items()}, {}, {}
     aggregates, where = view.aggregates, f"{where}.aggregates"
-    return _Measures(
+    return (
         {n: boolean_column(source, e, f"{where}.counts.{n}") for n, e in aggregates.counts.items()},
         {n: _exact(source, e, f"{where}.sums.{n}") for n, e in aggregates.sums.items()},
         {n: key_column(source, e, f"{where}.distinct.{n}").cast("string") for n, e in aggregates.distinct.items()},
@@ -258,23 +259,6 @@ def _exact(source: DataFrame, text: str, where: str) -> Column:
     if isinstance(kind, INTEGERS):
         return column.cast("decimal(19,0)")
     return number_column(source, text, where).try_cast("decimal(28,9)")
-
-
-def _by_step(rows: DataFrame, key: Column, time: Column, measures: _Measures, step: timedelta) -> DataFrame:
-    number = F.unix_date(F.to_date(time)) if step == _DAY else F.floor(F.unix_micros(time) / F.lit(micros_of(step)))
-    values = [F.lit(None).cast("string"), *measures.distinct.values()]
-    kinds = [F.struct(F.lit(n).alias(WHICH), value.alias(VALUE)) for n, value in enumerate(values)]
-    placed = rows.select(
-        key.alias(KEY),
-        number.cast("bigint").alias(STEP),
-        *[column.alias(own(name)) for name, column in {**measures.counts, **measures.sums}.items()],
-        F.inline(F.array(*kinds)),
-    ).where(F.col(KEY).isNotNull() & F.col(STEP).isNotNull() & ((F.col(WHICH) == 0) | F.col(VALUE).isNotNull()))
-    return placed.groupBy(KEY, WHICH, VALUE, STEP).agg(
-        F.count_if(F.col(WHICH) == 0).alias(own(ROWS)),
-        *[F.count_if((F.col(WHICH) == 0) & F.col(own(n))).alias(own(n)) for n in measures.counts],
-        *[F.coalesce(F.sum(F.when(F.col(WHICH) == 0, F.col(own(n)))), F.lit(0)).alias(own(n)) for n in measures.sums],
-    )
 
 
 def _with_neighbours(steps: DataFrame) -> DataFrame:
