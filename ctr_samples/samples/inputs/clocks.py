@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from typing import Literal
@@ -60,10 +60,6 @@ class Clock:
     placed_by: Column | None = None
     days: Collection[date] | None = None
 
-    def within(self, days: Collection[date]) -> Clock:
-        """Return a copy that counts only rows of some log days."""
-        return replace(self, days=days)
-
     @property
     def looked_at(self) -> Column:
         """Condition for rows that the run needs or must count. Depends on a single time, so file pruning still works."""
@@ -113,8 +109,6 @@ def of_interest(clocks: Sequence[Clock]) -> Column:
     return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
 
 
-JOINED = "&"
-"""Joins the names of clocks that are counted together."""
 _MOST_TOGETHER = 5
 
 
@@ -132,21 +126,11 @@ def together(clocks: Sequence[Clock]) -> list[list[Clock]]:
     return [group for some in groups.values() for group in some]
 
 
-def names_in(key: str) -> list[str]:
-    """Return the names of the clocks of a group."""
-    return key.split(JOINED)
-
-
 def which_apply(conditions: Sequence[Column]) -> Column:
     """Return the conditions that hold for a row, as the bits of a number. Null if none does."""
     bits = [F.when(condition, 1 << number).otherwise(0) for number, condition in enumerate(conditions)]
     which = reduce(Column.__add__, bits)
     return F.when(which > 0, which)
-
-
-def combinations_with(number: int, size: int) -> Iterator[int]:
-    """Yield the numbers below ``size`` of :func:`which_apply` for which a condition holds."""
-    return (which for which in range(size) if which >> number & 1)
 
 
 def is_early(time: Column) -> Column:

@@ -161,7 +161,7 @@ class Inputs:
             )  # before anything is counted, so that Spark pushes it down to the files
         counts = [*lines, self.watches.coverage.on(name, clocks)] if by_time else lines
         if by_time and logged:
-            clocks = [clock.within(self.days_around(name)) for clock in clocks]
+            clocks = [replace(clock, days=self.days_around(name)) for clock in clocks]
         rows = observe(rows, [*counts, self.watches.clocks.on(clocks, logged)])
         return (rows.where(self._is_own(clocks)) if by_time and logged else rows).drop(LOG_DAY)
 

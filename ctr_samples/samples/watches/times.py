@@ -20,13 +20,10 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import time_not_read
 from ctr_samples.samples.inputs.clocks import (
     EARLY,
-    JOINED,
     LATE,
     MORE_CLOCKS,
     Clock,
     clocks_by_name,
-    combinations_with,
-    names_in,
     together,
     which_apply,
 )
@@ -81,6 +78,8 @@ class ClocksWatch:
         return by_clock(self._observations.counts(), self._observations.tallies())
 
 
+_JOINED = "&"
+"""Joins the names of clocks that are counted together."""
 _UNUSABLE, _EARLY_TIME, _LATE_TIME = 1, 2, 4
 _KINDS = 6
 """Number of row kinds, each a sum of flags: a row may be unusable, and either early or late."""
@@ -95,7 +94,7 @@ def clock_counts(clocks: Sequence[Clock], days: Collection[date] = ()) -> Aggreg
         kind = some[0].is_missing.cast("int") + F.when(early, _EARLY_TIME).when(late, _LATE_TIME).otherwise(0)
         which = which_apply([_counted(clock) for clock in some])
         counts |= kinds_by_day(
-            JOINED.join(clock.name for clock in some), which * _KINDS + kind, _KINDS << len(some), days
+            _JOINED.join(clock.name for clock in some), which * _KINDS + kind, _KINDS << len(some), days
         )
         for clock in some:
             mine = _counted(clock)
@@ -110,20 +109,19 @@ def _counted(clock: Clock) -> Column:
 
 def by_clock(latest: Mapping[str, int], tallies: Mapping[str, Mapping[int, int]]) -> ClocksByDay:
     """Decode the numbers and tallies of :func:`clock_counts`. The latest times cover all days."""
-    widths = {key.rpartition("|")[0]: _KINDS << len(names_in(key.rpartition("|")[0])) for key in tallies}
+    groups = {key.rpartition("|")[0] for key in tallies}
+    widths = {group: _KINDS << len(group.split(_JOINED)) for group in groups}
     return {
         name: {day: _counts_of(number, kinds, name, latest) for day, kinds in of_clocks.items()}
         for key, of_clocks in by_day(tallies, widths).items()
-        for number, name in enumerate(names_in(key))
+        for number, name in enumerate(key.split(_JOINED))
     }
 
 
 def _counts_of(number: int, kinds: Sequence[int], name: str, latest: Mapping[str, int]) -> ClockCounts:
     """Return the counts of a clock from those of several clocks, of which it is the one with a ``number``."""
-    own = [
-        sum(kinds[which * _KINDS + kind] for which in combinations_with(number, len(kinds) // _KINDS))
-        for kind in range(_KINDS)
-    ]
+    mine = [which for which in range(len(kinds) // _KINDS) if which >> number & 1]
+    own = [sum(kinds[which * _KINDS + kind] for which in mine) for kind in range(_KINDS)]
     return ClockCounts(
         rows=sum(own),
         unusable=sum(own[_UNUSABLE::2]),
