@@ -102,11 +102,12 @@ class Inputs:
         """Return the rows of a source, or of some of its days, without counting: for quick checks while planning a
         run.
         """
-        return self._exploded(name, self._rows(name, days)).drop(LOG_DAY)
+        return self._exploded(name, self._of_days(name, days).rows).drop(LOG_DAY)
 
     def shown(self) -> SourceFrame:
         """Return the source of the impressions, restricted to the days that may contain them."""
-        return self._near(self.config.impressions.source)
+        source = self.config.impressions.source
+        return self._of_days(source, self.near.get(source))
 
     @property
     def fingerprints(self) -> dict[str, str | None]:
@@ -124,7 +125,7 @@ class Inputs:
         ``spark.sql.shuffle.partitions`` counts if it is set and larger, but a task has at least 1 MiB of logs.
         """
         names = {self.config.impressions.source, *(plan.label.source for plan in plan_labels(self.config))}
-        sizes = [self._near(name).bytes for name in names]
+        sizes = [self._of_days(name, self.near.get(name)).bytes for name in names]
         known = [size for size in sizes if size is not None]
         if len(known) < len(sizes):
             return int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
@@ -145,7 +146,7 @@ class Inputs:
         by_time = set(uses) <= {"impressions", "labels"}
         if days is None and by_time:
             days = self.near.get(name)
-        frame, logged = self._rows(name, days), self.days_of_log(name)
+        frame, logged = self._of_days(name, days).rows, self.days_of_log(name)
         is_text = MALFORMED in frame.columns
         lines = [self.watches.lines[name].on(logged)] if is_text else []
         if lines and self.config.sources[name].explode:
@@ -156,9 +157,7 @@ class Inputs:
             rows = with_matches(rows, conditions_of(self.config, name, uses))
         clocks = [clock for use in uses for clock in clocks_of(self.config, self.span, name, use, rows)]
         if not is_text and not logged:
-            rows = rows.where(
-                of_interest(clocks)
-            )  # before anything is counted, so that Spark pushes it down to the files
+            rows = rows.where(of_interest(clocks))  # before counting, so that Spark pushes it down to the files
         counts = [*lines, self.watches.coverage.on(name, clocks)] if by_time else lines
         if by_time and logged:
             clocks = [replace(clock, days=self.days_around(name)) for clock in clocks]
@@ -229,13 +228,9 @@ class Inputs:
             if source.absent is not None:
                 yield f"sources.{name}: there is no {source.absent}; the source is optional and is read as empty."
 
-    def _near(self, name: str) -> SourceFrame:
-        source, days = self.sources[name], self.near.get(name)
-        return source if days is None else source.of_days.only(days)
-
-    def _rows(self, name: str, days: Collection[date] | None) -> DataFrame:
+    def _of_days(self, name: str, days: Collection[date] | None) -> SourceFrame:
         source = self.sources[name]
-        return source.rows if days is None else source.of_days.only(days).rows
+        return source if days is None else source.of_days.only(days)
 
     def _exploded(self, name: str, frame: DataFrame) -> DataFrame:
         source = self.config.sources[name]
