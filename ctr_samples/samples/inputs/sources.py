@@ -156,36 +156,14 @@ def read_source(
             return _of_days(name, frame, source, run_date, forward, place_of(source))
     if isinstance(source, CatalogSource):
         return _read_table(spark, name, source, run_date, forward, pinned)
-    listings, missing = _find_periods(spark, name, source, run_date, forward)
+    files = _Files(spark, name, source)
+    listings, missing = files.find(run_date, forward)
     if not listings:
         return _absent(spark, name, source, source.path, missing)
     days = () if isinstance(run_date, Whole) else days_needed(source, run_date, _zone(spark), forward)
-    schema = _file_schema(spark, name, source, listings)
-    by_day = _by_day(spark, name, source, listings, days, schema)
-    return replace(_read_files(spark, name, source, listings, schema), missing_days=missing, by_day=by_day)
-
-
-def _by_day(
-    spark: SparkSession,
-    name: str,
-    source: FileSource,
-    listings: Mapping[str, Listing],
-    days: Sequence[date],
-    schema: StructType | None,
-) -> FilesByDay | None:
-    """Return the files of each day, or None if a path does not correspond to one day."""
-    if not (days and source.is_dated) or source.is_hourly:
-        return None
-    paths = {day: path for day in days if (path := source.path_of(day)) in listings}
-
-    def only(days: Collection[date]) -> SourceFrame:
-        some = {paths[day]: listings[paths[day]] for day in days}
-        return _read_files(spark, name, source, some, schema)
-
-    def files_now(day: date) -> Sequence[InputFile]:
-        return find_files(spark, f"sources.{name}", [paths[day]]).get(paths[day], Listing()).files
-
-    return FilesByDay({day: tuple(listings[path].files) for day, path in paths.items()}, only, files_now)
+    schema = files.schema(listings)
+    by_day = files.by_day(listings, days, schema)
+    return replace(files.read(listings, schema), missing_days=missing, by_day=by_day)
 
 
 def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:
@@ -297,156 +275,157 @@ def _of_days(
     return SourceFrame(name, frame.where(on(days)), tuple(missing), None)
 
 
-def _find_periods(
-    spark: SparkSession, name: str, source: FileSource, run_date: Period, forward: timedelta
-) -> tuple[dict[str, Listing], tuple[Period, ...]]:
-    """Find the files of each day or hour, and the periods without files. Finds no files only for an optional source."""
-    paths = _paths(spark, name, source, run_date, forward)
-    listings = find_files(spark, f"sources.{name}", list(dict.fromkeys(paths.values())))
-    if not listings and source.optional:
-        return {}, tuple(paths) if source.is_dated else ()
-    own = [path for period, path in paths.items() if overlap(period, run_date)]
-    if not any(path in listings for path in own):
-        raise InputError(f"sources.{name}: there is no {own[0]}; check the path, or wait for the job that writes it.")
-    with_data = {path: listing for path, listing in listings.items() if listing.files}
-    if not any(path in with_data for path in own):
-        raise InputError(f"sources.{name}: {own[0]} exists but contains no data file; wait for the job that writes it.")
-    return with_data, tuple(day for day, path in paths.items() if path not in with_data)
-
-
-def _paths(
-    spark: SparkSession, name: str, source: FileSource, run_date: Period, forward: timedelta
-) -> dict[Period, str]:
-    """Return the path of each day or hour that a run reads. For the whole log, return the path of each existing day."""
-    if not source.is_dated:
-        return {run_date: source.path}
-    if isinstance(run_date, Whole):
-        there = days_there(spark, f"sources.{name}", source.days)
-        if not there and not source.optional:
-            raise InputError(f"sources.{name}: there is no {source.path}; check the path.")
-        return {day: source.path_of(day) for day in there}
-    needed = periods_needed(source, run_date, _zone(spark), forward)
-    return {period: source.path_of(period) for period in needed}
-
-
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """A unit that Spark loads at once: a path or some files, and the base directory for ``key=value`` directories."""
+class _Files:
+    """A source with files, as a session reads it."""
 
-    paths: list[str]
-    base: dict[str, str]
+    spark: SparkSession
+    name: str
+    source: FileSource
 
+    @property
+    def where(self) -> str:
+        """Configuration key of the source."""
+        return f"sources.{self.name}"
 
-def _parts(listings: Mapping[str, Listing]) -> list[_Part]:
-    """Return the parts to load: each path itself, or only the files found below each of its roots."""
-    return [
-        part
-        for path, listing in listings.items()
-        for part in ([_Part(names, {"basePath": root}) for root, names in listing.named.items()] or [_Part([path], {})])
-    ]
+    def find(self, run_date: Period, forward: timedelta) -> tuple[dict[str, Listing], tuple[Period, ...]]:
+        """Find the files of each day or hour, and the periods without files. Finds no files only for an optional source."""
+        paths = self._paths(run_date, forward)
+        listings = find_files(self.spark, self.where, list(dict.fromkeys(paths.values())))
+        if not listings and self.source.optional:
+            return {}, tuple(paths) if self.source.is_dated else ()
+        own = [path for period, path in paths.items() if overlap(period, run_date)]
+        if not any(path in listings for path in own):
+            raise InputError(f"{self.where}: there is no {own[0]}; check the path, or wait for the job that writes it.")
+        with_data = {path: listing for path, listing in listings.items() if listing.files}
+        if not any(path in with_data for path in own):
+            raise InputError(
+                f"{self.where}: {own[0]} exists but contains no data file; wait for the job that writes it."
+            )
+        return with_data, tuple(day for day, path in paths.items() if path not in with_data)
 
+    def _paths(self, run_date: Period, forward: timedelta) -> dict[Period, str]:
+        """Return the path of each day or hour that a run reads. For the whole log, return the path of each existing day."""
+        if not self.source.is_dated:
+            return {run_date: self.source.path}
+        if isinstance(run_date, Whole):
+            there = days_there(self.spark, self.where, self.source.days)
+            if not there and not self.source.optional:
+                raise InputError(f"{self.where}: there is no {self.source.path}; check the path.")
+            return {day: self.source.path_of(day) for day in there}
+        needed = periods_needed(self.source, run_date, _zone(self.spark), forward)
+        return {period: self.source.path_of(period) for period in needed}
 
-def _file_schema(
-    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing]
-) -> StructType | None:
-    """Return the columns of self-describing files and of their ``key=value`` directories. None for text.
+    def schema(self, listings: Mapping[str, Listing]) -> StructType | None:
+        """Return the columns of self-describing files and of their ``key=value`` directories. None for text.
 
-    Covers all files of the source, so a day is read the same way regardless of the other days.
-    """
-    if not isinstance(source, ColumnarSource):
-        return None
-    with input_errors(f"sources.{name}: cannot read {next(iter(listings))} as {source.format}"):
-        schema = columns_of_files(spark.read.format(source.format), f"sources.{name}", listings)
-    keys = [key for key in _common_keys(name, source, listings) if key.lower() not in _lower(schema.fieldNames())]
-    return StructType([*schema, *[StructField(key, StringType()) for key in keys]])
+        Covers all files of the source, so a day is read the same way regardless of the other days.
+        """
+        if not isinstance(self.source, ColumnarSource):
+            return None
+        with input_errors(f"{self.where}: cannot read {next(iter(listings))} as {self.source.format}"):
+            schema = columns_of_files(self.spark.read.format(self.source.format), self.where, listings)
+        keys = [key for key in self._keys(listings) if key.lower() not in _lower(schema.fieldNames())]
+        return StructType([*schema, *[StructField(key, StringType()) for key in keys]])
 
+    def by_day(
+        self, listings: Mapping[str, Listing], days: Sequence[date], schema: StructType | None
+    ) -> FilesByDay | None:
+        """Return the files of each day, or None if a path does not correspond to one day."""
+        if not (days and self.source.is_dated) or self.source.is_hourly:
+            return None
+        paths = {day: path for day in days if (path := self.source.path_of(day)) in listings}
 
-def _read_files(
-    spark: SparkSession, name: str, source: FileSource, listings: Mapping[str, Listing], file_schema: StructType | None
-) -> SourceFrame:
-    """Read exactly the files found. ``key=value`` directories below the path become columns."""
-    parts = _parts(listings)
-    paths = [path for part in parts for path in part.paths]
-    keys = _common_keys(name, source, listings)
-    read = partial(
-        SourceFrame,
-        name,
-        missing_days=(),
-        files=tuple(f for found in listings.values() for f in found.files),
-        told=tuple(sentence for found in listings.values() for sentence in found.told),
-    )
-    with input_errors(f"sources.{name}: cannot read {paths[0]} as {source.format}"):
-        columns = _csv_columns(spark, name, source, paths, keys) if isinstance(source, CsvSource) else None
-        reader = _reader(spark, name, source, keys, columns)
-        if not keys:
-            reader = reader.option("recursiveFileLookup", True)
-        if file_schema is not None:
-            reader = reader.schema(file_schema)
-        # With ``key=value`` directories, Spark loads only one root at a time.
-        together = parts if keys else [_Part(paths, {})]
-        day = [day_in_path(f"sources.{name}", source.days, listings).alias(LOG_DAY)] if source.is_dated else []
-        loaded = [reader.options(**part.base).load(part.paths) for part in together]
-        rows = reduce(DataFrame.unionByName, [rows.select("*", *day) for rows in loaded])
-        if not isinstance(source, JsonSource):
-            return read(_with_day(rows if columns is None else columns.named(rows), name, source), csv=columns)
+        def only(days: Collection[date]) -> SourceFrame:
+            some = {paths[day]: listings[paths[day]] for day in days}
+            return self.read(some, schema)
 
-        def parsed(lines: DataFrame) -> DataFrame:
-            return _with_day(objects_of(lines, _schema(name, source), MALFORMED), name, source)
+        def files_now(day: date) -> Sequence[InputFile]:
+            return find_files(self.spark, self.where, [paths[day]]).get(paths[day], Listing()).files
 
-        return read(parsed(rows), some_lines=lambda share: parsed(rows.sample(share, _SEED)))
+        return FilesByDay({day: tuple(listings[path].files) for day, path in paths.items()}, only, files_now)
 
+    def read(self, listings: Mapping[str, Listing], file_schema: StructType | None) -> SourceFrame:
+        """Read exactly the files found. ``key=value`` directories below the path become columns."""
+        # What Spark loads at once: each path itself, or only the files found below each of its roots.
+        parts: list[tuple[list[str], dict[str, str]]] = []
+        for path, listing in listings.items():
+            parts += [(names, {"basePath": root}) for root, names in listing.named.items()] or [([path], {})]
+        paths = [path for some, _ in parts for path in some]
+        source, keys = self.source, self._keys(listings)
+        read = partial(
+            SourceFrame,
+            self.name,
+            missing_days=(),
+            files=tuple(f for found in listings.values() for f in found.files),
+            told=tuple(sentence for found in listings.values() for sentence in found.told),
+        )
+        with input_errors(f"{self.where}: cannot read {paths[0]} as {source.format}"):
+            columns = self._csv_columns(source, paths, keys) if isinstance(source, CsvSource) else None
+            reader = self._reader(keys, columns)
+            if not keys:
+                reader = reader.option("recursiveFileLookup", True)
+            if file_schema is not None:
+                reader = reader.schema(file_schema)
+            # With ``key=value`` directories, Spark loads only one root at a time.
+            together = parts if keys else [(paths, {})]
+            day = [day_in_path(self.where, source.days, listings).alias(LOG_DAY)] if source.is_dated else []
+            loaded = [reader.options(**base).load(some) for some, base in together]
+            rows = reduce(DataFrame.unionByName, [rows.select("*", *day) for rows in loaded])
+            if not isinstance(source, JsonSource):
+                return read(self._with_day(rows if columns is None else columns.named(rows)), csv=columns)
 
-def _csv_columns(
-    spark: SparkSession, name: str, source: CsvSource, paths: Sequence[str], keys: Sequence[str]
-) -> CsvColumns:
-    """Return the columns in the lines of a CSV source. The day column may or may not be in the lines."""
-    schema, day = _schema(name, source), source.days.key
-    in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
-    return columns_of(spark, f"sources.{name}", source, in_lines, paths, day)
+            def parsed(lines: DataFrame) -> DataFrame:
+                return self._with_day(objects_of(lines, _schema(self.name, source), MALFORMED))
 
+            return read(parsed(rows), some_lines=lambda share: parsed(rows.sample(share, _SEED)))
 
-def _with_day(rows: DataFrame, name: str, source: FileSource) -> DataFrame:
-    """Add the day of a ``key={date}`` directory as the column ``key``. Values in the files take precedence."""
-    key = source.days.key
-    if key is None:
+    def _csv_columns(self, source: CsvSource, paths: Sequence[str], keys: Sequence[str]) -> CsvColumns:
+        """Return the columns in the lines of a CSV source. The day column may or may not be in the lines."""
+        schema, day = _schema(self.name, source), source.days.key
+        in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
+        return columns_of(self.spark, self.where, source, in_lines, paths, day)
+
+    def _with_day(self, rows: DataFrame) -> DataFrame:
+        """Add the day of a ``key={date}`` directory as the column ``key``. Values in the files take precedence."""
+        source, key = self.source, self.source.days.key
+        if key is None:
+            return rows
+        day, there = F.col(LOG_DAY), key.lower() in _lower(rows.columns)
+        declared = _schema(self.name, source) if isinstance(source, TextSource) else StructType()
+        kinds = {field.name.lower(): field.dataType for field in declared}
+        kind = kinds.get(key.lower(), DateType())
+        if not there:
+            rows = rows.withColumn(key, day.cast(kind))
+        elif isinstance(source, JsonSource) and isinstance(kind, DateType | StringType | TimestampType):
+            rows = rows.withColumn(key, F.coalesce(F.col(quoted(key)), day.cast(kind)))
         return rows
-    day, there = F.col(LOG_DAY), key.lower() in _lower(rows.columns)
-    declared = _schema(name, source) if isinstance(source, TextSource) else StructType()
-    kinds = {field.name.lower(): field.dataType for field in declared}
-    kind = kinds.get(key.lower(), DateType())
-    if not there:
-        rows = rows.withColumn(key, day.cast(kind))
-    elif isinstance(source, JsonSource) and isinstance(kind, DateType | StringType | TimestampType):
-        rows = rows.withColumn(key, F.coalesce(F.col(quoted(key)), day.cast(kind)))
-    return rows
+
+    def _keys(self, listings: Mapping[str, Listing]) -> tuple[str, ...]:
+        """Return the keys of the ``key=value`` directories, which all files have."""
+        layouts = set[tuple[str, ...]]().union(*(listing.layouts for listing in listings.values()))
+        if len(layouts) > 1 or any("*" in layout for layout in layouts):
+            keys = " and ".join(sorted("/".join(layout) or "none" for layout in layouts))
+            raise InputError(
+                f"{self.where}: the files under {self.source.path} lie in different `key=value` directories ({keys}); expected "
+                "the same keys for all files, directly below the path. Move the files, or give each kind its own source."
+            )
+        return next(iter(layouts))
+
+    def _reader(self, keys: Sequence[str], columns: CsvColumns | None) -> DataFrameReader:
+        source = self.source
+        reader = self.spark.read.format("text" if isinstance(source, JsonSource) else source.format)
+        if isinstance(source, JsonSource):
+            typed = [field for field in _schema(self.name, source) if field.name in keys]
+            reader = reader.schema(StructType([StructField("value", StringType()), *typed]))
+        if isinstance(source, CsvSource) and columns is not None:
+            schema = columns.line_schema(_schema(self.name, source), (MALFORMED, *keys))
+            reader = csv_reader(reader, source, MALFORMED).schema(schema)
+        return reader
 
 
 def _lower(names: Sequence[str]) -> set[str]:
     return {name.lower() for name in names}
-
-
-def _common_keys(name: str, source: FileSource, listings: Mapping[str, Listing]) -> tuple[str, ...]:
-    layouts = set[tuple[str, ...]]().union(*(listing.layouts for listing in listings.values()))
-    if len(layouts) > 1 or any("*" in layout for layout in layouts):
-        kinds = " and ".join(sorted("/".join(layout) or "none" for layout in layouts))
-        raise InputError(
-            f"sources.{name}: the files under {source.path} lie in different `key=value` directories ({kinds}); expected the "
-            "same keys for all files, directly below the path. Move the files, or give each kind its own source."
-        )
-    return next(iter(layouts))
-
-
-def _reader(
-    spark: SparkSession, name: str, source: FileSource, keys: Sequence[str], columns: CsvColumns | None
-) -> DataFrameReader:
-    reader = spark.read.format("text" if isinstance(source, JsonSource) else source.format)
-    if isinstance(source, JsonSource):
-        typed = [field for field in _schema(name, source) if field.name in keys]
-        reader = reader.schema(StructType([StructField("value", StringType()), *typed]))
-    if isinstance(source, CsvSource) and columns is not None:
-        schema = columns.line_schema(_schema(name, source), (MALFORMED, *keys))
-        reader = csv_reader(reader, source, MALFORMED).schema(schema)
-    return reader
 
 
 def _schema(name: str, source: FileSource | CatalogSource) -> StructType:
@@ -454,7 +433,7 @@ def _schema(name: str, source: FileSource | CatalogSource) -> StructType:
     try:
         schema = StructType.fromDDL(text)
     except (ParseException, AnalysisException) as error:
-        why = f"{LEFT_OUT}." if written(source.schema_ or "") else first_sentence(error)
+        why = f"{LEFT_OUT}." if written(text) else first_sentence(error)
         raise ConfigError(f"sources.{name}.schema: {why}") from None
     if not isinstance(schema, StructType):
         raise ConfigError(f"sources.{name}.schema: found {text}, expected columns such as `a INT, b STRING`")
