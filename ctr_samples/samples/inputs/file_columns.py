@@ -57,11 +57,8 @@ class _Merging:
 
     def _schema(self, paths: Sequence[str]) -> StructType:
         merging = self.reader.option("recursiveFileLookup", True).option("mergeSchema", True)
-        return merging.load([name for path in paths for name in self._to_load(path)]).schema
-
-    def _to_load(self, path: str) -> list[str]:
-        """Return the paths that make Spark load a path or a single file."""
-        return self.listings[path].to_load(path) if path in self.listings else [glob_of(path)]
+        loads = [self.listings[path].to_load(path) if path in self.listings else [glob_of(path)] for path in paths]
+        return merging.load([name for names in loads for name in names]).schema
 
     def _files_of(self, path: str) -> list[str]:
         return [file.path for file in self.listings[path].files] if path in self.listings else [path]

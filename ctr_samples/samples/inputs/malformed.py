@@ -11,13 +11,9 @@ from typing import Any, cast
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
-    ByteType,
-    DataType,
     DateType,
     DecimalType,
-    IntegerType,
     LongType,
-    ShortType,
     StringType,
     StructField,
     StructType,
@@ -31,7 +27,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.csv_lines import csv_options, delimiter_hint
 from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame
-from ctr_samples.sparksql.columns import quoted
+from ctr_samples.sparksql.columns import INTEGERS, quoted
 from ctr_samples.sparksql.observations import Aggregates, Observations
 
 _MOST_COLUMNS = 3
@@ -112,12 +108,9 @@ def _texts(source_frame: SourceFrame, source: TextSource, typed: list[StructFiel
     schema = StructType([StructField(name, StringType()) for name in (*names, MALFORMED)])
     options = {"columnNameOfCorruptRecord": MALFORMED}
     if isinstance(source, CsvSource):
-        return F.from_csv(MALFORMED, _as_ddl(schema), {**csv_options(source), **options})
+        texts = ", ".join(f"{quoted(name)} STRING" for name in schema.fieldNames())
+        return F.from_csv(MALFORMED, texts, {**csv_options(source), **options})
     return F.from_json(MALFORMED, schema, {**options, "maxStringLen": str(2**31 - 1)})
-
-
-def _as_ddl(schema: StructType) -> str:
-    return ", ".join(f"{quoted(name)} STRING" for name in schema.fieldNames())
 
 
 def _counted(bad: DataFrame, typed: list[StructField], first_line: str) -> Mapping[str, Any]:
@@ -162,16 +155,13 @@ def _advice(longest: str, field: StructField, all_are: str | None) -> str:
     kind = field.dataType
     if isinstance(kind, DateType | TimestampType | TimestampNTZType):
         return f"STRING, and say its form where it is used, as in to_timestamp({field.name}, 'dd.MM.yyyy HH:mm')"
-    if all_are == "integers" and isinstance(kind, ByteType | ShortType | IntegerType | LongType | DecimalType):
+    is_exact = isinstance(kind, (*INTEGERS, DecimalType))
+    if all_are == "integers" and is_exact:
         digits = len(re.sub(r"\D", "", longest))
         if digits <= 18 and not isinstance(kind, LongType | DecimalType):
             return "BIGINT"
         return f"STRING or DECIMAL({digits})" if digits <= 38 else "STRING"
-    return "DOUBLE" if all_are is not None and _is_exact(kind) else "STRING"
-
-
-def _is_exact(kind: DataType) -> bool:
-    return isinstance(kind, ByteType | ShortType | IntegerType | LongType | DecimalType)
+    return "DOUBLE" if all_are is not None and is_exact else "STRING"
 
 
 def _other_lines(source_frame: SourceFrame, source: TextSource, counted: Mapping[str, Any]) -> Iterator[str]:

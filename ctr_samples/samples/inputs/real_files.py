@@ -68,11 +68,8 @@ def real_files(roots: Sequence[str]) -> RealFiles:
         real = os.path.realpath(link)
         try:
             identity = _identity(real)
-        except (FileNotFoundError, NotADirectoryError):
-            found._tell(_BROKEN, link)
-            continue
         except OSError as error:
-            if error.errno != errno.ELOOP:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise
             found._tell(_BROKEN, link)
             continue
