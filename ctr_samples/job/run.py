@@ -176,11 +176,8 @@ class _Run:
         if output.current is not None:
             reporter.stage(f"comparing with generation {output.current.generation}")
         earlier, features_from = earlier_of(prepared, output, why_joined)
-        partials = (
-            Partials.there(prepared.inputs, self.period)
-            if earlier and not earlier.others
-            else Partials.prepare(prepared.inputs, self.period, reporter)
-        )
+        joins = not earlier or bool(earlier.others)
+        partials = Partials.prepare(prepared.inputs, self.period, reporter, build=joins)
         prepared = replace(prepared, inputs=partials.applied(prepared.inputs))
         check_sources(prepared.inputs)  # covers only partial results; the rest is counted during reading
         reporter.stage("planning the joins")

@@ -90,34 +90,19 @@ class Partials:
     kept: tuple[_Kept, ...]
 
     @classmethod
-    def prepare(cls, inputs: Inputs, run_date: Period, telling: Telling) -> Self:
+    def prepare(cls, inputs: Inputs, run_date: Period, telling: Telling, *, build: bool = True) -> Self:
         """Find the partials that a run needs, and build the missing partials, each with a Spark job over one day of a
         log.
 
-        Keeps nothing if the configuration has no ``partials``, or for a run of the whole log. Raises the errors of the
-        inputs, and StorageError.
+        A run without view joins needs to ``build`` none. Existing partials still show which days of the logs need not be
+        read for impressions and labels. Keeps nothing if the configuration has no ``partials``, or for a run of the whole
+        log. Raises the errors of the inputs, and StorageError.
         """
         config = inputs.config
         if config.partials is None or calendar_day(run_date) is None:
             return cls(None, config, run_date, ())
         storage = open_storage(config.partials.path)
-        kept = tuple(_prepared(storage, inputs, what, run_date, telling) for what in keepable(inputs))
-        return cls(storage, config, run_date, kept)
-
-    @classmethod
-    def there(cls, inputs: Inputs, run_date: Period) -> Self:
-        """Find the existing partials for a run without view joins.
-
-        They still show which days of the logs need not be read for impressions and labels.
-        """
-        config = inputs.config
-        if config.partials is None or calendar_day(run_date) is None:
-            return cls(None, config, run_date, ())
-        storage, kept = open_storage(config.partials.path), []
-        for what in keepable(inputs):
-            definition = definition_of(inputs, what)
-            found, _ = _there(storage, what.name, definition, _wanted(inputs, what, run_date))
-            kept.append(_Kept(what, definition, tuple(found.values()), 0))
+        kept = [_kept(storage, inputs, what, run_date, telling if build else None) for what in keepable(inputs)]
         return cls(storage, config, run_date, tuple(kept))
 
     def applied(self, inputs: Inputs) -> Inputs:
@@ -211,20 +196,24 @@ def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
     return f"{taken}; the others from the log"
 
 
-def _prepared(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period, telling: Telling) -> _Kept:
-    """Return the partials of a view or history. One thread builds missing partials, even if several days run at once."""
+def _kept(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period, building: Telling | None) -> _Kept:
+    """Return the partials of a view or history. Builds missing ones if ``building`` is to hear of it: one thread, even if
+    several days run at once.
+    """
     name, definition, wanted = what.name, definition_of(inputs, what), _wanted(inputs, what, run_date)
+    if building is None:
+        return _Kept(what, definition, tuple(_there(storage, name, definition, wanted)[0].values()), 0)
     with _MAKING[storage.url, name, definition], ThreadPoolExecutor(_AT_ONCE, "partial") as threads:
         there, damaged = _there(storage, name, definition, wanted)
         for day, error in damaged.items():
-            telling.warn(str(error))
+            building.warn(str(error))
             storage.delete(marker_of(name, definition, str(day), wanted[day]))
         missing = [day for day in wanted if day not in there]
-        make = bound(_make, storage, inputs, what, definition, telling)
+        make = bound(_make, storage, inputs, what, definition, building)
         making = [threads.submit(copy_context().run, make, day, wanted[day]) for day in missing]
         try:
             for number, (day, made) in enumerate(zip(missing, making, strict=True), 1):
-                telling.stage(f"keeping {name} of {day} ({number} of {len(missing)})")
+                building.stage(f"keeping {name} of {day} ({number} of {len(missing)})")
                 there[day] = made.result()
         except BaseException:
             for waiting in making:
