@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.types import StructType
 
-from ctr_samples.config import EventView, JobConfig, StaticView
+from ctr_samples.config import EventView, JobConfig, StaticView, View
 from ctr_samples.errors import AccountingError
 from ctr_samples.samples.columnar.columns import greatest, integers, mixed, texts, whole
 from ctr_samples.samples.columnar.counts import Counts
@@ -121,17 +121,15 @@ def check_canaries(config: JobConfig, steps: Sequence[JoinStep], canary: LeakCan
     chosen = apart(sample, {step.on for step, _ in timed})
     if not chosen or not timed:
         return {}
-    names = [name for _, name in timed]
-    shown = _impressions(chosen, types)
-    joined = shown
-    for name in names:  # a view may have its key from the one before
+    joined = shown = _impressions(chosen, types)
+    for _, name in timed:  # a view may have its key from the one before
         joined = pa.Table.from_batches(with_views(joined, [Found.among(joined, _canaries(shown, config, name))]))
-    counts = {"rows": joined.num_rows}
-    for name in names:
-        future = pc.struct_field(whole(joined[name]), "future")
-        counts[f"{name}.future"] = pc.sum(future).as_py() or 0
-        counts[f"{name}.past"] = len(future) - future.null_count - counts[f"{name}.future"]
-    return dict(_checked(config, counts, chosen, names))
+    if joined.num_rows != len(chosen):
+        raise AccountingError(
+            f"{len(chosen)} impressions were joined to canaries and {joined.num_rows} came out, so the joins lose or duplicate "
+            "rows. Nothing was published; report it."
+        )
+    return {name: {"canaries": _checked(name, config.views[name], joined, chosen)} for _, name in timed}
 
 
 def _impressions(chosen: Sequence[Canary], types: Mapping[str, pa.DataType]) -> pa.Table:
@@ -191,28 +189,22 @@ def _with_ends(view: EventView) -> list[_Offsets]:
     return [(event, known, future, *end), (-2, -2, True, -1, None), *[(*other, None, None) for other in others]]
 
 
-def _checked(
-    config: JobConfig, counts: Mapping[str, int], chosen: Sequence[Canary], names: Sequence[str]
-) -> Iterator[tuple[str, dict[str, int]]]:
-    if counts["rows"] != len(chosen):
+def _checked(name: str, view: View, joined: pa.Table, chosen: Sequence[Canary]) -> int:
+    """Return the number of impressions that saw the valid row of a view. Raises AccountingError for any other number."""
+    expected = sum(one.key(view.joined_on) is not None for one in chosen)
+    if view.max_age is not None and view.max_age < timedelta(microseconds=3):
+        expected = 0
+    future = pc.struct_field(whole(joined[name]), "future")
+    leaked = pc.sum(future).as_py() or 0
+    seen = len(future) - future.null_count - leaked
+    if leaked:
         raise AccountingError(
-            f"{len(chosen)} impressions were joined to canaries and {counts['rows']} came out, so the joins lose or duplicate "
-            "rows. Nothing was published; report it."
+            f"views.{name}: {leaked:,} of {expected:,} impressions saw a row from the future, so features may "
+            "contain what happened after the impression. Nothing was published; report it."
         )
-    for name in names:
-        view = config.views[name]
-        expected = sum(one.key(view.joined_on) is not None for one in chosen)
-        if view.max_age is not None and view.max_age < timedelta(microseconds=3):
-            expected = 0
-        leaked, seen = counts[f"{name}.future"], counts[f"{name}.past"]
-        if leaked:
-            raise AccountingError(
-                f"views.{name}: {leaked:,} of {expected:,} impressions saw a row from the future, so features may "
-                "contain what happened after the impression. Nothing was published; report it."
-            )
-        if seen != expected:
-            raise AccountingError(
-                f"views.{name}: {seen:,} of {expected:,} impressions saw the row that was true before them and known by then, "
-                "so the join misses rows. Nothing was published; report it."
-            )
-        yield name, {"canaries": expected}
+    if seen != expected:
+        raise AccountingError(
+            f"views.{name}: {seen:,} of {expected:,} impressions saw the row that was true before them and known by then, "
+            "so the join misses rows. Nothing was published; report it."
+        )
+    return expected
