@@ -76,27 +76,24 @@ def lists_of(shown: pa.StructArray, actions: pa.Table, plan: HistoryPlan) -> pa.
     not grow with the number of actions of a key.
     """
     times = integers(pc.struct_field(shown, "impression_time"))
-    requests = pc.struct_field(shown, "request") if plan.by_request else pa.nulls(len(shown), pa.string())
-    lengths, found = _last_actions(pc.struct_field(shown, plan.on), times, requests.cast(pa.string()), actions, plan)
+    lengths, found = _last_actions(shown, times, actions, plan)
     ages = (np.repeat(times, lengths) - integers(actions[TIME])[found]) / 1e6
     ends = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
 
-    def listed(values: pa.Array) -> pa.Array:
-        return pa.ListArray.from_arrays(ends, values)
-
     def taken(name: str) -> pa.Array:
-        return listed(whole(actions[name]).take(pa.array(found)))
+        return whole(actions[name]).take(pa.array(found))
 
-    columns = {"items": taken(ITEM), "ages_s": listed(pa.array(ages)), **{name: taken(name) for name in plan.columns}}
+    values = {"items": taken(ITEM), "ages_s": pa.array(ages), **{name: taken(name) for name in plan.columns}}
+    columns = {name: pa.ListArray.from_arrays(ends, some) for name, some in values.items()}
     columns |= {"length": pa.array(lengths, pa.int32()), "matched": pa.array(lengths > 0)}
     return pa.StructArray.from_arrays(list(columns.values()), list(columns))
 
 
 def _last_actions(
-    keys: pa.Array, times: Integers, requests: pa.Array, actions: pa.Table, plan: HistoryPlan
+    impressions: pa.StructArray, times: Integers, actions: pa.Table, plan: HistoryPlan
 ) -> tuple[Integers, Integers]:
     """Return the number of actions of each impression, and the actions of one impression after the other."""
-    shown, of_actions = len(keys), whole(actions[KEY])
+    shown, keys, of_actions = len(times), pc.struct_field(impressions, plan.on), whole(actions[KEY])
     if keys.type != of_actions.type:
         keys, of_actions = keys.cast(pa.string()), of_actions.cast(pa.string())
     code = np.concatenate(codes_of(keys, of_actions))
@@ -109,7 +106,10 @@ def _last_actions(
     order = rows[in_order([column[rows] for column in (code, moments, ~is_action, item, tie)])]
     flags = np.where(is_action[order], np.uint8(ACTION), np.uint8(0))
     flags |= np.where(begins(code[order]), np.uint8(FIRST_OF_KEY), np.uint8(0))
-    request = np.full(len(code), -1) if not plan.by_request else np.concatenate(codes_of(requests, actions[REQUEST]))
+    request = np.full(len(code), -1)
+    if plan.by_request:
+        requests = pc.struct_field(impressions, "request").cast(pa.string())
+        request = np.concatenate(codes_of(requests, actions[REQUEST]))
     own_times = np.concatenate([times, integers(actions[TIME])])
     lengths, found = _in_one_pass(flags, item[order], request[order], own_times[order], plan)
     return _per_impression(lengths, order[found] - shown, order[~is_action[order]], shown)
