@@ -92,12 +92,8 @@ def days_through(last: date, count: int) -> list[date]:
 
 
 def _training_rows(config: JobConfig, inputs: Inputs) -> DataFrame:
-    return (
-        SampleBuilder(inputs)
-        .joined()
-        .where(split_column(config, inputs.span) == "train")
-        .select(IMPRESSION, *config.views, *config.histories)
-    )
+    rows = SampleBuilder(inputs).joined().where(split_column(config, inputs.span) == "train")
+    return rows.select(IMPRESSION, *config.views, *config.histories)
 
 
 def _token_counts(
@@ -141,25 +137,17 @@ def _items(name: str, listed: bool) -> Column:
 
 def _numbers(rows: DataFrame, name: str, listed: bool) -> DataFrame:
     """Return the columns ``place`` and ``x`` of each finite number."""
-    exploded = rows.select(F.posexplode(F.col(name)) if listed else F.posexplode(F.array(F.col(name)))).toDF(
-        "place", "x"
-    )
+    exploded = rows.select(F.posexplode(F.col(name) if listed else F.array(F.col(name))).alias("place", "x"))
     return exploded.where(F.abs("x") < F.lit(math.inf))  # NaN is greater than all numbers
 
 
 def _moments(rows: DataFrame, name: str, feature: Feature, listed: bool) -> FittedMoments:
-    numbers = _numbers(rows, name, listed)
+    numbers, places = _numbers(rows, name, listed), feature.shape[0] if feature.shape else 1
     # With `pad`, longer lists are truncated. Without it, the run rejects them.
-    numbers = (
-        numbers.where(F.col("place") < feature.shape[0]) if feature.shape else numbers.withColumn("place", F.lit(0))
-    )
-    moments = (
-        numbers.groupBy("place")
-        .agg(F.count("x"), F.avg("x"), F.stddev_pop("x"), F.min("x"), F.max("x"))
-        .orderBy("place")
-        .collect()
-    )
-    if len(moments) != (feature.shape[0] if feature.shape else 1):
+    numbers = numbers.where(F.col("place") < places) if feature.shape else numbers.withColumn("place", F.lit(0))
+    of_places = numbers.groupBy("place").agg(F.count("x"), F.avg("x"), F.stddev_pop("x"), F.min("x"), F.max("x"))
+    moments = of_places.orderBy("place").collect()
+    if len(moments) != places:
         raise InputError(f"features.{name}: there are no numbers on these days to fit it on; check its source.")
     _, count, mean, std, low, high = zip(*moments, strict=True)
     return FittedMoments(count, mean, std, low, high)
