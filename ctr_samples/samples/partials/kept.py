@@ -171,15 +171,6 @@ def keepable(inputs: Inputs) -> list[Keepable]:
     ]
 
 
-def finished(inputs: Inputs, what: Keepable, run_date: Period) -> list[date]:
-    """Return the days with a log that have ended and whose partials the run can use: none for the whole log."""
-    own = calendar_day(run_date)
-    if own is None:
-        return []
-    last = own if what.has_own_day and isinstance(run_date, date) else own - timedelta(days=1)
-    return [day for day in inputs.sources[what.source].of_days.files if day <= last]
-
-
 def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
     """Describe the origin of a view's or history's data in a run, or return None if it keeps no partials."""
     partials = inputs.config.partials
@@ -227,9 +218,15 @@ _MAKING: defaultdict[tuple[str, str, str], Lock] = defaultdict(Lock)
 
 
 def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]:
-    """Return the days whose partials a run needs, each with the hash of its log files."""
+    """Return the days that have ended and whose partials a run can use, each with the hash of its log files. None for the
+    whole log.
+    """
+    own = calendar_day(run_date)
+    if own is None:
+        return {}
+    last = own if what.has_own_day and isinstance(run_date, date) else own - timedelta(days=1)
     files = inputs.sources[what.source].of_days.files
-    return {day: fingerprint_of(files[day]) for day in finished(inputs, what, run_date)}
+    return {day: fingerprint_of(some) for day, some in files.items() if day <= last}
 
 
 def _there(
