@@ -363,21 +363,16 @@ class _Pack:
 
 
 @dataclass(frozen=True, slots=True)
-class _History:
-    """A history that is ready to join."""
-
-    plan: HistoryPlan
-    actions: DataFrame
-
-
-@dataclass(frozen=True, slots=True)
 class _Joins:
-    """All joins to the impressions of a day: first histories, then views. ``shown`` is the type of an impression."""
+    """All joins to the impressions of a day: first histories, then views. ``shown`` is the type of an impression.
+
+    ``histories`` has the plan and the actions of each.
+    """
 
     inputs: Inputs
     shown: StructType
     views: ViewJoiner
-    histories: Sequence[_History]
+    histories: Sequence[tuple[HistoryPlan, DataFrame]]
 
     @classmethod
     def of(cls, inputs: Inputs, shown: DataType, few: DataFrame | None = None) -> _Joins:
@@ -389,14 +384,14 @@ class _Joins:
     def first_key(self, steps: Sequence[JoinStep]) -> tuple[str, ...]:
         """Return the key of the first join that moves impressions, or () if there is none or one of its keys is hot."""
         if self.histories:
-            return (self.histories[0].plan.on,)
+            return (self.histories[0][0].on,)
         moving = [step for step in steps if not step.keeps_order]
         return moving[0].on if moving and not self.views.hot_keys(moving[0]).keys else ()
 
     def with_histories(self, stage: Stage) -> Stage:
         """Add a struct for each history."""
-        for history in self.histories:
-            stage = join_history(stage, history.actions, history.plan, self.inputs.partitions())
+        for plan, actions in self.histories:
+            stage = join_history(stage, actions, plan, self.inputs.partitions())
         return stage
 
     def add(
@@ -452,7 +447,7 @@ class _Joins:
         analyses it faster than the joins.
         """
         kinds: dict[str, StructType] = {IMPRESSION: self.shown, **self.views.types()}
-        kinds |= {history.plan.name: history_type(history.actions, history.plan) for history in self.histories}
+        kinds |= {plan.name: history_type(actions, plan) for plan, actions in self.histories}
         fields = [StructField(name, kind) for name, kind in kinds.items()]
         return self.inputs.spark.createDataFrame([], StructType(fields))
 
@@ -480,10 +475,11 @@ def _key_of_all(plans: Sequence[LabelPlan]) -> str | None:
     return min(set.intersection(*sets), default=None) if sets else None
 
 
-def _history(inputs: Inputs, name: str, few: DataFrame | None) -> _History:
+def _history(inputs: Inputs, name: str, few: DataFrame | None) -> tuple[HistoryPlan, DataFrame]:
+    """Return the plan of a history, and its actions, of a few impressions if they are given."""
     config = inputs.config
     history = inherited(config.histories[name], config.impressions)
     cut = partial(actions_of_history, name=name, history=history, span=inputs.span)
     actions = inputs.with_kept(name, history.source, "histories", cut)
     plan = history_plan(name, history, config.impressions)
-    return _History(plan, with_keys_of(few, [history.on], actions, KEY))
+    return plan, with_keys_of(few, [history.on], actions, KEY)
