@@ -56,11 +56,6 @@ def unreadable(config: Impressions) -> list[str]:
     return [NO_TIME, *([f"no_{config.shown_key}"] if config.shown_key is not None else [])]
 
 
-def drop_reasons(config: Impressions) -> list[str]:
-    """Return all drop reasons known before the labels, in the order they are checked."""
-    return [*unreadable(config), REPEATED]
-
-
 def row_label(name: str) -> str:
     """Return the column name of a row label in :func:`cut_impressions`."""
     return f"{_LABEL}{name}"
@@ -135,8 +130,8 @@ class ImpressionsWatch:
     def result(self) -> ImpressionCounts:
         """Return the counts. Call it after the action."""
         sums = self._tasks.result().sums
-        dropped = {reason: sums.get(reason, 0) for reason in drop_reasons(self._config)} | self._marked.counts()
-        return ImpressionCounts(sums.get(IMPRESSIONS, 0), dropped)
+        dropped = {reason: sums.get(reason, 0) for reason in (*unreadable(self._config), REPEATED)}
+        return ImpressionCounts(sums.get(IMPRESSIONS, 0), dropped | self._marked.counts())
 
 
 def time_not_read(log: DataFrame, of: str, where: str | None, key: str, time: str) -> str:
@@ -166,18 +161,14 @@ def check_impressions(
         missing += "".join(
             f" and {count:,} no readable {reason.removeprefix('no_')}" for reason, count in broken.items()
         )
-        expressions = " and ".join(f"`impressions.{key}`" for key in _expressions(impressions))
+        item = impressions.shown_key
+        keys = ["time", *([] if item is None else [f"keys.{item}" if item in impressions.keys else item])]
+        expressions = " and ".join(f"`impressions.{key}`" for key in keys)
         raise InputError(
             f"{which}; {missing}, more than its `bad_records.max_rate: {allowed:g}` allows. Check the log, {expressions}, or "
             "raise the rate."
             + ("" if log is None else time_not_read(log(), "impressions", impressions.where, "time", impressions.time))
         )
-
-
-def _expressions(config: Impressions) -> list[str]:
-    """Return the configuration keys whose value must be present for an impression to be kept."""
-    item = config.shown_key
-    return ["time", *([] if item is None else [f"keys.{item}" if item in config.keys else item])]
 
 
 def line_columns(

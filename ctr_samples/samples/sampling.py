@@ -86,7 +86,9 @@ def sampled(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame:
     """Drop what sampling drops from all labelled impressions of a day, without counting. With rules, adds :data:`WEIGHT`."""
     if (rules := rules_of(config, span, labelled)) is not None:
         return rules.where(~F.col(UNLUCKY)).drop(UNLUCKY, _WRONG)
-    return labelled.where(~(_may_be_dropped(config, span) & is_unlucky(config)))
+    # Other splits keep the positive rate of the logs.
+    all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
+    return labelled.where(~((split_column(config, span) == "train") & all_zero & is_unlucky(config)))
 
 
 def check_rules(config: JobConfig, counts: Counts) -> None:
@@ -234,12 +236,6 @@ def sampling_facts(config: JobConfig, counts: Counts) -> dict[str, Any]:
 def _weight(counts: Counts, label: str = "") -> float:
     """Return the sum of the weights of train, or of the positives of a label."""
     return counts.sums.get(f"{_OF_WEIGHTS}{label}", 0) / _UNIT
-
-
-def _may_be_dropped(config: JobConfig, span: Span) -> Column:
-    """Whether a sample is a negative in train. Other splits keep the positive rate of the logs."""
-    all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
-    return (split_column(config, span) == "train") & all_zero
 
 
 def _place(salt: str, *parts: Column) -> Column:

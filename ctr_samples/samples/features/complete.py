@@ -114,16 +114,13 @@ class MakeSamples:
             columns[SAMPLE_WEIGHT] = weights_of(rows, self.labels, self.negatives)
         elif SAMPLE_WEIGHT in self.contract.names():
             columns[SAMPLE_WEIGHT] = rows.column(WEIGHT)
-        columns_beside = {name: rows.column(name) if name != USER else self._user(rows) for name in _BESIDE}
+        columns_beside = {name: rows.column(name) for name in _BESIDE if name != USER}
+        heavy = None if self.heavy is None else _column(rows, (IMPRESSION, self.heavy)).cast(pa.string())
+        columns_beside[USER] = pa.nulls(rows.num_rows, pa.string()) if heavy is None else heavy
         columns_beside |= {value_of(name): _column(rows, (IMPRESSION, name)).cast(pa.string()) for name in self.by}
         columns_beside |= {beside(name): rows.column(name) for name in self.also}
         columns |= {name: _column(rows, path) for name, path in self.paths.items()}
         yield pa.RecordBatch.from_pydict(lay_out(columns, self.contract, self.layout) | columns_beside)
-
-    def _user(self, rows: pa.RecordBatch) -> pa.Array:
-        if self.heavy is None:
-            return pa.nulls(rows.num_rows, pa.string())
-        return _column(rows, (IMPRESSION, self.heavy)).cast(pa.string())
 
 
 def beside(name: str) -> str:

@@ -107,7 +107,9 @@ def label_counts(plans: Sequence[LabelPlan], rows: Iterable[str], counts: Counts
         }
         if plan.label.orphans == "quarantine":
             some = counts.samples.get(f"{plan.name}.sample", ())
-            labels[plan.name]["orphan_sample"] = sorted((_orphan(names, row) for _, row in some), key=_in_order)
+            labels[plan.name]["orphan_sample"] = sorted(
+                (_orphan(names, row) for _, row in some), key=lambda orphan: [value or "" for value in orphan.values()]
+            )
     return labels | {name: {_WITHOUT_VALUE: counts.sums.get(f"{name}.{_WITHOUT_VALUE}", 0)} for name in rows}
 
 
@@ -115,7 +117,3 @@ def _orphan(names: Sequence[str], row: Sequence[Any]) -> dict[str, str | None]:
     micros, *keys = row
     time = None if micros is None else (_EPOCH + micros * _MICROSECOND).isoformat()
     return {"time": time, **dict(zip(names, keys, strict=True))}
-
-
-def _in_order(orphan: Mapping[str, str | None]) -> list[str]:
-    return [value or "" for value in orphan.values()]

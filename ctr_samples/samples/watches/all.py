@@ -34,6 +34,7 @@ class Watches:
     def of(cls, config: JobConfig, span: Span, *, active: bool = True) -> Self:
         """Create the watches of a configuration for a day. Unless ``active``, they count nothing."""
         tasks = TaskCounts(active=active)
+        keys = dict.fromkeys(part for view in config.views.values() for part in view.joined_on if "." not in part)
         return cls(
             tasks,
             {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
@@ -41,10 +42,5 @@ class Watches:
             CoverageWatch(config, span, active=active),
             ImpressionsWatch(config.impressions, tasks, active=active),
             RowsWatch(config, tasks, active=active),
-            LeakCanary(_joined_on(config), tasks),
+            LeakCanary(tuple(keys), tasks),
         )
-
-
-def _joined_on(config: JobConfig) -> list[str]:
-    """Return the impression keys on which views are joined."""
-    return list(dict.fromkeys(part for view in config.views.values() for part in view.joined_on if "." not in part))

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from math import ceil
 
-from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
@@ -48,8 +47,8 @@ class CoverageWatch:
         start, steps = self._span.start, _steps(self._span.start, self._ends[source])
         tallies = {}
         for some in together(clocks):
-            which = which_apply([clock.applies for clock in some])
-            number = which * steps + _step(some[0], start, steps)
+            step = F.floor((F.unix_micros(some[0].time) - micros_at(start)) / micros_of(STEP))
+            number = which_apply([clock.applies for clock in some]) * steps + F.when(step.between(0, steps - 1), step)
             tallies[f"{source}|{steps}|{some[0].name}"] = Tally(number, steps << len(some))
         return self._observations, tallies
 
@@ -84,11 +83,6 @@ class CoverageWatch:
                 which, step = divmod(number, int(steps))
                 counts[step] = counts.get(step, 0) + count * which.bit_count()
         return sources
-
-
-def _step(clock: Clock, start: datetime, steps: int) -> Column:
-    step = F.floor((F.unix_micros(clock.time) - micros_at(start)) / micros_of(STEP))
-    return F.when(step.between(0, steps - 1), step)
 
 
 def _steps(start: datetime, end: datetime) -> int:
