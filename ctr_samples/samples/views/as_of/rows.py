@@ -53,15 +53,13 @@ class Join:
         """Return the rows with the columns of :mod:`ctr_samples.samples.views.as_of.matching`."""
         features = self.features
         columns = [F.col(KEY), content_of(features.schema[PAYLOAD].dataType).alias(CONTENT), F.col(PAYLOAD)]
-        if self.how.static:
-            return self._made(features.select(*columns))
-        clocks = {EVENT_TIME: EVENT, AVAILABLE_TIME: KNOWN, VALID_TO: END, CLOSED: matching.CLOSED}
-        columns += [F.unix_micros(clock).alias(name) for clock, name in clocks.items() if clock in features.columns]
-        gone = F.coalesce(F.col(GONE), F.lit(False)) if GONE in features.columns else F.lit(False)
-        sequence = [F.col(SEQUENCE).alias(matching.SEQUENCE)] if SEQUENCE in features.columns else []
-        return self._made(features.select(*columns, gone.alias(matching.GONE), *sequence))
-
-    def _made(self, rows: DataFrame) -> DataFrame:
+        if not self.how.static:
+            clocks = {EVENT_TIME: EVENT, AVAILABLE_TIME: KNOWN, VALID_TO: END, CLOSED: matching.CLOSED}
+            columns += [F.unix_micros(clock).alias(name) for clock, name in clocks.items() if clock in features.columns]
+            gone = F.coalesce(F.col(GONE), F.lit(False)) if GONE in features.columns else F.lit(False)
+            columns.append(gone.alias(matching.GONE))
+            columns += [F.col(SEQUENCE).alias(matching.SEQUENCE)] if SEQUENCE in features.columns else []
+        rows = features.select(*columns)
         return rows if self.made is None else self.made(rows)
 
 
