@@ -181,11 +181,10 @@ class _Stop:
 
     def _onward(self, shown: pa.Table, waiting: pa.Table, states: Mapping[str, LabelState]) -> Iterator[pa.RecordBatch]:
         """Yield impressions with their states, and the actions that still have no impression."""
-        names = [name for plan in self.labelling.plans for name in state_columns(plan)]
         of_shown = {name: column for state in states.values() for name, column in state.to_columns().items()}
-        for name in names:
-            shown = _with_column(shown, name, of_shown[name])
-            waiting = _with_column(waiting, name, pa.nulls(waiting.num_rows, of_shown[name].type))
+        for name, column in of_shown.items():
+            shown = _with_column(shown, name, column)
+            waiting = _with_column(waiting, name, pa.nulls(waiting.num_rows, column.type))
         for table in (shown, waiting):
             yield from batches(table)
 
