@@ -138,7 +138,9 @@ class SampleBuilder:
     def _started(self) -> tuple[DataFrame, _Joins, SampleColumns]:
         """Return impressions and actions, the joins, and the features."""
         events = self._events()
-        joins = _Joins.of(self.inputs, self._shown(events))
+        every = shown_in(events)
+        shown = StructType([every[name] for name in self.inputs.config.impressions.column_names])
+        joins = _Joins.of(self.inputs, shown)
         return events, joins, SampleColumns.of(joins.blank(), self.inputs.config, self.state)
 
     def _kept(self, stage: Stage) -> Stage:
@@ -167,7 +169,7 @@ class SampleBuilder:
         record = [name for name in samples.columns if name not in others]
         return samples.select(*map(quoted, record), self._origin().alias(ORIGIN))
 
-    def _placed(self, rows: DataFrame, columns: SampleColumns = NO_FEATURES) -> DataFrame:
+    def _placed(self, rows: DataFrame, columns: SampleColumns) -> DataFrame:
         """Add what is computed from the struct of an impression: its places, and its features."""
         config = self.inputs.config
         hour = F.hour(f"{IMPRESSION}.impression_time").cast("tinyint")
@@ -264,11 +266,6 @@ class SampleBuilder:
         actions = actions_of_logs(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
         return events_among(self._impressions(), actions, plans)
 
-    def _shown(self, events: DataFrame) -> StructType:
-        """Return the type of an impression among events."""
-        shown = shown_in(events)
-        return StructType([shown[name] for name in self.inputs.config.impressions.column_names])
-
     def _labelled(self, events: DataFrame, columns: SampleColumns = NO_FEATURES, by: tuple[str, ...] = ()) -> Stage:
         """Return the impressions among events, with what is computed from them, and with labels. They lie ``by`` a key if
         possible.
@@ -298,12 +295,17 @@ class SampleBuilder:
         return with_shuffle(Stage.of(self._placed(looked_back, columns)))
 
     def _looked_back(self, labelled: DataFrame) -> DataFrame:
-        """Return what depends on other impressions of the day: which of them users have seen, and where requests begin."""
-        config = self.inputs.config
-        flat = self._looked_at(labelled.select(f"{IMPRESSION}.*", *label_columns(config.labels)))
+        """Return what depends on other impressions of the day: where requests begin, without impressions below the last click
+        of their list if ``skip_above`` is set.
+        """
+        config, labels = self.inputs.config, label_columns(self.inputs.config.labels)
+        flat = labelled.select(f"{IMPRESSION}.*", *labels)
+        if config.impressions.skip_above is not None:
+            marked = flat.withColumn(DROPPED, is_below(config.impressions.skip_above, config.impressions))
+            flat = self.inputs.watches.impressions.on_marked(marked).where(~F.col(DROPPED)).drop(DROPPED)
         flat = with_beginning(config, flat)
-        own = [name for name in flat.columns if name not in label_columns(config.labels)]
-        return flat.select(F.struct(*map(quoted, own)).alias(IMPRESSION), *label_columns(config.labels))
+        own = [name for name in flat.columns if name not in labels]
+        return flat.select(F.struct(*map(quoted, own)).alias(IMPRESSION), *labels)
 
     def _events_in(self, source: str) -> DataFrame:
         config = self.inputs.config
@@ -321,14 +323,6 @@ class SampleBuilder:
         reach = impression_reach(self.inputs.config)
         impressions = cut_impressions(log, shown, span, reach, rows)
         return (impressions if shown.identity == "row" else impressions.where(F.col(DROPPED).isNull())).drop(DROPPED)
-
-    def _looked_at(self, labelled: DataFrame) -> DataFrame:
-        """Drop impressions below the last click of their list if ``skip_above`` is set."""
-        label = self.inputs.config.impressions.skip_above
-        if label is None:
-            return labelled
-        marked = labelled.withColumn(DROPPED, is_below(label, self.inputs.config.impressions))
-        return self.inputs.watches.impressions.on_marked(marked).where(~F.col(DROPPED)).drop(DROPPED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -435,8 +429,7 @@ class _Joins:
         self, stage: Stage, columns: SampleColumns, steps: Sequence[JoinStep], also: Sequence[str] = ()
     ) -> Stage:
         """Add the other views, and complete the samples. ``also`` has further columns that stay."""
-        _, late = order_steps(steps)
-        stage = self.views.add(stage, late)
+        stage = self.views.add(stage, order_steps(steps)[1])
         masks = LabelMasks.of(self.inputs.config, self.inputs.span, self.inputs.sources)
         samples = MakeSamples.of(columns, self.inputs.config, masks, also)
         _check_values(stage.kind[IMPRESSION].dataType, samples.by)
