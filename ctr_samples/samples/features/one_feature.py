@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from math import prod
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -68,8 +69,11 @@ def feature_column(
         else feature.pad or feature.top_k is not None or _of_history(frame, feature, where, histories)
     )
     if feature.computed == "model":
-        return _finished(_missing_inside(_filled(value, feature), feature), feature, missing, pads)
-    value = _filled(before_scaling(value, feature), feature)
+        value = _filled(value, feature, feature.fill)
+        if value.levels and feature.makes_ids:
+            value = _filled(value, feature, feature.default_value)
+        return _finished(value, feature, missing, pads)
+    value = _filled(before_scaling(value, feature), feature, feature.fill)
     if feature.scale is not None:
         value = scaled(value, *fitted.moments[name].shift_and_scale(feature.scale))
     if feature.makes_ids:
@@ -137,20 +141,12 @@ def _fixed_length(value: Value, feature: Feature, pads: bool) -> Value:
     return Value(padded, value.kind, value.where)
 
 
-def _filled(value: Value, feature: Feature) -> Value:
-    """Replace nulls inside a list with `fill`."""
-    if feature.fill is None:
+def _filled(value: Value, feature: Feature, by: Any) -> Value:
+    """Replace nulls inside a list ``by`` a value, if there is one."""
+    if by is None:
         return value
-    fill = F.lit(feature.fill).cast(_SQL[feature.dtype])
+    fill = F.lit(by).cast(_SQL[feature.dtype])
     return value.each(lambda item: F.coalesce(item, fill), _KINDS[feature.dtype])
-
-
-def _missing_inside(value: Value, feature: Feature) -> Value:
-    """Replace nulls inside a list with the default value, for features whose ids the model computes."""
-    if not (value.levels and feature.makes_ids):
-        return value
-    missing = F.lit(feature.default_value).cast(_SQL[feature.dtype])
-    return value.each(lambda item: F.coalesce(item, missing), _KINDS[feature.dtype])
 
 
 def _check_form(value: Value, feature: Feature) -> None:
