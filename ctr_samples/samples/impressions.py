@@ -146,7 +146,7 @@ def time_not_read(log: DataFrame, of: str, where: str | None, key: str, time: st
 
 
 def check_impressions(
-    config: JobConfig, counts: ImpressionCounts, run_date: Period, log: Callable[[], DataFrame] | None = None
+    config: JobConfig, counts: ImpressionCounts, run_date: Period, log: Callable[[], DataFrame]
 ) -> None:
     """Raise InputError if the day has no impressions or too many unreadable impressions, since its input is broken."""
     impressions = config.impressions
@@ -166,8 +166,7 @@ def check_impressions(
         expressions = " and ".join(f"`impressions.{key}`" for key in keys)
         raise InputError(
             f"{which}; {missing}, more than its `bad_records.max_rate: {allowed:g}` allows. Check the log, {expressions}, or "
-            "raise the rate."
-            + ("" if log is None else time_not_read(log(), "impressions", impressions.where, "time", impressions.time))
+            f"raise the rate.{time_not_read(log(), 'impressions', impressions.where, 'time', impressions.time)}"
         )
 
 
