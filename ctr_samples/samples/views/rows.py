@@ -123,9 +123,19 @@ def lasting(rows: DataFrame, span: Span) -> DataFrame:
 
 
 def _clocks(source: DataFrame, view: EventView, where: str) -> tuple[Column, Column]:
-    """Instants at which a row became true and became known."""
+    """Instants at which a row became true and became known. Rejects a date as event time unless the availability is
+    configured. A date means the first moment of its day.
+    """
     event_time = time_column(source, view.event_time, f"{where}.event_time")
-    _check_clock(source, view, where)
+    _, kind = typed_expression(source, view.event_time, f"{where}.event_time")
+    if isinstance(kind, DateType) and not (view.available_time or view.available_after):
+        raise InputError(
+            f"{where}.event_time: {view.event_time} is a date, so a row would count as known when its day begins; say when "
+            f"the row of a day is ready, as in `available_after: 26h`, or, if the whole table is rewritten each day, use "
+            f"`snapshot: {view.event_time}` with a `publish_delay`."
+        )
+    if isinstance(kind, DateType) and (problem := view.too_short(daily=True)):
+        raise InputError(end_sentence(f"{where}.ttl: {problem}"))
     if view.available_time:
         return event_time, time_column(source, view.available_time, f"{where}.available_time")
     return event_time, later(event_time, view.delay)
@@ -164,19 +174,6 @@ def _ends(source: DataFrame, view: EventView | SnapshotView, where: str) -> list
     if view.closed_available is not None:
         closed = time_column(source, view.closed_available, f"{where}.closed_available")
     return [F.when(end < F.lit(_FOREVER), end).alias(VALID_TO), closed.alias(CLOSED)]
-
-
-def _check_clock(source: DataFrame, view: EventView, where: str) -> None:
-    """Reject a date as event time unless the availability is configured. A date means the first moment of its day."""
-    _, kind = typed_expression(source, view.event_time, f"{where}.event_time")
-    if isinstance(kind, DateType) and not (view.available_time or view.available_after):
-        raise InputError(
-            f"{where}.event_time: {view.event_time} is a date, so a row would count as known when its day begins; say when "
-            f"the row of a day is ready, as in `available_after: 26h`, or, if the whole table is rewritten each day, use "
-            f"`snapshot: {view.event_time}` with a `publish_delay`."
-        )
-    if isinstance(kind, DateType) and (problem := view.too_short(daily=True)):
-        raise InputError(end_sentence(f"{where}.ttl: {problem}"))
 
 
 def _payload(source: DataFrame, columns: Sequence[str], where: str) -> Column:
