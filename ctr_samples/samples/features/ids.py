@@ -130,11 +130,10 @@ def looked_up(value: Value, vocabulary: FittedVocabulary, name: str, joined: str
             f"{value.where}: the vocabulary has {len(vocabulary.tokens):,} tokens, but a list is looked up in at most "
             f"{MOST_TOKENS_OF_A_LIST:,}; use `hash_buckets`, or a higher `min_count`."
         )
-    table = _literal(vocabulary)
-    size = F.lit(_table_size(vocabulary))
+    table, size = _literal(vocabulary)
 
     def lookup(token: Column) -> Column:
-        bucket = F.get(table, F.pmod(F.crc32(token), size).cast("int"))
+        bucket = F.get(table, F.pmod(F.crc32(token), F.lit(size)).cast("int"))
         return _with_oov(token, F.try_element_at(bucket, token), vocabulary, name)
 
     return value.each(lookup, LongType())
@@ -166,13 +165,9 @@ def _table(frame: DataFrame, vocabulary: FittedVocabulary) -> DataFrame:
     return frame.sparkSession.createDataFrame(rows)
 
 
-def _table_size(vocabulary: FittedVocabulary) -> int:
-    return max(1, len(vocabulary.tokens) // _PER_BUCKET)
-
-
-def _literal(vocabulary: FittedVocabulary) -> Column:
-    """Return the tokens in buckets by CRC-32, as JSON that Spark parses once during planning."""
-    buckets: list[dict[str, int]] = [{} for _ in range(_table_size(vocabulary))]
+def _literal(vocabulary: FittedVocabulary) -> tuple[Column, int]:
+    """Return the tokens in buckets by CRC-32, as JSON that Spark parses once during planning, and the number of buckets."""
+    buckets: list[dict[str, int]] = [{} for _ in range(max(1, len(vocabulary.tokens) // _PER_BUCKET))]
     for number, token in enumerate(vocabulary.tokens):
         buckets[zlib.crc32(token.encode()) % len(buckets)][token] = vocabulary.first_id + number
-    return F.from_json(F.lit(json.dumps(buckets, ensure_ascii=False)), "array<map<string,bigint>>")
+    return F.from_json(F.lit(json.dumps(buckets, ensure_ascii=False)), "array<map<string,bigint>>"), len(buckets)
