@@ -18,7 +18,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -36,7 +36,7 @@ class RealFiles:
 
     names: dict[str, str] = field(default_factory=dict)
     """The name of each file, by its path without links."""
-    told: dict[str, list[str]] = field(default_factory=dict)
+    told: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
     """Names that are not plain files or directories, grouped by the sentence that describes them."""
     _entered: set[_Identity] = field(default_factory=set)
     _above: set[_Identity] = field(default_factory=set)
@@ -46,9 +46,6 @@ class RealFiles:
         for what, names in self.told.items():
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             yield f"{what.format(path=path)}: {names[0]}{more}."
-
-    def _tell(self, what: str, name: str) -> None:
-        self.told.setdefault(what, []).append(name)
 
 
 def real_files(roots: Sequence[str]) -> RealFiles:
@@ -71,13 +68,13 @@ def real_files(roots: Sequence[str]) -> RealFiles:
         except OSError as error:
             if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 raise
-            found._tell(_BROKEN, link)
+            found.told[_BROKEN].append(link)
             continue
         if real in found.names or identity in found._entered | found._above:
-            found._tell(_REPEATED, link)
+            found.told[_REPEATED].append(link)
         else:
             if os.path.isfile(real) or os.path.isdir(real):
-                found._tell(_FOLLOWED, f"{link} to {real}")
+                found.told[_FOLLOWED].append(f"{link} to {real}")
             links += _enter(found, link)
     return found
 
@@ -91,12 +88,12 @@ def _enter(found: RealFiles, name: str) -> list[str]:
         kind = os.stat(real)
         if not stat.S_ISDIR(kind.st_mode):
             if not stat.S_ISREG(kind.st_mode):
-                found._tell(_SPECIAL, name)
+                found.told[_SPECIAL].append(name)
             elif found.names.setdefault(real, name) != name:
-                found._tell(_REPEATED, name)
+                found.told[_REPEATED].append(name)
             continue
         if (kind.st_dev, kind.st_ino) in found._entered:
-            found._tell(_REPEATED, name)
+            found.told[_REPEATED].append(name)
             continue
         found._entered.add((kind.st_dev, kind.st_ino))
         with os.scandir(real) as entries:
@@ -111,7 +108,7 @@ def _enter(found: RealFiles, name: str) -> list[str]:
                 elif entry.is_file():
                     found.names.setdefault(entry.path, inside)
                 else:
-                    found._tell(_SPECIAL, inside)
+                    found.told[_SPECIAL].append(inside)
     return links
 
 
