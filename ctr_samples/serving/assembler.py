@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ctr_samples.arguments import check_kind, names_in
-from ctr_samples.contract import ExampleContract, FeatureSpec, Part
+from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.feature_rules import columns_read
 from ctr_samples.periods import Period, calendar_day, period_of
@@ -47,7 +47,8 @@ class Assembler:
         self._unknown = _only_of_biases(declared)
         self._required = {f.name for f in declared if f.nulls == "fail"}
         plain = [f for f in declared if not f.cross]
-        missing = _missing_ids(self.contract)
+        # The id of a missing hashed value is None in contracts from older releases, which also hashed missing values.
+        missing = {one.name: one.missing for one in self.contract.parts or self.contract.features}
         self._features = [
             (f.name, feature_of(f, config, state, missing.get(f.name), of_list=f.name in listed)) for f in plain
         ]
@@ -128,15 +129,6 @@ def load_assembler(path: str | Path, *, date: Period | str, lists: Collection[st
     day = calendar_day(manifest.day)
     state = require_state(open_storage(_filled(manifest.config["fitted"]["path"])), day) if fitted and day else None
     return Assembler(manifest, state, lists)
-
-
-def _missing_ids(contract: ExampleContract) -> dict[str, int | None]:
-    """Return the id of a missing hashed value, by feature.
-
-    The id is None in contracts from older releases, which also hashed missing values.
-    """
-    features: Sequence[FeatureSpec | Part] = contract.parts or contract.features
-    return {one.name: one.missing for one in features}
 
 
 def _check_state(contract: ExampleContract, state: FittedState | None) -> None:

@@ -33,7 +33,7 @@ def scaled(value: Value, shift: Sequence[float], scale: Sequence[float]) -> Valu
     """
     if len(shift) == 1:
         return value.each(lambda x: (x - shift[0]) / scale[0], DoubleType())
-    shifts, scales = _numbers(shift), _numbers(scale)
+    shifts, scales = F.lit(list(shift)), F.lit(list(scale))
     # A list may be shorter or longer than its shape; it is padded or cut later.
     column = F.transform(value.column, lambda x, i: (x - F.get(shifts, i)) / F.get(scales, i))
     return Value(column, value.kind, value.where)
@@ -70,7 +70,3 @@ def _log1p(x: Column, where: str) -> Column:
         F.lit(", expected a number above -1 for `log1p`; set `clip: [0, ...]`."),
     )
     return F.when(x > -1, F.log1p(x)).otherwise(F.raise_error(problem).cast("double"))
-
-
-def _numbers(values: Sequence[float]) -> Column:
-    return F.array(*[F.lit(value) for value in values])

@@ -35,8 +35,9 @@ def open_database_table(spark: SparkSession, name: str, source: DatabaseSource) 
     rows.
     """
     reader = spark.read.format("jdbc").option("url", source.url).option("fetchsize", _ROWS_AT_ONCE)
+    table = source.table if source.table is not None else f"({source.query}) ctr_samples_query"
     # A time without a zone is in the configured time zone. Spark must not interpret it in the machine's zone.
-    reader = reader.option("preferTimestampNTZ", True).option("dbtable", _relation(source))
+    reader = reader.option("preferTimestampNTZ", True).option("dbtable", table)
     for key, value in (("user", source.user), ("password", source.password), ("driver", source.driver)):
         if value is not None:
             reader = reader.option(key, value)
@@ -109,10 +110,6 @@ def _with_wall_clocks(spark: SparkSession, frame: DataFrame, url: str) -> DataFr
     zone = F.lit(jvm.java.util.TimeZone.getDefault().getID())
     moved = [f.name for f in frame.schema if isinstance(f.dataType, TimestampNTZType)]
     return frame.withColumns({name: F.convert_timezone(F.lit("UTC"), zone, F.col(quoted(name))) for name in moved})
-
-
-def _relation(source: DatabaseSource) -> str:
-    return source.table if source.table is not None else f"({source.query}) ctr_samples_query"
 
 
 def _reason(error: Exception, source: DatabaseSource) -> str:
