@@ -230,15 +230,13 @@ class ViewRows:
             counts.add(f"{view}.{AGES}.{step}", number)
 
 
-def _as_payload(absent: pa.StructArray, kind: pa.StructType) -> pa.StructArray:
-    """Return a payload of one row with the fields of ``kind``. Those that it lacks are null."""
-    there = {field.name for field in absent.type}
-    columns = [absent.field(f.name).cast(f.type) if f.name in there else pa.nulls(1, f.type) for f in kind]
-    return pa.StructArray.from_arrays(columns, fields=list(kind))
-
-
 def _with_absent(how: AsOf, payload: pa.ChunkedArray) -> dict[str, Picked]:
-    absent = pa.nulls(1, payload.type) if how.absent is None else _as_payload(how.absent, payload.type)
+    """Return the columns of payloads, each with the value of an impression without a row at its end, or null."""
+    absent = pa.nulls(1, payload.type)
+    if how.absent is not None:
+        there, fields = dict(zip(how.absent.type.names, how.absent.flatten(), strict=True)), list(payload.type)
+        columns = [there[f.name].cast(f.type) if f.name in there else pa.nulls(1, f.type) for f in fields]
+        absent = pa.StructArray.from_arrays(columns, fields=fields)
     whole = pa.chunked_array([*payload.chunks, absent], payload.type).combine_chunks()
     return {name: Picked.of(pc.struct_field(whole, name)) for name in payload.type.names}
 
