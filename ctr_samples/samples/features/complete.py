@@ -89,20 +89,17 @@ class MakeSamples:
 
     def kind(self, features: StructType, also: Sequence[StructField] = ()) -> StructType:
         """Return the type of the samples, given the types of the features, and of further columns."""
-        kinds = StructType([*features, *[StructField(name, kind) for name, kind in self._others().items()]])
-        others = [StructField(name, kind) for name, kind in self._beside().items()]
+        record = [
+            StructField(f.name, FloatType() if f.dtype == "float32" else LongType())
+            for f in self.contract.features
+            if f.role != "feature"
+        ]
+        kinds = StructType([*features, *record])
+        # These columns are measured, and written to no record.
+        others = [StructField(name, kind) for name, kind in _BESIDE.items()]
+        others += [StructField(value_of(name), StringType()) for name in self.by]
         others += [StructField(beside(field.name), field.dataType, field.nullable) for field in also]
         return StructType([*laid_out_kind(kinds, self.contract, self.layout), *others])
-
-    def _beside(self) -> Mapping[str, DataType]:
-        """Types of the columns that are measured, and written to no record."""
-        return {**_BESIDE, **{value_of(name): StringType() for name in self.by}}
-
-    def _others(self) -> dict[str, DataType]:
-        """Types of the columns of the record that are no features."""
-        floats = {f.name for f in self.contract.features if f.dtype == "float32"}
-        names = [f.name for f in self.contract.features if f.role != "feature"]
-        return {name: FloatType() if name in floats else LongType() for name in names}
 
     def __call__(self, rows: pa.RecordBatch, counts: Counts) -> Iterator[pa.RecordBatch]:
         """Yield the samples of a batch, and count them."""
