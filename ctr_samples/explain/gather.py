@@ -38,7 +38,7 @@ from ctr_samples.samples.features.row import IMPRESSION, view_columns
 from ctr_samples.samples.histories.join import actions_of_history
 from ctr_samples.samples.histories.lists import ITEM, REQUEST, TIE, TIME
 from ctr_samples.samples.histories.lists import KEY as OF
-from ctr_samples.samples.impressions import DROPPED, SKIP_ABOVE, cut_impressions, on_day, row_label
+from ctr_samples.samples.impressions import DROPPED, SKIP_ABOVE, cut_impressions, row_label
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels.actions import ACTION, actions_of, key_of_action
@@ -136,7 +136,8 @@ class Sought:
                         end_sentence(f"Impressions have no key {name!r}{nearest(name, impressions.columns)}")
                     )
             mine = reduce(Column.__and__, [_same(F.col(name), value) for name, value in self.keys.items()])
-        found = impressions.where(mine & on_day(span, F.col("impression_time")))
+        time = F.col("impression_time")
+        found = impressions.where(mine & (span.contains(time) | time.isNull()))
         rows = _rows(found.orderBy("impression_time").limit(MOST))
         if not rows:
             within = (

@@ -103,11 +103,6 @@ def keys_shown(log: DataFrame, config: Impressions, span: Span, names: Sequence[
     return (_explode(on) if config.explode else on).select(*names)
 
 
-def on_day(span: Span, time: Column) -> Column:
-    """Whether an impression at ``time`` belongs to this run. True for null."""
-    return span.contains(time) | time.isNull()
-
-
 @dataclass(frozen=True, slots=True)
 class ImpressionCounts:
     """Number of impressions of a day, and number of dropped impressions by reason."""
