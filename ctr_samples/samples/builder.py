@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -207,7 +206,12 @@ class SampleBuilder:
         value = F.lit(None) if key is None else F.col(key)
         chosen = kept.select("impression_id", value.cast("string")).orderBy(by_chance).limit(limit * spare).collect()
         if not chosen:
-            self._refuse_empty()
+            shown = config.impressions
+            why = time_not_read(self.inputs.plain(shown.source), "impressions", shown.where, "time", shown.time)
+            raise InputError(
+                f"sources.{shown.source} has no impression on the day that can be read; check the date, the time zone "
+                f"({config.timezone}) and `impressions`.{why}"
+            )
         ids, values = ([row[column] for row in chosen] for column in (0, 1))
         labelled = self.labelled_impressions(None if key is None else (key, set(values)))
         kept = sampled(config, span, labelled)
@@ -217,15 +221,6 @@ class SampleBuilder:
         """Measure the requests of the day. See :func:`ctr_samples.samples.requests.request_sizes`."""
         mine = self._impressions().where(self.inputs.span.contains(F.col("impression_time")))
         return request_sizes(self.inputs.config, mine)
-
-    def _refuse_empty(self) -> NoReturn:
-        """Raise the InputError that a run raises if the day has no readable impression."""
-        shown = self.inputs.config.impressions
-        why = time_not_read(self.inputs.plain(shown.source), "impressions", shown.where, "time", shown.time)
-        raise InputError(
-            f"sources.{shown.source} has no impression on the day that can be read; check the date, the time zone "
-            f"({self.inputs.config.timezone}) and `impressions`.{why}"
-        )
 
     def joined(self) -> DataFrame:
         """Return the labelled impressions that sampling keeps, with a struct per view and per history."""
