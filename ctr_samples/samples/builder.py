@@ -374,7 +374,7 @@ class _Joins:
         """Return the key of the first join that moves impressions, or () if there is none or one of its keys is hot."""
         if self.histories:
             return (self.histories[0][0].on,)
-        moving = [step for step in steps if not step.keeps_order]
+        moving = [step for step in steps if step.method == "shuffle"]
         return moving[0].on if moving and not self.views.hot_keys(moving[0]).keys else ()
 
     def with_histories(self, stage: Stage) -> Stage:

@@ -137,7 +137,7 @@ class ViewJoiner:
         With ``early``, which are computed next over joined rows, broadcast views have only the columns that these need, and
         impressions share lists and maps if they stay in Python until then.
         """
-        moving = [step for step in steps if not step.keeps_order]
+        moving = [step for step in steps if step.method == "shuffle"]
         for step in steps:
             if step.method == "broadcast":
                 for name in step.views:

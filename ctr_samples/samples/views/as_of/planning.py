@@ -44,17 +44,14 @@ class JoinLimits:
 
 @dataclass(frozen=True, slots=True)
 class JoinStep:
-    """Join of one or more views on the same keys, with the method and the reason for it."""
+    """Join of one or more views on the same keys, with the method and the reason for it. A broadcast leaves the
+    impressions in place and in order.
+    """
 
     method: Method
     views: tuple[str, ...]
     on: tuple[str, ...]
     reason: str
-
-    @property
-    def keeps_order(self) -> bool:
-        """Whether the impressions stay in place and in order."""
-        return self.method == "broadcast"
 
 
 def plan_joins(views: Sequence[ViewFacts], limits: JoinLimits = JoinLimits()) -> tuple[JoinStep, ...]:
@@ -78,10 +75,10 @@ def order_steps(steps: Sequence[JoinStep], needed: Iterable[str] = ()) -> tuple[
     """
     before = set(needed)
     for step in reversed(steps):
-        if not step.keeps_order or before & {*step.views}:
+        if step.method == "shuffle" or before & {*step.views}:
             before |= {part.partition(".")[0] for part in step.on if "." in part}
-    early = [step for step in steps if not step.keeps_order or before & {*step.views}]
-    return early, [step for step in steps if step.keeps_order]
+    early = [step for step in steps if step.method == "shuffle" or before & {*step.views}]
+    return early, [step for step in steps if step.method == "broadcast"]
 
 
 def views_of(steps: Iterable[JoinStep]) -> list[str]:
