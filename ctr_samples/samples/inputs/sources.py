@@ -152,7 +152,7 @@ def read_source(
     """
     if isinstance(source, DatabaseSource):
         with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
-            frame = open_database_table(spark, name, source)
+            frame = open_database_table(spark, source)
             return _of_days(name, frame, source, run_date, forward, place_of(source))
     if isinstance(source, CatalogSource):
         return _read_table(spark, name, source, run_date, forward, pinned)
@@ -260,18 +260,14 @@ def _of_days(
     """Return the rows of the days that the run needs, or all rows if the table has no ``date_column``. Checks that the
     run date and later days have rows.
     """
-    if source.date_column is None:
-        return SourceFrame(name, frame, (), None)
-    on = rows_of_days(f"sources.{name}.date_column", table, frame, source.date_column)
-    own = calendar_day(run_date)
-    if own is None:
+    column, own = source.date_column, calendar_day(run_date)
+    on = None if column is None else rows_of_days(f"sources.{name}.date_column", table, frame, column)
+    if on is None or own is None:
         return SourceFrame(name, frame, (), None)
     days = days_needed(source, run_date, _zone(frame.sparkSession), forward)
     missing = [day for day in days if day >= own and frame.where(on([day])).isEmpty()]
     if own in missing:
-        raise InputError(
-            f"sources.{name}: {table} has no rows with {source.date_column} = {own}; wait for the job that writes it."
-        )
+        raise InputError(f"sources.{name}: {table} has no rows with {column} = {own}; wait for the job that writes it.")
     return SourceFrame(name, frame.where(on(days)), tuple(missing), None)
 
 

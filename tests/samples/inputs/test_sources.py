@@ -785,8 +785,8 @@ login = {"user": "hush_user", "password": "hush-password"}
 for what in ({"table": "app.items"}, {"query": "select 1 / (id - 1) as never from app.items"}):
     source = DatabaseSource.model_validate({"format": "jdbc", "url": url, **login, **what})
     try:
-        open_database_table(run_session(spark, "UTC"), "items", source).groupBy().count().show()
-        open_database_table(run_session(spark, "UTC"), "items", source).collect()
+        open_database_table(run_session(spark, "UTC"), source).groupBy().count().show()
+        open_database_table(run_session(spark, "UTC"), source).collect()
     except Exception:
         print("failed")
 spark.stop()
