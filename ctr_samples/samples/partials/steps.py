@@ -51,7 +51,7 @@ class CountedView:
 
     def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:
         """Write the steps of a day's rows. Runs a Spark job."""
-        per_day = steps_of_a_day(Counting.of(self.view))
+        per_day = Counting.of(self.view).steps_of_a_day
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[PartialFile]:
             parts = list(batches)
@@ -68,7 +68,7 @@ class CountedView:
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
         """Return the steps and totals that a run needs. Lazy."""
-        per_day = steps_of_a_day(Counting.of(self.view))
+        per_day = Counting.of(self.view).steps_of_a_day
         in_full = days_step_by_step(self.view, inputs.span, inputs.config.timezone)
 
         def cut(file: PartialFile, table: pa.Table) -> pa.Table:
@@ -116,24 +116,16 @@ def _days(steps: pa.Table, per_day: int) -> np.ndarray:
     return days
 
 
-_DAY = timedelta(days=1)
-
-
-def steps_of_a_day(counting: Counting) -> int:
-    """Return the number of steps in a day."""
-    return _DAY // counting.step
-
-
 def days_step_by_step(view: WindowView | DailyCountView, span: Span, zone: str) -> Set[int]:
     """Return the days, counted from 1970, on which a step may enter or leave a window during the run.
 
     At all times during the run, a window contains either every step of any other day or none.
     """
     (start, end), counting = span.bounds, Counting.of(view)
-    days: set[int] = set()
+    per_day, days = counting.steps_of_a_day, set[int]()
     for window in (timedelta(), *counting.windows):
         # A step counts once it is over and known, and leaves a window later. One extra step on each side does no harm.
         first = counting.step_at(start - view.delay - window, zone) - 2
         last = counting.step_at(end - window, zone) + 1
-        days.update(range(first // steps_of_a_day(counting), last // steps_of_a_day(counting) + 1))
+        days.update(range(first // per_day, last // per_day + 1))
     return days

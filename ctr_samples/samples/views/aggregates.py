@@ -69,6 +69,11 @@ class Counting:
         """All measures, starting with the row count."""
         return [ROWS, *self.counts, *self.sums, *self.distinct]
 
+    @property
+    def steps_of_a_day(self) -> int:
+        """Number of steps in a day."""
+        return _DAY // self.step
+
     def step_at(self, instant: datetime, zone: str) -> int:
         """Return the number of the step that contains an instant."""
         if self.step == _DAY:
