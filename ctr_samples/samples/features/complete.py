@@ -10,15 +10,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.types import (
-    ByteType,
-    DataType,
-    FloatType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ByteType, DataType, FloatType, LongType, StringType, StructField, StructType
 
 from ctr_samples.config import JobConfig
 from ctr_samples.config.base import SAMPLE_WEIGHT

@@ -13,15 +13,7 @@ from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DoubleType,
-    IntegerType,
-    MapType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import ArrayType, BooleanType, DoubleType, IntegerType, MapType, StructField, StructType
 
 from ctr_samples.config import History, Impressions
 from ctr_samples.errors import InputError

@@ -206,11 +206,7 @@ def _zone(spark: SparkSession) -> str:
 
 
 def _absent(
-    spark: SparkSession,
-    name: str,
-    source: FileSource | CatalogSource,
-    place: str,
-    missing: tuple[Period, ...],
+    spark: SparkSession, name: str, source: FileSource | CatalogSource, place: str, missing: tuple[Period, ...]
 ) -> SourceFrame:
     """Return an empty frame for a missing optional source. Spark detects it while planning and skips the joins."""
     schema = _schema(name, source)

@@ -11,14 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, NullType, StringType, StructF
 
 from ctr_samples.config import Impressions, JobConfig, RowLabel
 from ctr_samples.samples.columnar.stages import place_of
-from ctr_samples.samples.impressions import (
-    does_match,
-    identity_of,
-    is_near,
-    line_columns,
-    row_label,
-    shown_list,
-)
+from ctr_samples.samples.impressions import does_match, identity_of, is_near, line_columns, row_label, shown_list
 from ctr_samples.samples.labels.actions import (
     ACTION,
     ACTION_TYPE,

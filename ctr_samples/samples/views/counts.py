@@ -14,14 +14,7 @@ from ctr_samples.config import EventView, JobConfig, StaticView, View
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features.complete import JOINED
-from ctr_samples.samples.views.as_of.matching import (
-    AGES,
-    MATCHED,
-    OVERLAPS,
-    SEVERAL_ROWS,
-    STEPS_OF_AGES,
-    WITHOUT_KEY,
-)
+from ctr_samples.samples.views.as_of.matching import AGES, MATCHED, OVERLAPS, SEVERAL_ROWS, STEPS_OF_AGES, WITHOUT_KEY
 from ctr_samples.samples.views.rows import has_one_row, is_empty
 from ctr_samples.sparksql.observations import Observations
 
