@@ -62,7 +62,7 @@ from ctr_samples.samples.labels.plans import (
 from ctr_samples.samples.labels.reduction import row_values
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import RequestSizes, request_hash, request_sizes, with_beginning
-from ctr_samples.samples.sampling import UNLUCKY, DropUnlucky, SampleAgain, is_unlucky, rules_of, sampled, split_column
+from ctr_samples.samples.sampling import UNLUCKY, DropUnlucky, is_unlucky, rules_of, sample_again, sampled, split_column
 from ctr_samples.samples.views.as_of.planning import JoinStep, order_steps, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.sparksql.columns import micros_at, micros_of, quoted, stable_hash
@@ -129,9 +129,8 @@ class SampleBuilder:
         if earlier.few:
             assert sampling is not None
             assert sampling.negatives is not None
-            samples = samples.counted(
-                SampleAgain(tuple(config.labels), sampling.negatives, sampling.salt), samples.kind
-            )
+            again = partial(sample_again, tuple(config.labels), sampling.negatives, sampling.salt)
+            samples = samples.counted(again, samples.kind)
         return SamplePlan(samples, (), ())
 
     def _started(self) -> tuple[DataFrame, _Joins, SampleColumns]:

@@ -141,23 +141,17 @@ class DropUnlucky:
             counts.add(f"{_OF_WEIGHTS}{name}", int(millionths[item.column(name).to_numpy()[kept] == 1].sum()))
 
 
-@dataclass(frozen=True, slots=True)
-class SampleAgain:
-    """Leaves out negatives of whole samples without a weight, as a run with ``negatives`` would, and gives the others one. Runs
+def sample_again(
+    labels: tuple[str, ...], rate: float, salt: str, samples: pa.RecordBatch, counts: Counts
+) -> Iterator[pa.RecordBatch]:
+    """Leave out negatives of whole samples without a weight, as a run with ``negatives`` would, and give the others one. Runs
     on executors.
     """
-
-    labels: tuple[str, ...]
-    rate: float
-    salt: str
-
-    def __call__(self, samples: pa.RecordBatch, counts: Counts) -> Iterator[pa.RecordBatch]:
-        """Yield the samples of a batch that stay."""
-        parts = ["sampling", self.salt, samples.column("impression_id").cast(pa.string()), "\x1f"]
-        places = place_of_texts([pc.binary_join_element_wise(*parts)]).view(np.uint64) >> np.uint64(11)
-        marked = samples.append_column(UNLUCKY, pa.array(places / 2**53 >= self.rate))
-        for kept in DropUnlucky(self.labels)(marked, counts):
-            yield kept.append_column(SAMPLE_WEIGHT, weights_of(kept, self.labels, self.rate))
+    parts = ["sampling", salt, samples.column("impression_id").cast(pa.string()), "\x1f"]
+    places = place_of_texts([pc.binary_join_element_wise(*parts)]).view(np.uint64) >> np.uint64(11)
+    marked = samples.append_column(UNLUCKY, pa.array(places / 2**53 >= rate))
+    for kept in DropUnlucky(labels)(marked, counts):
+        yield kept.append_column(SAMPLE_WEIGHT, weights_of(kept, labels, rate))
 
 
 def rules_of(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame | None:

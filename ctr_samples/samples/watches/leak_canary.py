@@ -10,9 +10,10 @@ first row only. The check detects a join that sees the future and a join that fi
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -60,12 +61,12 @@ class LeakCanary:
         self._keys, self._tasks = tuple(keys), tasks
         self._types: dict[str, pa.DataType] = {}
 
-    def step(self, kind: StructType) -> TakeSample:
+    def step(self, kind: StructType) -> Callable[[pa.RecordBatch, Counts], Iterator[pa.RecordBatch]]:
         """Return a step that samples rows of this type."""
         shown = kind[IMPRESSION].dataType
         assert isinstance(shown, StructType)
         self._types = {field.name: field.type for field in arrow_schema(StructType([shown[key] for key in self._keys]))}
-        return TakeSample(self._keys)
+        return partial(_take_sample, self._keys)
 
     def sample(self) -> tuple[list[Canary], Mapping[str, pa.DataType]]:
         """Return the sample and the types of the keys. Call it after the action."""
@@ -73,23 +74,17 @@ class LeakCanary:
         return [Canary(own, at, dict(zip(self._keys, keys, strict=True))) for _, (own, at, *keys) in rows], self._types
 
 
-@dataclass(frozen=True, slots=True)
-class TakeSample:
-    """Samples impressions by hash, and leaves them as they are. Runs on executors."""
-
-    keys: tuple[str, ...]
-
-    def __call__(self, rows: pa.RecordBatch, counts: Counts) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, and sample them."""
-        shown = rows.column(IMPRESSION)
-        ids = integers(pc.struct_field(shown, "impression_id"))
-        ranks = mixed(ids)
-        best = greatest(ranks, MOST)
-        times = integers(pc.struct_field(shown, "impression_time"))[best]
-        keys = [_values(pc.struct_field(shown, key).take(pa.array(best))) for key in self.keys]
-        chosen = zip(map(int, ids[best]), map(int, times), *keys, strict=True)
-        counts.sample(_SAMPLE, zip(map(int, ranks[best]), chosen, strict=True), MOST)
-        yield rows
+def _take_sample(keys: Sequence[str], rows: pa.RecordBatch, counts: Counts) -> Iterator[pa.RecordBatch]:
+    """Sample impressions by hash, and yield them as they are. Runs on executors."""
+    shown = rows.column(IMPRESSION)
+    ids = integers(pc.struct_field(shown, "impression_id"))
+    ranks = mixed(ids)
+    best = greatest(ranks, MOST)
+    times = integers(pc.struct_field(shown, "impression_time"))[best]
+    values = [_values(pc.struct_field(shown, key).take(pa.array(best))) for key in keys]
+    chosen = zip(map(int, ids[best]), map(int, times), *values, strict=True)
+    counts.sample(_SAMPLE, zip(map(int, ranks[best]), chosen, strict=True), MOST)
+    yield rows
 
 
 def _values(column: pa.Array) -> list[Any]:
