@@ -128,25 +128,17 @@ def _cast(key: Any, kind: type) -> Any:
 
 
 def _best(get: Get, feature: Declared, *, sorts_lists: bool) -> Get:
-    """Return the values or keys of a map in the configured order. A list stays as it is, unless ``sorts_lists``."""
-    best = _ordered(feature)
-
-    def read(rows: Rows) -> Any:
-        value = get(rows)
-        return best(value) if isinstance(value, Mapping) or (sorts_lists and value is not None) else value
-
-    return read
-
-
-def _ordered(feature: Declared) -> Callable[[Any], list[Any]]:
-    """Return a function that sorts entries by number, greatest first, then by key. It drops null and NaN, and turns
-    -0.0 into 0.0.
+    """Return the values or keys of a map, sorted by number, greatest first unless configured, then by key. Drops null and
+    NaN, and turns -0.0 into 0.0. A list stays as it is, unless ``sorts_lists``.
     """
     sign = 1 if feature.order == "smallest" else -1
     field = 1 if feature.part == "keys" else 2
     count = feature.top_k
 
-    def best(value: Any) -> list[Any]:
+    def best(rows: Rows) -> Any:
+        value = get(rows)
+        if value is None or not (sorts_lists or isinstance(value, Mapping)):
+            return value
         entries = value.items() if isinstance(value, Mapping) else [(item, item) for item in plain_list(value)]
         ranked = sorted((sign * float(v), k, v) for k, v in entries if v is not None and not math.isnan(v))
         taken = [entry[field] for entry in ranked[:count]]
