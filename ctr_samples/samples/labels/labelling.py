@@ -109,7 +109,7 @@ class _Stop:
             states = {plan.name: LabelState.of(plan, shown.num_rows) for plan in plans}
         else:
             states = {plan.name: LabelState.from_columns(plan, shown) for plan in plans}
-        events = events_among(shown, actions, plans)
+        events = _as_numbers(shown, actions, plans)
         del narrow, shown
         for tried, trying in self.stop.rounds:
             events.attribute(tried, trying, states)
@@ -194,7 +194,7 @@ def _with_column(table: pa.Table, name: str, column: pa.Array) -> pa.Table:
     return table.append_column(name, column) if place < 0 else table.set_column(place, name, column)
 
 
-def events_among(shown: pa.Table, actions: pa.Table, plans: Sequence[LabelPlan]) -> Events:
+def _as_numbers(shown: pa.Table, actions: pa.Table, plans: Sequence[LabelPlan]) -> Events:
     """Return impressions and actions as columns of numbers."""
     names = [plan.name for plan in plans]
     both = pa.concat_tables([shown, actions]) if actions.num_rows else shown
