@@ -52,8 +52,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             cases.setdefault(item.nodeid.split("[")[0], []).append(item)
     for alike in cases.values():
         (kept,) = alike[0].get_closest_marker("some").args  # type: ignore[union-attr]
-        in_order = sorted(alike, key=lambda item: item.nodeid)
-        chosen = [in_order[number * len(alike) // kept] for number in range(min(kept, len(alike)))]
+        kept, in_order = min(kept, len(alike)), sorted(alike, key=lambda item: item.nodeid)
+        chosen = [in_order[number * len(alike) // kept] for number in range(kept)]
         for item in set(alike) - set(chosen):
             item.add_marker("thorough")
 

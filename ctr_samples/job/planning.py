@@ -39,7 +39,7 @@ from ctr_samples.shards.generations import last_forgotten
 from ctr_samples.shards.naming import run_directory
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
-from ctr_samples.sparksql.workers import warm_workers
+from ctr_samples.sparksql.workers import share_workers, warm_workers
 from ctr_samples.vocabulary import FittedState
 
 
@@ -99,6 +99,7 @@ def read_inputs(
     """Read the inputs of a day, in a separate session. Warns about links and about each absent optional source."""
     check_period(run_date, config.grain, config.timezone)
     session = run_session(spark, config.timezone)
+    share_workers(session)
     warm_workers(session, load_modules)
     inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
     for sentence in inputs.told():

@@ -56,7 +56,6 @@ def warm_workers(spark: SparkSession, load: Callable[[], None]) -> None:
     Only the first call of a Spark application does so. Returns at once. Errors are left to the tasks that need the worker.
     """
     context = spark.sparkContext
-    share_workers(spark)
     if str(context.master).startswith("local") and context.applicationId not in _WARMING:
         tasks = max(1, context.defaultParallelism // 2)  # planning runs short jobs, too
         thread = threading.Thread(target=_warm, args=(context, tasks, load), daemon=True)

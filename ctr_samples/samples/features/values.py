@@ -130,15 +130,15 @@ def _best(value: Value, feature: Feature) -> Value:
 def _first_numbers(value: Value, feature: Feature, kind: DataType) -> Column:
     """Like :func:`_best`, for numbers that compare as doubles, but several times faster. -0.0 becomes 0.0."""
     items = F.map_values(value.column) if isinstance(value.kind, MapType) else value.column
-    numbers, has_zeros = F.array_compact(items), kind.typeName() in ("float", "double")
-    if has_zeros:
+    numbers, are_floats = F.array_compact(items), kind.typeName() in ("float", "double")
+    if are_floats:
         numbers = F.filter(numbers, lambda item: ~F.isnan(item))
     in_order = F.sort_array(numbers)  # compiled for numbers without nulls, but only ascending
     if feature.order != "smallest":
         in_order = F.reverse(in_order)
     if feature.top_k is not None:
         in_order = F.slice(in_order, 1, feature.top_k)
-    return F.transform(in_order, lambda item: item + F.lit(0).cast(kind)) if has_zeros else in_order
+    return F.transform(in_order, lambda item: item + F.lit(0).cast(kind)) if are_floats else in_order
 
 
 def _is_number(kind: DataType) -> bool:
