@@ -12,7 +12,8 @@
     references.py, feature_checks.py    checks across the file
     loading.py              loading of YAML into the models
     bases.py                loading of what differs from another configuration
-    document.py, masking.py             line numbers and plain values; secrets from the environment
+    document.py                         line numbers and plain values
+    masking.py, environment.py          values from the environment: kept out of output, and compared without being written
     sentences.py, problems.py           errors as sentences
     base.py, units.py                   shared parts of the models
     sizes.py                            how many tasks join a log

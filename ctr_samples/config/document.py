@@ -24,6 +24,16 @@ def of_the_bytes(document: Mapping[str, Any]) -> dict[str, Any]:
     return {**kept, "output": output}
 
 
+def deciding_names(document: Mapping[str, Any]) -> set[str]:
+    """Return each ``${NAME}`` on whose value the bytes of the samples depend: database logins do not decide them."""
+    kept = of_the_bytes(document)
+    of_sources = [
+        {key: value for key, value in source.items() if key not in ("user", "password")}
+        for source in (document.get("sources") or {}).values()
+    ]
+    return {*names({**kept, "sources": of_sources})}
+
+
 def names(node: Any) -> Iterator[str]:
     """Yield the name of each ``${NAME}`` in a document."""
     if isinstance(node, Mapping | list):

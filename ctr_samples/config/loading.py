@@ -20,7 +20,7 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.reader import ReaderError
 
 from ctr_samples.config.bases import LOWEST, merged_text, with_base
-from ctr_samples.config.document import at, filled, names, plain, references
+from ctr_samples.config.document import at, deciding_names, filled, names, plain, references
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.masking import LEFT_OUT, mask, masking, remember
 from ctr_samples.config.problems import Problem, end_sentence
@@ -68,6 +68,11 @@ class LoadedConfig:
             if self.masked(trace) == trace:
                 raise
             raise type(error)(self.masked(str(error))) from None
+
+    @property
+    def deciding(self) -> dict[str, str]:
+        """Value of each ``${NAME}`` on which the bytes of the samples depend."""
+        return {name: self.values[name] for name in sorted(deciding_names(self.document))}
 
     @property
     def in_plans(self) -> list[str]:

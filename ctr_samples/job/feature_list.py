@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from ctr_samples.config.environment import digests_in
 from ctr_samples.errors import DamagedFile, StorageError
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.job.origins import joined_for
@@ -50,7 +51,8 @@ def listed_features(storage: Storage, newest: Manifest) -> list[ListedFeature]:
             if then is None:
                 break
             since = manifest.run_date
-            same = same and then == feature
+            values = digests_in(feature, newest.environment)
+            same = same and then == feature and digests_in(then, manifest.environment) == values
             same_since = since if same else same_since
         drift = None if metrics is None else metrics.drift.get(name)
         facts = None if metrics is None else metrics.features.get(name)

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import LoadedConfig
-from ctr_samples.job.origins import Origins, changed_features, config_as_written, differences
+from ctr_samples.job.origins import Origins, changed_features, differences
 from ctr_samples.job.planning import Prepared, open_output, planning
 from ctr_samples.job.reporting import Reporter
 from ctr_samples.job.reuse import earlier_of
@@ -86,7 +86,7 @@ def _kind(entry: FeaturesFrom | None) -> str:
 
 def changes(old: LoadedConfig, new: LoadedConfig) -> Iterator[str]:
     """Yield sentences about the parts of samples that differ between two configurations of one release and equal inputs."""
-    before, now = (Origins.of(config_as_written(one.document), {}, None, __version__) for one in (old, new))
+    before, now = (Origins.of(one.config, {}, None, __version__) for one in (old, new))
     if rows := differences(now.rows, before.rows):
         yield f"Other samples, or another order: {_listed(rows)}. Each day is made anew."
     for name in dict.fromkeys([*now.labels, *before.labels]):

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.config.document import filled
+from ctr_samples.config.environment import digests, digests_in
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import DamagedFile, UsageError
 from ctr_samples.job.forget_values import shown
@@ -89,7 +90,7 @@ def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> Foun
     seen = {shard.path for shard in manifest.shards}
     before: set[str] = set()
     for earlier in _restorable(storage, manifest):
-        if key in id_columns(manifest) and ids_made_of(earlier.config) != ids_made_of(manifest.config):
+        if key in id_columns(manifest) and ids_made_of(earlier) != ids_made_of(manifest):
             before.update(values)
         unseen = [shard for shard in earlier.shards if shard.path not in seen]
         seen.update(shard.path for shard in unseen)
@@ -232,12 +233,19 @@ def id_columns(manifest: Manifest) -> list[str]:
     return ExampleContract.from_dict(dict(manifest.contract)).names("key")[:1]
 
 
-def ids_made_of(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the part of a configuration that impression ids are made from. Equal logs then have equal ids."""
+def ids_made_of(made_by: Manifest, loaded: LoadedConfig | None = None) -> dict[str, Any]:
+    """Return the part of a generation's configuration that impression ids are made from, or of another configuration of its
+    sample set. Equal logs then have equal ids.
+    """
+    config, environment = made_by.config, made_by.environment
+    if loaded is not None:
+        config = loaded.document
+        environment = digests({n: v for n, v in loaded.deciding.items() if n in environment}, made_by.name)
     shown = config.get("impressions") or {}
     made = {key: shown.get(key) for key in _OF_IDS}
     whole_row = shown.get("identity") == "row"
-    return {**made, "timezone": config.get("timezone"), "sources": config.get("sources") if whole_row else None}
+    made |= {"timezone": config.get("timezone"), "sources": config.get("sources") if whole_row else None}
+    return {**made, "environment": digests_in(made, environment)}
 
 
 def _partitions(shards: Sequence[Shard]) -> list[list[Shard]]:

@@ -124,7 +124,7 @@ class Search:
             yield Looked(place, left)
 
     def _has_other_ids(self, manifest: Manifest, now: Manifest) -> bool:
-        return self.column in id_columns(now) and ids_made_of(manifest.config) != ids_made_of(now.config)
+        return self.column in id_columns(now) and ids_made_of(manifest) != ids_made_of(now)
 
     def _of_run(self, manifest: Manifest) -> Iterator[Looked]:
         """Search the manifest of a generation, and the files beside its shards."""

@@ -43,7 +43,7 @@ def check_key(loaded: LoadedConfig, key: str, manifests: Iterable[Manifest]) -> 
             )
         if not id_columns(manifest):
             raise UsageError(f"{which} has no impression ids, as `layout: legacy_121` has none; make the day again.")
-        now, then = ids_made_of(loaded.document), ids_made_of(manifest.config)
+        now, then = ids_made_of(manifest, loaded), ids_made_of(manifest)
         if others := [name for name in now if now[name] != then[name]]:
             raise UsageError(
                 f"{which} has other impression ids than {loaded.path} makes, whose {' and '.join(others)} differ; give the "

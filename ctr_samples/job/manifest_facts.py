@@ -8,15 +8,17 @@ from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import JobConfig, LoadedConfig
+from ctr_samples.config.environment import digests
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
 from ctr_samples.job.alarms import FEWEST_ACTIONS
 from ctr_samples.job.flips import flips_since
+from ctr_samples.job.origins import changed_values
 from ctr_samples.job.planning import Prepared
 from ctr_samples.quality.pseudonyms import pseudonyms_of
-from ctr_samples.samples.impressions import time_not_read
+from ctr_samples.samples.impressions import TIED_REPEATS, time_not_read
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels.counts import label_counts
 from ctr_samples.samples.labels.masks import mask_facts
@@ -47,10 +49,12 @@ def facts_of_run(
         "inputs": masked_tree(inputs.facts()),
         "shards": shards,
         "views": view_facts(inputs, canaries),
-        "labels": label_facts(inputs, run.output.current, run.storage, shards, contract, loaded.document),
+        "labels": label_facts(inputs, run.output.current, run.storage, shards, contract, loaded),
         "versions": versions(),
         "sampling": sampling_facts(loaded.config, inputs.watches.tasks.result()),
         "known_by": known_by and known_by.astimezone(UTC).isoformat(),
+        "tied_repeats": inputs.watches.tasks.result().sums.get(TIED_REPEATS, 0),
+        "environment": digests(loaded.deciding, loaded.config.name),
     }
 
 
@@ -89,12 +93,9 @@ def label_facts(
     storage: Storage,
     shards: Sequence[Shard],
     contract: ExampleContract,
-    document: Mapping[str, Any],
+    loaded: LoadedConfig,
 ) -> dict[str, dict[str, Any]]:
-    """Return, for each label, the counts of its actions and, if compared, its flips since the previous generation.
-
-    ``document`` is the configuration as stored in the manifest.
-    """
+    """Return, for each label, the counts of its actions and, if compared, its flips since the previous generation."""
     config, of_tasks = inputs.config, inputs.watches.tasks.result()
     plans, names = plan_labels(config), pseudonyms_of(config)
     counts = label_counts(plans, rows_among(config.labels), of_tasks)
@@ -103,7 +104,7 @@ def label_facts(
         counts[plan.name] |= _of_times(inputs, plan, counts[plan.name])
     for name, facts in mask_facts(config, of_tasks).items():
         counts[name] |= facts
-    flips = flips_since(current, storage, shards, contract, final=_were_final(current, document, inputs.span))
+    flips = flips_since(current, storage, shards, contract, final=_were_final(current, loaded, inputs.span))
     return {
         name: {**of_label, **({"flips": flips[name]} if name in flips else {})} for name, of_label in counts.items()
     }
@@ -129,7 +130,7 @@ def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dic
     return facts
 
 
-def _were_final(current: Manifest | None, document: Mapping[str, Any], span: Span) -> bool:
+def _were_final(current: Manifest | None, loaded: LoadedConfig, span: Span) -> bool:
     """Whether labels of the previous generation were final, and neither their configuration nor the clock of the run has
     changed.
     """
@@ -138,7 +139,8 @@ def _were_final(current: Manifest | None, document: Mapping[str, Any], span: Spa
         current is not None
         and current.label_mature
         and (current.known_by is None) == (span.known_by is None)
-        and all(current.config.get(key) == document.get(key) for key in made_by)
+        and all(current.config.get(key) == loaded.document.get(key) for key in made_by)
+        and not changed_values(current, loaded.values)
     )
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
 
-from ctr_samples.config import ActionLabel, JobConfig
-from ctr_samples.config.document import filled
+from ctr_samples.config import ActionLabel, JobConfig, LoadedConfig, RowLabel
+from ctr_samples.config.document import deciding_names, filled, names
+from ctr_samples.config.environment import changed
 from ctr_samples.config.references import measured_key
 from ctr_samples.feature_rules import among, columns_read, words_in
 from ctr_samples.shards import Manifest
@@ -45,32 +46,66 @@ class Origins:
         fitted: Any,
         release: str,
         label_files: Mapping[str, Any] | None = None,
+        tied: Collection[str] = (),
     ) -> Origins:
         """Return the origins of a run. ``files`` are the fingerprints of the sources, ``label_files`` those that labels
-        are made from if these differ, and ``fitted`` that of the state.
+        are made from if these differ, and ``fitted`` that of the state. ``tied`` has what :func:`tied_in` finds in the
+        generation with which they are compared.
         """
         plain = config.model_dump(mode="json", by_alias=True)
-        return _Finder(config, plain, files, label_files or files, fitted, release).origins()
+        return _Finder(config, plain, files, label_files or files, fitted, release, tied).origins()
 
     @classmethod
-    def of_manifest(cls, manifest: Manifest) -> Origins | None:
+    def of_manifest(cls, manifest: Manifest, values: Mapping[str, str]) -> Origins | None:
         """Return the origins of a published generation, or None if its configuration is not that of this release, or if
-        changes of an input cannot be told.
+        changes of an input cannot be told. ``values`` has today's value of each ``${NAME}``; a part in which one has
+        another value than then is equal to no part of today.
         """
-        files = {name: facts.get("fingerprint") for name, facts in manifest.inputs.items()}
+        files = _files_of(manifest)
         if not manifest.fingerprint or None in files.values():
             return None
         try:
-            config = config_as_written(manifest.config)
+            # A value of then is not known. That of today has the right type, and what uses it is marked.
+            document = filled(dict(manifest.config), lambda name, _: values.get(name, f"${{{name}}}"))
+            config = JobConfig.model_validate(document)
         except ValidationError:
             return None
-        fitted = (manifest.contract.get("state") or {}).get("fingerprint")
-        return cls.of(config, files, fitted, manifest.versions.get("ctr_samples", ""))
+        others = changed_values(manifest, values)
+        plain = _marked(config.model_dump(mode="json", by_alias=True), manifest.config, others)
+        of_then = _fitted(manifest), manifest.versions.get("ctr_samples", "")
+        return _Finder(config, plain, files, files, *of_then, tied_in(manifest)).origins()
 
 
-def config_as_written(document: Mapping[str, Any]) -> JobConfig:
-    """Return a configuration whose references to the environment stay as they are written."""
-    return JobConfig.model_validate(filled(dict(document), lambda name, _: f"${{{name}}}"))
+def tied_in(manifest: Manifest) -> set[str]:
+    """Return ``impressions`` and ``views.NAME`` if only their content told some of their rows apart, or may have. Such a row
+    is chosen by the columns that its configuration needs, so that other columns may choose another one.
+    """
+    counts = {f"views.{name}": manifest.views.get(name, {}).get("ties") for name in manifest.config.get("views") or {}}
+    return {name for name, count in {"impressions": manifest.tied_repeats, **counts}.items() if count != 0}
+
+
+def changed_values(manifest: Manifest, values: Mapping[str, str]) -> list[str]:
+    """Return each ``${NAME}`` on which the samples of a generation depend and whose value is not surely that of then."""
+    return sorted(changed(deciding_names(manifest.config), values, manifest.environment))
+
+
+def _files_of(manifest: Manifest) -> dict[str, Any]:
+    return {name: facts.get("fingerprint") for name, facts in manifest.inputs.items()}
+
+
+def _fitted(manifest: Manifest) -> Any:
+    return (manifest.contract.get("state") or {}).get("fingerprint")
+
+
+def _marked(plain: Mapping[str, Any], document: Mapping[str, Any], others: Collection[str]) -> dict[str, Any]:
+    """Return the entries of a configuration such that those written with one of the ``others`` differ from all without."""
+    marked = dict(plain)
+    for key, written in document.items():
+        if isinstance(written, Mapping) and isinstance(marked.get(key), Mapping):
+            marked[key] = _marked(marked[key], written, others)
+        elif used := {*names(written)} & {*others}:
+            marked[key] = {"as it is": marked.get(key), "with other values of": sorted(used)}
+    return marked
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +118,7 @@ class _Finder:
     label_files: Mapping[str, Any]
     fitted: Any
     release: str
+    tied: Collection[str]
 
     def origins(self) -> Origins:
         config = self.config
@@ -100,8 +136,14 @@ class _Finder:
         whole = {key: self.plain[key] for key in ("grain", "timezone", "split", "sampling")}
         sampling = self.config.sampling
         used = words_in([sampling.rate, sampling.weight]) if sampling is not None else set()
+        rows = {name: label for name, label in self.config.labels.items() if isinstance(label, RowLabel)}
+        content = [
+            *self.plain["impressions"]["columns"].items(),
+            *[(name, self.plain["labels"][name]) for name in rows],
+        ]
         return {
             **whole,
+            **({"columns that tell repeats apart": content} if "impressions" in self.tied else {}),
             **dict(self._columns(used)),
             "impressions": shown,
             "output": output,
@@ -132,6 +174,8 @@ class _Finder:
             yield f"features.{part}", dict(self._feature(part))
         if feature.is_fitted:
             yield "fitted state", self.fitted
+        if feature.scale or feature.quantiles:
+            yield "fitted for", name  # moments and quantiles belong to a name, ids to a vocabulary
         if feature.vocabulary is not None:
             yield f"vocabularies.{feature.vocabulary}", self.plain["vocabularies"][feature.vocabulary]
         used = words_in([feature.from_, feature.expr, feature.at])
@@ -146,8 +190,16 @@ class _Finder:
         view = self.config.views[name]
         yield f"views.{name}", self.plain["views"][name]
         yield from self._source(view.source)
+        if f"views.{name}" in self.tied:
+            yield f"columns that tell rows of views.{name} apart", self._columns_of(name)
         for other in view.needed_views:
             yield from self._view(other)
+
+    def _columns_of(self, view: str) -> list[str]:
+        """Return the expressions that may read a column of a view, in the order in which they are read."""
+        texts = [text for one in self.config.features.values() for text in (one.from_, one.expr, one.at) if text]
+        keys = [part for one in self.config.views.values() for part in one.joined_on]
+        return list(dict.fromkeys(text for text in (*texts, *keys) if among(words_in([text]), [view])))
 
     def _columns(self, used: Collection[str]) -> Iterator[tuple[str, Any]]:
         columns = self.plain["impressions"]["columns"]
@@ -186,11 +238,13 @@ def differences(now: Origin, before: Origin) -> list[str]:
     return [name for name in dict.fromkeys([*now, *before]) if now.get(name) != before.get(name)]
 
 
-def changed_parts(document: Mapping[str, Any], manifest: Manifest) -> list[str]:
+def changed_parts(loaded: LoadedConfig, manifest: Manifest) -> list[str]:
     """Return the parts of a generation that a configuration makes otherwise from the same inputs. Empty if none is known."""
-    before, now = Origins.of_manifest(manifest), Origins.of_manifest(replace(manifest, config=document))
-    if before is None or now is None:
+    before = Origins.of_manifest(manifest, loaded.values)
+    if before is None:
         return []
+    of_then = _files_of(manifest), _fitted(manifest), manifest.versions.get("ctr_samples", "")
+    now = Origins.of(loaded.config, *of_then, tied=tied_in(manifest))
     of_rows = [name for name in differences(now.rows, before.rows) if name != "labels"]
     labels = [f"labels.{name}" for name in differences(now.labels, before.labels)]
     return [*of_rows, *labels, *[f"features.{name}" for name in differences(now.features, before.features)]]

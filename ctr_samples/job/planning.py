@@ -23,7 +23,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.gate import wanted_of
 from ctr_samples.job.looking_back import NOW, LookBack
-from ctr_samples.job.origins import changed_parts
+from ctr_samples.job.origins import changed_parts, changed_values
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
 from ctr_samples.quality.measure.collecting import Wanted
@@ -199,12 +199,15 @@ def why_stale(spark: SparkSession, loaded: LoadedConfig, manifest: Manifest) -> 
 
 
 def _changes(now: Prepared, manifest: Manifest) -> Iterator[str]:
-    """Yield the detectable changes. Manifests do not contain values from the environment."""
+    """Yield the detectable changes."""
     for name, fingerprint in now.inputs.fingerprints.items():
         if fingerprint != manifest.inputs.get(name, {}).get("fingerprint"):
             yield f"the input {name} changed"
-    if of_the_bytes(now.loaded.document) != of_the_bytes(manifest.config):
-        parts = changed_parts(now.loaded.document, manifest)
+    others = changed_values(manifest, now.loaded.values)
+    if others:
+        yield f"the value of {', '.join(f'${{{name}}}' for name in others)} changed, or is not known of then"
+    if others or of_the_bytes(now.loaded.document) != of_the_bytes(manifest.config):
+        parts = changed_parts(now.loaded, manifest)
         yield "the configuration changed" + (f": {', '.join(parts)}" if parts else "")
     if _fitted(now.contract.to_dict()) != _fitted(manifest.contract):
         yield "the fitted state changed"

@@ -17,7 +17,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, StorageError, UnusableFeatures
 from ctr_samples.job.arrivals import Arrivals
 from ctr_samples.job.gate import read_metrics
-from ctr_samples.job.origins import Origins, changed_features, config_as_written, differences
+from ctr_samples.job.origins import Origins, changed_features, changed_values, differences, tied_in
 from ctr_samples.job.planning import Prepared, labels_are_mature
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
@@ -96,6 +96,7 @@ class Earlier:
             accounting={**self.manifest.accounting, "samples": manifest.records, **left_out},
             labels={name: {**then[name], **flips} for name, flips in own.items()},
             order=self.manifest.order,
+            tied_repeats=self.manifest.tied_repeats,
             sampling=manifest.sampling if self.few else self.manifest.sampling,
             label_mature=self.manifest.label_mature,
         )
@@ -147,7 +148,9 @@ def _usable(prepared: Prepared, storage: Storage, current: Manifest) -> Earlier:
     if changed and not few:
         if changed == ["labels"]:
             raise UnusableFeatures(config.joins_anew or "other labels leave out other impressions")
-        raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else f"{_listed(changed)} changed")
+        others = changed_values(current, prepared.loaded.values)
+        of_values = f", with the value of {' and '.join(f'${{{name}}}' for name in others)}" if others else ""
+        raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else f"{_listed(changed)} changed{of_values}")
     try:
         check_shards(storage, current.shards, "so its features are gone")
     except DamagedFile as error:
@@ -188,10 +191,10 @@ def _before(prepared: Prepared, current: Manifest) -> Origins:
     known_by = prepared.inputs.span.known_by
     if current.known_by != (known_by and known_by.astimezone(UTC).isoformat()):
         raise UnusableFeatures("it has what was known at another time")
-    before = Origins.of_manifest(current)
+    before = Origins.of_manifest(current, prepared.loaded.values)
     if before is None or not prepared.fingerprint:
         raise UnusableFeatures(
-            "a source is a table that cannot be compared, or another release wrote its configuration"
+            "a source is a table that cannot be compared, or its configuration is one of another release or environment"
         )
     return before
 
@@ -201,8 +204,8 @@ def _now(prepared: Prepared, current: Manifest) -> tuple[Origins, Arrivals]:
     inputs, contract = prepared.inputs, prepared.contract
     arrivals = Arrivals.since(inputs, current)
     fitted = contract.state and contract.state["fingerprint"]
-    config = config_as_written(prepared.loaded.document)
-    return Origins.of(config, arrivals.files, fitted, __version__, inputs.fingerprints), arrivals
+    origins = Origins.of(inputs.config, arrivals.files, fitted, __version__, inputs.fingerprints, tied_in(current))
+    return origins, arrivals
 
 
 def _were_open(prepared: Prepared, current: Manifest) -> bool:

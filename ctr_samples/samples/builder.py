@@ -116,7 +116,7 @@ class SampleBuilder:
         """
         few = only_features(self.inputs.config, others)
         few = few.model_copy(update={"output": few.output.model_copy(update={"layout": "columns"})})
-        made_now = replace(self, inputs=replace(self.inputs, config=few)).build()
+        made_now = replace(self, inputs=replace(self.inputs, config=few, whole=self.inputs.config)).build()
         return replace(made_now, samples=earlier.behind(made_now.samples))
 
     def build_again(self, earlier: EarlierFeatures) -> SamplePlan:

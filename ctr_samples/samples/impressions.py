@@ -45,6 +45,8 @@ DROPPED = "_dropped"
 """Column with the reason for dropping an impression. It is null if the impression becomes a sample."""
 
 NO_TIME, REPEATED = "no_time", "repeated"
+TIED_REPEATS = "tied_repeats"
+"""Count of repeats that only their content tells from the impression that stays."""
 IMPRESSIONS = "impressions"
 _CONTENT = "_content"
 _LABEL = "_label "
@@ -306,8 +308,9 @@ class Repeats:
             dict.fromkeys(["impression_time", "position", "request", *self.entities, *filter(None, [self.shown])])
         )
 
-    def reasons(self, columns: Mapping[str, pa.Array], content: Integers) -> dict[str, Flags]:
-        """Return whether impressions are dropped for each reason; the first one that holds counts.
+    def reasons(self, columns: Mapping[str, pa.Array], content: Integers) -> tuple[dict[str, Flags], Flags]:
+        """Return whether impressions are dropped for each reason, of which the first one that holds counts, and whether only
+        the content of a repeat tells it from the impression that stays.
 
         All impressions with the same request and keys must be there. ``content`` has a hash of each impression. A
         repeat is an impression whose item was shown before in the same request, or with the same keys at most ``dedup``
@@ -316,10 +319,11 @@ class Repeats:
         reasons = {NO_TIME: ~there(columns["impression_time"])}
         if self.shown is not None:
             reasons[f"no_{self.shown}"] = ~there(columns[self.shown])
-        reasons[REPEATED] = np.zeros(len(content), np.bool_) if self.by_row else self._repeated(columns, content)
-        return reasons
+        none = np.zeros(len(content), np.bool_)
+        reasons[REPEATED], tied = (none, none) if self.by_row else self._repeated(columns, content)
+        return reasons, tied
 
-    def _repeated(self, columns: Mapping[str, pa.Array], content: Integers) -> Flags:
+    def _repeated(self, columns: Mapping[str, pa.Array], content: Integers) -> tuple[Flags, Flags]:
         timed, micros = there(columns["impression_time"]), integers(columns["impression_time"])
         names = ["request", *self.entities]
         keys = [codes_of(columns[name])[0] for name in names]
@@ -334,9 +338,14 @@ class Repeats:
         first, sorted_times = begins(alike[order]), micros[order]
         near = np.zeros(len(order), np.bool_)
         near[1:] = (sorted_times[1:] - sorted_times[:-1] <= self.dedup) & timed[order][1:]
-        repeated = np.zeros(len(order), np.bool_)
-        repeated[order] = ~first & (there(columns["request"])[order] | near)
-        return repeated
+        again = ~first & (there(columns["request"])[order] | near)
+        # The impressions before which only content decides, and the one of them that comes first.
+        leads = first | begins(sorted_times) | begins(position[order])
+        leader = np.maximum.accumulate(np.where(leads, np.arange(len(order)), 0))
+        tied = again & ~again[leader] & (content[order] != content[order][leader])
+        repeated, only_by_content = np.zeros(len(order), np.bool_), np.zeros(len(order), np.bool_)
+        repeated[order], only_by_content[order] = again, tied
+        return repeated, only_by_content
 
 
 def _identity_of_row() -> Column:

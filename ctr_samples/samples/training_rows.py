@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import reduce
 
@@ -61,7 +61,7 @@ def count_days(
     """
     known = {*before.moments, *before.boundaries} if before else set()
     fitted = only_fitted(config)
-    inputs = [Inputs.read(spark, fitted, day, watched=False) for day in days]
+    inputs = [replace(Inputs.read(spark, fitted, day, watched=False), whole=config) for day in days]
     for sentence in dict.fromkeys(sentence for of_day in inputs for sentence in of_day.told()):
         warn(sentence)
     frames = [_training_rows(fitted, of_day) for of_day in inputs]

@@ -24,6 +24,7 @@ FORGOTTEN = "forgotten"
 _FORM = Form(MANIFEST_FORMAT, "a manifest", REMEDY)
 
 _SAMPLE_SET = Such(re.compile(r"[a-z][a-z0-9_-]{0,63}").fullmatch, "a name of small letters, digits, - and _")
+_SALTED = Such(re.compile(r"[0-9a-f]{32}:[0-9a-f]{32}").fullmatch, "a salt and a hash")
 _DIGEST = Such(re.compile(r"([0-9a-f]{64})?").fullmatch, "64 hex digits, or nothing")
 
 
@@ -192,7 +193,9 @@ class Manifest:
     detected. ``features_from`` is None if no earlier generation was eligible. If ``rollback`` is set, the samples are
     from an earlier generation: ``run_id`` and ``created_at`` describe the rollback, all other fields come from that
     generation. ``known_by`` is the time as of which the run read its inputs, or None if it used all data available when
-    it ran. ``order`` is None if a hash of the impression orders the samples. ``checksum`` is the value read, or empty
+    it ran. ``order`` is None if a hash of the impression orders the samples. ``tied_repeats`` counts the repeats that only
+    their content tells from the impression that stays, or is None if an older release did not count them. ``environment`` has
+    a salted hash of the value of each ``${NAME}`` that samples are made from. ``checksum`` is the value read, or empty
     if an older release wrote none; :meth:`to_json` recomputes it.
     """
 
@@ -221,6 +224,8 @@ class Manifest:
     rollback: Rollback | None = None
     known_by: Instant | None = None
     order: RequestOrder | None = None
+    tied_repeats: Count | None = None
+    environment: Mapping[str, Annotated[str, _SALTED]] = field(default_factory=dict)
     format: int = MANIFEST_FORMAT
     checksum: str = field(default="", compare=False)
 

@@ -176,7 +176,7 @@ def test_a_run_drops_the_impressions_that_are_told_to_be_dropped(frame: Frame, s
     shown = shown.model_copy(update={"dedup": timedelta(seconds=4)})
     rows = cut_impressions(log, shown, DAY, timedelta()).toArrow()
     columns = {name: rows[name].combine_chunks() for name in rows.schema.names}
-    reasons = Repeats.of(shown).reasons(columns, np.zeros(rows.num_rows, np.int64))
+    reasons, _ = Repeats.of(shown).reasons(columns, np.zeros(rows.num_rows, np.int64))
     expected = columns[DROPPED].to_pylist()
     for reason, of_reason in reasons.items():
         told = {row for row, why in enumerate(expected) if why == reason}

@@ -29,8 +29,10 @@ class Flow:
     none: str
 
 
-def flow_of(metrics: Measured, reference: Measured | None, limit: int) -> Flow:
-    """Return the accounting of a run, with the counts of the reference for comparison."""
+def flow_of(metrics: Measured, reference: Measured | None, limit: int, tied: int | None = None) -> Flow:
+    """Return the accounting of a run, with the counts of the reference for comparison. ``tied`` counts the repeats that only
+    their content tells from the impression that stays.
+    """
     impressions = metrics.accounting["impressions"]
     known = _known(reference) if reference else {}
     steps = table(
@@ -44,7 +46,10 @@ def flow_of(metrics: Measured, reference: Measured | None, limit: int) -> Flow:
     )
     lost = impressions - metrics.accounting["samples"] - sum(metrics.dropped.values())
     none = ", ".join(REASONS.get(reason, shown(reason)) for reason, n in metrics.dropped.items() if not n)
-    return Flow(steps, _balance(metrics, lost), lost == 0, none)
+    only_content = (
+        f" {plural(tied, 'repeat')} of the same time and place had other columns; a hash chose." if tied else ""
+    )
+    return Flow(steps, _balance(metrics, lost) + only_content, lost == 0, none)
 
 
 def _known(reference: Measured) -> dict[str, int]:

@@ -64,6 +64,10 @@ class Run(Protocol):
         """Counts by label: ``actions``, ``orphans``, ``delays`` and ``flips``."""
 
     @property
+    def tied_repeats(self) -> int | None:
+        """Number of repeats that only their content tells from the impression that stays. None if not counted."""
+
+    @property
     def versions(self) -> Mapping[str, str]:
         """Software versions of the run."""
 

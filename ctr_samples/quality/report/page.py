@@ -73,7 +73,7 @@ def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | N
             "references": tuple(_references(metrics)),
             "facts": tuple(_facts(metrics, reference)),
             "verdict": judged,
-            "flow": flow.flow_of(metrics, reference, room.rows),
+            "flow": flow.flow_of(metrics, reference, room.rows, run.tied_repeats),
             "clicks": clicks.clicks_of(metrics, reference),
             "features": features.features_of(
                 metrics.features,

@@ -62,6 +62,10 @@ class Inputs:
     """
     kept: Mapping[str, KeptRows] = field(default_factory=dict)
     """Rows of views and histories read from partial results."""
+    whole: JobConfig | None = None
+    """The configuration of which ``config`` has only some features, or None if it has all. Its columns of a view decide
+    between rows that only their content tells apart, so that all features of a sample come from one row.
+    """
 
     @classmethod
     def read(

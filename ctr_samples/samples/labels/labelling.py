@@ -15,7 +15,7 @@ from ctr_samples.config import RowLabel
 from ctr_samples.samples.columnar.columns import BATCH, Integers, batches, codes_of, in_order, integers, there, whole
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Meeting, Stage
-from ctr_samples.samples.impressions import IMPRESSIONS, Repeats, row_label
+from ctr_samples.samples.impressions import IMPRESSIONS, TIED_REPEATS, Repeats, row_label
 from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.labels.attribution import Events
 from ctr_samples.samples.labels.counts import count_actions, count_row_labels
@@ -132,10 +132,11 @@ class _Stop:
             return shown_at
         at = pa.array(shown_at)
         columns = {name: self._of_shown(rows, name).take(at) for name in repeats.columns}
-        reasons = repeats.reasons(columns, integers(rows[CONTENT])[shown_at])
+        reasons, tied = repeats.reasons(columns, integers(rows[CONTENT])[shown_at])
         timed = there(columns["impression_time"])
         mine = ~timed | span.has(integers(columns["impression_time"]), timed)
         counts.add(IMPRESSIONS, mine.sum())
+        counts.add(TIED_REPEATS, (mine & tied).sum())
         dropped = np.zeros(len(shown_at), np.bool_)
         for reason, of_reason in reasons.items():
             counts.add(reason, (mine & of_reason & ~dropped).sum())

@@ -14,7 +14,15 @@ from ctr_samples.config import EventView, JobConfig, StaticView, View
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features.complete import JOINED
-from ctr_samples.samples.views.as_of.matching import AGES, MATCHED, OVERLAPS, SEVERAL_ROWS, STEPS_OF_AGES, WITHOUT_KEY
+from ctr_samples.samples.views.as_of.matching import (
+    AGES,
+    MATCHED,
+    OVERLAPS,
+    SEVERAL_ROWS,
+    STEPS_OF_AGES,
+    TIES,
+    WITHOUT_KEY,
+)
 from ctr_samples.samples.views.rows import has_one_row, is_empty
 from ctr_samples.sparksql.observations import Observations
 
@@ -80,7 +88,9 @@ class RowsWatch:
     def __init__(self, config: JobConfig, tasks: TaskCounts, *, active: bool = True) -> None:
         ends = [n for n, v in config.views.items() if isinstance(v, EventView) and v.valid_to is not None]
         one_row = [n for n, v in config.views.items() if has_one_row(v)]
-        self._counted = {**dict.fromkeys(ends, (_EMPTY, OVERLAPS)), **dict.fromkeys(one_row, (SEVERAL_ROWS,))}
+        self._counted: dict[str, tuple[str, ...]] = {n: (TIES,) for n, v in config.views.items() if v.counted is None}
+        for names, keys in ((ends, (_EMPTY, OVERLAPS)), (one_row, (SEVERAL_ROWS,))):
+            self._counted |= {name: (*keys, *self._counted[name]) for name in names}
         self._tasks, self._observations = tasks, Observations(active=active)
 
     def on_rows(self, name: str, rows: DataFrame) -> DataFrame:
@@ -91,7 +101,7 @@ class RowsWatch:
         """Return the counts by view. Call it after the action.
 
         Views with ends have ``empty`` and ``overlaps``; views that satisfy :func:`has_one_row` have
-        ``keys_with_several_rows``.
+        ``keys_with_several_rows``; all but counted views have ``ties``.
         """
         counts = self._observations.counts() | self._tasks.result().sums
         return {name: {key: counts.get(f"{name}.{key}", 0) for key in keys} for name, keys in self._counted.items()}

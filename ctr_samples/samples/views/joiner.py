@@ -62,8 +62,9 @@ class ViewJoiner:
         """If ``few`` is given, join only these impressions, and only rows with their keys."""
         self._inputs, self._views, self._few = inputs, inputs.config.views, few
         self._needed = view_columns(spark, inputs.config)
+        self._deciding = self._needed if inputs.whole is None else view_columns(spark, inputs.whole)
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
-        self._joins = {name: self._cut(self._join(name, self._needed[name])) for name in self._views}
+        self._joins = {name: self._cut(self._join(name)) for name in self._views}
         self._steps: Sequence[JoinStep] = ()
         self._hot: dict[tuple[str, ...], HotKeys] = {}
         self._small: SmallViews | None = None
@@ -124,9 +125,7 @@ class ViewJoiner:
             return plan_joins(declared_facts(self._inputs.config))
         on_disk = self._maybe_small()
         tiny = {name: size for name, size in on_disk.items() if size * _SURELY <= self._limits.broadcast_bytes}
-        others = {
-            name: self._join(name, self._needed[name], watched=False).features for name in on_disk if name not in tiny
-        }
+        others = {name: self._join(name, watched=False).features for name in on_disk if name not in tiny}
         measured = [size_of(name, features) for name, features in others.items()]
         sizes = tiny | (dict(map(tuple, reduce(DataFrame.unionAll, measured).collect())) if measured else {})
         return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
@@ -157,15 +156,17 @@ class ViewJoiner:
             self._inputs.watches.tasks.include(self._small.irregular())
         return self._small
 
-    def _join(self, name: str, columns: Sequence[str], *, watched: bool = True) -> Join:
-        """Prepare a view with some of its columns. Unless ``watched``, does not count the rows of its source."""
+    def _join(self, name: str, *, watched: bool = True) -> Join:
+        """Prepare a view, with all columns that decide between its rows. Unless ``watched``, does not count the rows of its
+        source.
+        """
         inputs, view, span = self._inputs, self._views[name], self._inputs.span
         if isinstance(view, WindowView | DailyCountView):
             cut = partial(self._steps_of, name, view)
-            rows = self._counted(view, inputs.with_kept(name, view.source, "views", cut, watched=watched), columns)
+            steps = inputs.with_kept(name, view.source, "views", cut, watched=watched)
+            rows = self._counted(view, steps, self._needed[name])
         else:
-            columns = self._needed[name] if name in inputs.kept else columns  # kept rows have all columns
-            cut = partial(view_rows, name=name, view=view, columns=columns)
+            cut = partial(view_rows, name=name, view=view, columns=self._deciding[name])
             rows = inputs.with_kept(name, view.source, "views", cut, watched=watched)
         back = reach(view) if isinstance(view, WindowView) else view.max_age
         near = within_reach(usable(rows), span, back)

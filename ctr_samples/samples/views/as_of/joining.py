@@ -20,7 +20,7 @@ from ctr_samples.samples.columnar.columns import BATCH, Integers, integers, plac
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Meeting, Stage, as_they_are
 from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
-from ctr_samples.samples.views.as_of.matching import END, EVENT, KNOWN, AsOf, Snapshots, ViewRows
+from ctr_samples.samples.views.as_of.matching import EVENT, KNOWN, AsOf, Snapshots, ViewRows
 from ctr_samples.samples.views.as_of.rows import Join
 from ctr_samples.sparksql.releases import arrow_schema
 
@@ -222,9 +222,8 @@ class SmallViews:
     def irregular(self) -> Counts:
         """Return the counts of the irregular rows of the views. Runs on the driver."""
         counts = Counts()
-        for number, (how, kind) in enumerate(zip(self.views, self.kinds, strict=True)):
-            if how.one_row or END in kind.names:
-                ViewRows.of(how, self._table(number), counts=counts)
+        for number, how in enumerate(self.views):
+            ViewRows.of(how, self._table(number), counts=counts)
         return counts
 
     def _table(self, number: int) -> pa.Table:

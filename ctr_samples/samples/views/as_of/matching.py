@@ -45,7 +45,7 @@ neither times nor tombstones; only rows that end have the second two.
 COPY = "_copy"
 """Column of rows that are copied to several partitions: the number of the copy."""
 
-OVERLAPS, SEVERAL_ROWS = "overlaps", "keys_with_several_rows"
+OVERLAPS, SEVERAL_ROWS, TIES = "overlaps", "keys_with_several_rows", "ties"
 MATCHED, WITHOUT_KEY, AGES = "matched", "without_key", "ages"
 STEPS_OF_AGES = 50
 """Ages are counted in steps of 2 %, so percentiles are correct within 1 % for any distribution."""
@@ -146,17 +146,20 @@ class ViewRows:
         if how.static:
             order = in_order([code, rank])
             seen_from, until, best = np.full(len(code), _LEAST), np.full(len(code), FOREVER), order
+            tied = order
         elif END in table.column_names:
             best, seen_from, until, overlaps = _pieces(code, how.seen_from(table), how.seen_until(table), rank)
-            order = best
+            order, tied = best, in_order([code, rank])
             if counts is not None:
                 counts.add(f"{how.name}.{OVERLAPS}", (overlaps & _first_copy(table)).sum())
         else:
-            order = in_order([code, how.seen_from(table), rank])
+            order = tied = in_order([code, how.seen_from(table), rank])
             seen_from, until = how.seen_from(table)[order], np.full(len(order), FOREVER)
             # The codes ascend, so the greatest so far stays within its key.
             size = max(1, len(order))
             best = ranked[np.maximum.accumulate(code[order] * size + rank[order]) % size]
+        if counts is not None:
+            counts.add(f"{how.name}.{TIES}", _ties(how, table, code, tied))
         starts = np.searchsorted(code[order], np.arange(len(encoded.dictionary) + 1))
         if how.snapshot and snapshots is None:
             snapshots = Snapshots.of(how, table)
@@ -252,8 +255,15 @@ def _by_rank(how: AsOf, table: pa.Table) -> Integers:
         return in_order([content])
     # A tombstone loses a tie: an update ends one row and begins the next.
     content = np.where(flags(table[GONE]), _LEAST, content)
+    return in_order([*_clocks(how, table), content])
+
+
+def _clocks(how: AsOf, table: pa.Table) -> list[Integers]:
+    """Return what decides between visible rows of a key before their content does: both clocks, and the sequence."""
+    if how.static:
+        return []
     sequence = [ranks(table[SEQUENCE])] if SEQUENCE in table.column_names else []
-    return in_order([integers(table[EVENT]), integers(table[KNOWN]), *sequence, content])
+    return [integers(table[EVENT]), integers(table[KNOWN]), *sequence]
 
 
 def _several(how: AsOf, table: pa.Table, code: Integers) -> int:
@@ -265,6 +275,18 @@ def _several(how: AsOf, table: pa.Table, code: Integers) -> int:
         group = code * max(1, len(code)) + np.unique(integers(table[EVENT]), return_inverse=True)[1]
     pairs = np.unique(np.stack([group[alive], integers(table[CONTENT])[alive]]), axis=1)[0]
     return int((np.unique(pairs, return_counts=True)[1] > 1).sum())
+
+
+def _ties(how: AsOf, table: pa.Table, code: Integers, order: Integers) -> int:
+    """Return the number of rows that only their content tells from another row of their key. In ``order``, such rows follow
+    each other.
+    """
+    alive = _first_copy(table) if how.static else _first_copy(table) & ~flags(table[GONE])
+    order = order[alive[order]]
+    same = ~begins(code[order])
+    for clock in _clocks(how, table):
+        same &= ~begins(clock[order])
+    return int((same & begins(integers(table[CONTENT])[order])).sum())
 
 
 def _pieces(

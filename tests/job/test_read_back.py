@@ -1,0 +1,508 @@
+"""A day that is made again after a changed configuration: what is read back has the bytes of a run that makes everything.
+
+Logs, tables, configurations and changes are drawn by chance, with ties, repeats and nulls.
+``RANDOM_CHANGES=60 RANDOM_CHANGES_FROM=100`` draws sixty, with the seeds from 100 on.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import asdict
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import load_config
+from ctr_samples.job import run as job
+from ctr_samples.job.fit import fit
+from ctr_samples.job.foreseen import changes
+from ctr_samples.job.planning import why_stale
+from ctr_samples.quality.checks import CHECKS
+from ctr_samples.readers import iter_batches
+from ctr_samples.shards import Manifest
+from tests.job.partial_days import shards_of
+from tests.support.marks import slow_except
+
+FIRST = int(os.environ.get("RANDOM_CHANGES_FROM", "1"))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("RANDOM_CHANGES", "12")))
+DAY = date(2019, 6, 5)
+START = 1559692800
+SAMPLES = 120
+
+Document = dict[str, Any]
+
+SOURCES: Document = {
+    "log": "at BIGINT, rid STRING, u STRING, i BIGINT, place INT, price DOUBLE, color STRING, good INT",
+    "clicks": "at BIGINT, u STRING, i BIGINT",
+    "items": "i BIGINT, at BIGINT, price DOUBLE, color STRING, size BIGINT",
+    "users": "u STRING, age DOUBLE, city STRING, level BIGINT",
+    "deals": "i BIGINT, at BIGINT, until BIGINT, cut DOUBLE, sort STRING",
+}
+BASE: Document = {
+    "name": "changes",
+    "timezone": "${ZONE}",
+    "impressions": {
+        "source": "log",
+        "where": "i < ${MOST}",
+        "time": "timestamp_seconds(at)",
+        "keys": {"user": "u", "item": "i"},
+        "request": "rid",
+        "position": "place",
+        "columns": {"price": "price * ${FACTOR}", "color": "color"},
+    },
+    "labels": {
+        "clicked": {
+            "source": "clicks",
+            "keys": {"user": "u", "item": "i"},
+            "time": "timestamp_seconds(at)",
+            "window": "${WINDOW}",
+        },
+        "good": {"expr": "good = 1"},
+    },
+    "views": {
+        "item": {
+            "source": "items",
+            "on": "item",
+            "key": "i",
+            "event_time": "timestamp_seconds(at)",
+            "where": "size < ${LARGEST} or size is null",
+            "ttl": "30d",
+        },
+        "user": {"source": "users", "on": "user", "key": "u", "static": True},
+        "deal": {
+            "source": "deals",
+            "on": "item",
+            "key": "i",
+            "event_time": "timestamp_seconds(at)",
+            "valid_to": "timestamp_seconds(until)",
+            "ttl": "unbounded",
+        },
+    },
+    "split": {"eval": 0.25},
+    "output": {"partitions": 2},
+}
+VALUES = {"ZONE": "UTC", "MOST": "9", "FACTOR": "1.5", "WINDOW": "1h", "LARGEST": "6"}
+OTHERS = {
+    "ZONE": ["Europe/Berlin"],
+    "MOST": ["7"],
+    "FACTOR": ["2", "10.25"],
+    "WINDOW": ["30m", "2h"],
+    "LARGEST": ["4", "100"],
+}
+NUMBERS = [
+    "item.price", "`item`.`price` + item.size", "user.age", "user.level", "deal.cut", "impression.price",
+    "impression['price']",
+]  # fmt: skip
+TEXTS = ["item.color", "upper(item.color) || item.size", "user.city", "deal.sort", "impression.color"]
+
+
+def feature(chance: random.Random) -> Document:
+    """A feature of any kind, over any of the rows."""
+    kind = chance.choice(["number", "number", "id", "scaled", "of several"])
+    if kind == "id":
+        return {"expr": chance.choice(TEXTS), "dtype": "int64", "hash_buckets": 1000}
+    if kind == "of several":
+        parts = f"{chance.choice(NUMBERS)} * ${{FACTOR}} + {chance.choice(NUMBERS)}"
+        return {"expr": f"cast({parts} as double)", "dtype": "float32"}
+    number = {"expr": f"cast({chance.choice(NUMBERS)} as double)", "dtype": "float32"}
+    return {**number, "scale": "standardise"} if kind == "scaled" else number
+
+
+def added(chance: random.Random, config: Document, _: dict[str, str]) -> None:
+    config["features"][f"more_{chance.randrange(10**6)}"] = feature(chance)
+
+
+def dropped(chance: random.Random, config: Document, _: dict[str, str]) -> None:
+    if len(config["features"]) > 1:
+        del config["features"][chance.choice([*config["features"]])]
+
+
+def renamed(chance: random.Random, config: Document, _: dict[str, str]) -> None:
+    old = chance.choice([*config["features"]])
+    names = {name: f"new_{name}" if name == old else name for name in config["features"]}
+    config["features"] = {names[name]: one for name, one in config["features"].items()}
+
+
+def copied(chance: random.Random, config: Document, _: dict[str, str]) -> None:
+    name = chance.choice([*config["features"]])
+    config["features"][f"copy_of_{name}"] = deepcopy(config["features"][name])
+
+
+def in_another_order(chance: random.Random, config: Document, _: dict[str, str]) -> None:
+    names = [*config["features"]]
+    chance.shuffle(names)
+    config["features"] = {name: config["features"][name] for name in names}
+
+
+def with_a_column_more(chance: random.Random, config: Document, _: dict[str, str]) -> None:
+    config["impressions"]["columns"]["n"] = chance.choice(["good", "price", "concat(color, price)"])
+    config["features"]["of_n"] = {"expr": "impression.n", "dtype": "int64", "hash_buckets": 1000}
+
+
+def with_another_row_label(chance: random.Random, config: Document, _: dict[str, str]) -> None:
+    config["labels"]["good"] = {"expr": chance.choice(["price > 2", "color = 'red'", "place = 1"])}
+
+
+def without_a_label(_: random.Random, config: Document, __: dict[str, str]) -> None:
+    config["labels"].pop("good", None)
+
+
+def in_another_environment(chance: random.Random, _: Document, values: dict[str, str]) -> None:
+    name = chance.choice([*OTHERS])
+    values[name] = chance.choice(OTHERS[name])
+
+
+def sampled(chance: random.Random, config: Document, _: dict[str, str]) -> None:
+    config["sampling"] = chance.choice(
+        [{"negatives": 0.5}, {"rate": "if(clicked = 1, 1, 0.4)"}, {"rate": "if(impression.price > 3, 0.5, 1)"}]
+    )
+
+
+CHANGES: list[Callable[[random.Random, Document, dict[str, str]], None]] = [
+    added, added, dropped, renamed, copied, in_another_order, with_a_column_more, with_another_row_label,
+    without_a_label, in_another_environment, in_another_environment, sampled,
+]  # fmt: skip
+
+
+def write_inputs(root: Path, chance: random.Random) -> None:
+    """Logs of three days and tables, in which some rows differ in no key and no time."""
+    colors = ["red", "blue", "grün", "", None]
+    ends = [None, START + 40_000]
+    price = lambda: chance.choice([None, 0.5, 1.0, 2.5, 7.25])  # noqa: E731
+    tables: dict[str, list[Document]] = {
+        "items": [
+            {"i": i, "at": at, "price": price(), "color": chance.choice(colors), "size": chance.choice([None, 1, 3, 5])}
+            for i in range(8)
+            for at in chance.sample(range(START - 190_000, START + 80_000, 10_000), 5)
+            for _ in range(chance.choice([1, 1, 2, 3]))
+        ],
+        "users": [
+            {"u": f"u{n}", "age": chance.choice([None, 20.5]), "city": chance.choice(colors), "level": chance.choice([None, 1])}
+            for n in range(7)
+            for _ in range(chance.choice([1, 1, 2]))
+        ],
+        "deals": [
+            {"i": i, "at": START - 250_000, "until": chance.choice(ends), "cut": price(), "sort": chance.choice(colors)}
+            for i in range(6)
+            for _ in range(chance.choice([1, 1, 2]))
+        ],
+    }  # fmt: skip
+    for day in range(-2, 2):
+        shown = []
+        for n in range(SAMPLES):
+            row = {
+                "at": START + 86400 * day + 60 * chance.randrange(1440), "rid": chance.choice([f"r{day}_{n // 3}", None]),
+                "u": f"u{chance.randrange(9)}", "i": chance.randrange(9), "place": n % 3,
+                "price": price() if day > -2 else 100.0 * n, "color": chance.choice(colors), "good": chance.randrange(2),
+            }  # fmt: skip
+            shown.append(row)
+            if chance.random() < 0.5:  # a repeat that differs, or does not
+                other = {"price": price(), "color": chance.choice(colors), "good": chance.randrange(2)}
+                shown.append(row | dict(chance.sample([*other.items()], chance.choice([0, 1, 3]))))
+        tables[f"log/{DAY + timedelta(days=day)}"] = chance.sample(shown, len(shown))
+        clicks = chance.sample(shown, SAMPLES // 4)
+        tables[f"clicks/{DAY + timedelta(days=day)}"] = [
+            {"at": one["at"] + chance.choice([20, 2000, 5000]), "u": one["u"], "i": one["i"]} for one in clicks
+        ]
+    for name, rows in tables.items():
+        path = root / f"{name}.json"
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def written(root: Path, name: str, config: Document) -> Path:
+    """The file of a configuration, with the views that its features need."""
+    texts = " ".join(one["expr"] for one in config["features"].values()).lower()
+    views = {view: one for view, one in config["views"].items() if view in re.split(r"\W+", texts)}
+    used = {"log", *[one["source"] for one in (*views.values(), *config["labels"].values()) if "source" in one]}
+    dated = {"path": f"{root}/NAME/{{date}}.json", "days_before": 1, "days_after": 1}
+    sources = {
+        source: {"format": "json", "schema": schema}
+        | {k: v.replace("NAME", source) if k == "path" else v for k, v in dated.items() if source in ("log", "clicks")}
+        | ({} if source in ("log", "clicks") else {"path": f"{root}/{source}.json"})
+        for source, schema in SOURCES.items()
+        if source in used
+    }
+    output = {**config["output"], "path": f"{root}/{name}"}  # set anew for each run
+    fitted = {"fitted": {"path": f"{root}/fitted"}} if has_fitted(config) else {}
+    document = {**config, "sources": sources, "views": views, "output": output, **fitted}
+    path = root / f"{name}.yaml"
+    path.write_text(json.dumps(document))
+    return path
+
+
+def has_fitted(config: Document) -> bool:
+    """Whether a feature is fitted."""
+    return any("scale" in one for one in config["features"].values())
+
+
+def made(spark: SparkSession, path: Path, values: Mapping[str, str], out: str, fitted: date | None = None) -> Manifest:
+    """The samples of the day, after what is not fitted yet was fitted on a day. Without one, all of them are made."""
+    loaded = load_config(path, [f"output.path={path.parent / out}"], values)
+    if fitted is not None and has_fitted(json.loads(path.read_text())):
+        fit(spark, loaded, fitted)
+    return job.run(spark, loaded, DAY, accept=CHECKS, force=fitted is None).manifest
+
+
+def facts(manifest: Manifest) -> Document:
+    """What two manifests of equal samples have in common."""
+    labels = {name: {k: v for k, v in one.items() if k != "flips"} for name, one in manifest.labels.items()}
+    views = {name: {k: v for k, v in one.items() if k != "canaries"} for name, one in manifest.views.items()}
+    return {**asdict(manifest), **dict.fromkeys(VARYING), "labels": labels, "views": views}
+
+
+VARYING = (
+    "run_id", "parent", "created_at", "generation", "shards", "config", "seconds", "plan", "quality", "features_from",
+    "checksum", "fingerprint",
+)  # fmt: skip
+
+
+def check_read_back(
+    spark: SparkSession,
+    root: Path,
+    before: Document,
+    values: Mapping[str, str],
+    now: Document,
+    others: Mapping[str, str],
+) -> tuple[Manifest, Manifest]:
+    """Make a day by one configuration and environment, then by others: once reading back, and once as a whole."""
+    first = made(spark, written(root, "first", before), values, "first", DAY - timedelta(days=2))
+    path = written(root, "now", now)
+    again = made(spark, path, others, "first", DAY - timedelta(days=1))
+    whole = made(spark, path, others, "whole")
+    assert shards_of(again, root / "first") == shards_of(whole, root / "whole"), again.features_from
+    assert facts(again) == facts(whole), again.features_from
+    return first, again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+def test_what_is_read_back_after_changes_by_chance_has_the_bytes_of_a_whole_run(
+    spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    write_inputs(tmp_path, chance)
+    before = deepcopy(BASE) | {"features": {f"f{n}": feature(chance) for n in range(chance.choice([2, 3, 5]))}}
+    now, others = deepcopy(before), dict(VALUES)
+    chosen = [chance.choice(CHANGES) for _ in range(chance.choice([1, 1, 2, 3]))]
+    for change in chosen:
+        change(chance, now, others)
+    print([change.__name__ for change in chosen], others, json.dumps(now["features"], indent=1))  # noqa: T201
+    check_read_back(spark, tmp_path, before, VALUES, now, others)
+    loaded = [load_config(tmp_path / f"{name}.yaml", environ=others) for name in ("first", "now")]
+    list(changes(*loaded))
+
+
+def rows_of(root: Path, name: str, rows: Sequence[Document]) -> None:
+    (root / f"{name}.json").parent.mkdir(exist_ok=True, parents=True)
+    (root / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def of(*names: str) -> Document:
+    """Features with the numbers or texts of columns, named after them."""
+    return {
+        name.replace(".", "_"): {"expr": name, "dtype": "string" if name.endswith("color") else "float32"}
+        for name in names
+    }
+
+
+def few_shown(**more: Any) -> list[Document]:
+    return [
+        {
+            "at": START + 60 * n,
+            "rid": f"r{n}",
+            "u": f"u{n}",
+            "i": n % 8,
+            "place": 1,
+            "price": 1.0,
+            "color": "red",
+            "good": 1,
+        }
+        | more
+        for n in range(40)
+    ]
+
+
+RED, BLUE = {"price": 1.0, "color": "red", "good": 1}, {"price": 2.0, "color": "blue", "good": 0}
+
+
+@pytest.fixture
+def tied(tmp_path: Path) -> Path:
+    """A log of a day, each line twice, and a table with two rows of each key and time: red for 1, and blue for 2."""
+    clicks = [{"at": START + 30, "u": "u0", "i": 0}]
+    rows_of(tmp_path, f"log/{DAY}", [*few_shown(**RED), *few_shown(**BLUE)])
+    rows_of(tmp_path, f"clicks/{DAY}", clicks)
+    items = [{"i": i, "at": START - 3600, **row} for i in range(8) for row in (RED, BLUE)]
+    rows_of(tmp_path, "items", [{k: v for k, v in row.items() if k != "good"} for row in items])
+    return tmp_path
+
+
+def config_of(features: Document, **more: Any) -> Document:
+    return deepcopy(BASE) | {"features": features} | more
+
+
+def values_of(root: Path, out: str, *names: str) -> set[tuple[Any, ...]]:
+    """The distinct values of features, or labels, of the samples that are published."""
+    found = set()
+    for split in ("train", "eval"):
+        for batch in iter_batches(root / out, date=DAY, split=split, batch_size=100):
+            columns = [{**batch.features, **batch.labels}[name] for name in names]
+            found |= {
+                tuple(value.item() if hasattr(value, "item") else value for value in row)
+                for row in zip(*columns, strict=True)
+            }
+    return found
+
+
+@pytest.mark.parametrize("view", ["an event view", *slow_except((), ["a static view", "a view whose rows end"])])
+def test_all_features_of_a_sample_come_from_one_of_the_rows_that_tie(
+    spark: SparkSession, tied: Path, view: str
+) -> None:
+    before, now = config_of(of("item.price")), config_of(of("item.price", "item.color"))
+    item = before["views"]["item"]
+    if view == "a static view":
+        item = {"source": "items", "on": "item", "key": "i", "static": True}
+    elif view == "a view whose rows end":
+        item = {**item, "valid_to": "timestamp_seconds(at + 999999)"}
+    for config in (before, now):
+        config["views"]["item"] = item
+    first, again = check_read_back(spark, tied, before, VALUES, now, VALUES)
+    assert first.views["item"]["ties"] == again.views["item"]["ties"] == 8
+    assert values_of(tied, "first", "item_price", "item_color") <= {(1.0, b"red"), (2.0, b"blue")}
+
+
+@pytest.mark.thorough
+def test_a_second_set_takes_no_feature_whose_row_other_columns_chose(spark: SparkSession, tied: Path) -> None:
+    made(spark, written(tied, "first", config_of(of("item.price"))), VALUES, "first", DAY)
+    second = config_of(of("item.price", "item.color"), from_samples=f"{tied}/first")
+    again = made(spark, written(tied, "second", second), VALUES, "second", DAY)
+    assert again.features_from is not None
+    assert again.features_from.path == f"{tied}/first"
+    assert values_of(tied, "second", "item_price", "item_color") <= {(1.0, b"red"), (2.0, b"blue")}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("change", "names"),
+    [
+        ({"features": of("impression.price", "impression.color")}, ("impression_price", "impression_color")),
+        ({"labels": {"good": {"expr": "color = 'red'"}}}, ("impression_price", "good")),
+        ({"labels": {"good": {"expr": "price < 1.5"}}, "sampling": {"negatives": 0.9}}, ("impression_price", "good")),
+    ],
+    ids=["with a column more", "with another label of the row", "sampled by it"],
+)
+def test_a_sample_and_its_labels_come_from_one_of_the_lines_that_tie(
+    spark: SparkSession, tied: Path, change: Document, names: tuple[str, ...]
+) -> None:
+    before = config_of(of("impression.price"), views={}, labels={"good": {"expr": "good = 1"}})
+    before["impressions"] = {**before["impressions"], "columns": {"price": "price"}}
+    now = deepcopy(before) | change
+    if "color" in str(change):
+        now["impressions"]["columns"]["color"] = "color"
+    first, again = check_read_back(spark, tied, before, VALUES, now, VALUES)
+    assert first.tied_repeats == again.tied_repeats == first.accounting["repeated"] == 40
+    assert again.features_from is not None
+    assert "columns that tell repeats apart" in again.features_from.why
+    found = values_of(tied, "first", *names)
+    assert found <= ({(1.0, b"red"), (2.0, b"blue")} if "impression_color" in names else {(1.0, 1), (2.0, 0)})
+
+
+@pytest.mark.thorough
+def test_a_day_without_ties_is_read_back_when_columns_are_added(spark: SparkSession, tied: Path) -> None:
+    rows_of(tied, f"log/{DAY}", [*few_shown(**RED), *few_shown(**RED)])
+    rows_of(
+        tied, "items", [{"i": i, "at": START - 60 * n, "price": n, "color": "red"} for i in range(8) for n in (1, 2, 2)]
+    )
+    before = config_of(of("item.price", "impression.price"))
+    now = config_of(of("item.price", "impression.price", "item.color", "impression.color", "impression.n"))
+    now["impressions"]["columns"] = {**now["impressions"]["columns"], "n": "good"}
+    first, again = check_read_back(spark, tied, before, VALUES, now, VALUES)
+    assert (first.views["item"]["ties"], first.tied_repeats, first.accounting["repeated"]) == (0, 0, 40)
+    assert again.features_from is not None
+    assert again.features_from.features == ("item_price", "impression_price")
+
+
+@pytest.mark.thorough
+def test_columns_that_tell_no_row_apart_now_may_do_so_with_a_column_more(spark: SparkSession, tied: Path) -> None:
+    """The prices tie in no row, so the day is read back; with colours they do, so a size makes both anew."""
+    rows_of(tied, "items", [
+        {"i": i, "at": START - 60, "price": 1.0, "color": color, "size": size}
+        for i in range(8) for color, size in (("red", 1), ("blue", 2), ("green", 3))
+    ])  # fmt: skip
+    made(spark, written(tied, "one", config_of(of("item.price"))), VALUES, "first", DAY)
+    two = config_of(of("item.price", "item.color"))
+    second = made(spark, written(tied, "two", two), VALUES, "first", DAY)
+    assert second.features_from is not None
+    assert (second.features_from.features, second.views["item"]["ties"]) == (("item_price",), 16)
+    three = config_of(of("item.price", "item.color", "item.size"))
+    third, whole = (
+        made(spark, written(tied, "three", three), VALUES, out, on) for out, on in (("first", DAY), ("whole", None))
+    )
+    assert shards_of(third, tied / "first") == shards_of(whole, tied / "whole")
+    assert values_of(tied, "first", "item_color", "item_size") <= {(b"red", 1.0), (b"blue", 2.0), (b"green", 3.0)}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("name", "value", "found"),
+    [
+        ("FACTOR", "15", "features.impression_price"),
+        ("LARGEST", "2", "features.item_price"),
+        ("WINDOW", "15s", ""),
+        ("MOST", "3", "`impressions` changed, with the value of ${MOST}"),
+        ("ZONE", "Asia/Tokyo", "`timezone`"),
+    ],
+)
+def test_a_changed_value_of_the_environment_is_a_changed_configuration(
+    spark: SparkSession, tied: Path, name: str, value: str, found: str
+) -> None:
+    rows_of(tied, f"log/{DAY}", few_shown())
+    sizes = [{"i": i, "at": START - 3600, "price": i + 1.0, "color": "red", "size": i} for i in range(8)]
+    rows_of(tied, "items", sizes)
+    config = config_of(of("impression.price", "item.price"))
+    first, again = check_read_back(spark, tied, config, VALUES, config, VALUES | {name: value})
+    assert again.generation == 2
+    assert again.features_from is not None
+    assert not again.features_from.labels, "samples of another environment were taken"
+    assert VALUES[name] not in {*first.environment.values()}
+    assert [key for key in VALUES if first.environment[key] != again.environment[key]] == [name]
+    path = tied / "now.yaml"
+    stale = why_stale(spark, load_config(path, [f"output.path={tied}/first"], VALUES), again)
+    assert stale[0] == f"the value of ${{{name}}} changed, or is not known of then"
+    assert (found in again.features_from.why) or found in stale[1]
+    if name == "FACTOR":
+        assert values_of(tied, "first", "impression_price") == {(15.0,)}
+
+
+@pytest.mark.thorough
+def test_values_of_an_unchanged_environment_are_read_back(spark: SparkSession, tied: Path) -> None:
+    rows_of(tied, f"log/{DAY}", few_shown())
+    before, now = config_of(of("impression.price")), config_of(of("impression.price", "item.price"))
+    _, again = check_read_back(spark, tied, before, VALUES, now, VALUES)
+    assert again.features_from is not None
+    assert again.features_from.features == ("impression_price",)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("change", ["renamed", "copied"])
+def test_a_feature_scales_by_what_was_fitted_for_its_own_name(spark: SparkSession, tied: Path, change: str) -> None:
+    for back, scale in ((1, 1.0), (2, 50.0)):
+        rows = [{**row, "at": row["at"] - 86400 * back, "price": scale * n} for n, row in enumerate(few_shown())]
+        rows_of(tied, f"log/{DAY - timedelta(days=back)}", rows)
+        rows_of(tied, f"clicks/{DAY - timedelta(days=back)}", [{"at": START, "u": "u0", "i": 0}])
+    rows_of(tied, f"log/{DAY}", [{**row, "price": float(n)} for n, row in enumerate(few_shown())])
+    scaled = {"expr": "cast(impression.price as double)", "dtype": "float32", "scale": "standardise"}
+    before = config_of({"scaled": scaled, **of("impression.price")})
+    now = config_of({**({"scaled": scaled} if change == "copied" else {}), "other": scaled, **of("impression.price")})
+    _, again = check_read_back(spark, tied, before, VALUES, now, VALUES)
+    assert again.features_from is not None
+    assert "other" not in again.features_from.features
+    assert "impression_price" in again.features_from.features
