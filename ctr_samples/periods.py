@@ -198,7 +198,7 @@ def span_of(period: Period, timezone: str) -> tuple[datetime, datetime] | None:
                 f"The date is '{period}', but the clocks of {timezone} do not show that hour; choose another."
             )
         return spans[period]
-    return _midnight(period, timezone), _midnight(period + _DAY, timezone)
+    return local_midnight(period, timezone), local_midnight(period + _DAY, timezone)
 
 
 @lru_cache(maxsize=1024)
@@ -208,7 +208,7 @@ def hours_of(day: date, timezone: str) -> dict[Hour, tuple[datetime, datetime]]:
 
     Each minute of the day belongs to exactly one hour, even if the clocks change by half an hour.
     """
-    zone, start, end = ZoneInfo(timezone), _midnight(day, timezone), _midnight(day + _DAY, timezone)
+    zone, start, end = ZoneInfo(timezone), local_midnight(day, timezone), local_midnight(day + _DAY, timezone)
 
     def hour_at(minute: datetime) -> Hour:
         local = minute.astimezone(zone)
@@ -248,5 +248,6 @@ def local_days(start: datetime, end: datetime, timezone: str) -> Iterator[date]:
     return (first + n * _DAY for n in range((last - first).days + 1))
 
 
-def _midnight(day: date, timezone: str) -> datetime:
+def local_midnight(day: date, timezone: str) -> datetime:
+    """Return the instant, in UTC, at which a local day begins."""
     return datetime.combine(day, time(), ZoneInfo(timezone)).astimezone(UTC)

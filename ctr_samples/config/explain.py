@@ -72,8 +72,10 @@ def _samples(config: JobConfig) -> Iterator[str]:
     if shown.explode:
         yield f"  the list in {shown.article} becomes one impression for each article, with its position"
     if shown.dedup:
-        same = " and ".join(shown.entities)
+        same = " and ".join(shown.keys_and_request)
         yield f"  one that follows another of the same {same} within {format_duration(shown.dedup)} is a repeat"
+    elif shown.repeats_by_day:
+        yield f"  one that follows another of the same {' and '.join(shown.keys_and_request)} on the same day is a repeat"
     if shown.skip_above:
         yield f"  of a list with {shown.skip_above}, those below its last position are dropped"
     for name, label in config.labels.items():

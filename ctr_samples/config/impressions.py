@@ -47,7 +47,8 @@ class Impressions(Model):
     )
     dedup: Duration | None = Field(
         None,
-        description="Without `request`: an impression this soon after the previous one with the same keys is a repeat.",
+        description="An impression this soon after the previous one with the same keys, and of the same `request`, is a "
+        "repeat. Default: with `request`, any later one of the same request and day is; without, one at the same instant.",
     )
     skip_above: Name | None = Field(
         None,
@@ -72,6 +73,11 @@ class Impressions(Model):
     def keys_and_request(self) -> dict[str, str]:
         """Expressions on which views may be joined and actions matched: all keys, then the request, if any."""
         return self.entities | ({} if self.request is None else {"request": self.request})
+
+    @property
+    def repeats_by_day(self) -> bool:
+        """Whether an impression repeats any earlier one of its request and local day."""
+        return self.request is not None and self.dedup is None and self.identity == "keys"
 
     @property
     def shown_key(self) -> str | None:
@@ -102,8 +108,6 @@ class Impressions(Model):
             raise ValueError("`explode: article` needs `article`, the column that holds the list")
         if self.explode and self.position is not None:
             raise ValueError("`explode` gives the position; remove `position`")
-        if self.request is not None and self.dedup is not None:
-            raise ValueError("`dedup` has no effect with `request`: within a request an article counts once; remove it")
         if self.identity == "row" and self.dedup is not None:
             raise ValueError("`dedup` has no effect with `identity: row`, where no row is a repeat; remove one")
         if self.skip_above is not None and self.explode is None and self.position is None:

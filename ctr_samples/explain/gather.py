@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial, reduce
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -42,7 +42,7 @@ from ctr_samples.samples.impressions import DROPPED, SKIP_ABOVE, cut_impressions
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels.actions import ACTION, actions_of, key_of_action
-from ctr_samples.samples.labels.plans import LabelPlan, longest_window, plan_labels, rows_among
+from ctr_samples.samples.labels.plans import LabelPlan, impression_reach, plan_labels, rows_among
 from ctr_samples.samples.partials import where_kept
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import DOWN_SAMPLED, sampled
@@ -190,7 +190,7 @@ class Gatherer:
         """Collect the evidence. Raises InputError if the day has no such impression, or several."""
         shown = self.config.impressions
         plans, rows = plan_labels(self.config), rows_among(self.config.labels)
-        reach = max(longest_window(plans), shown.dedup or timedelta())
+        reach = impression_reach(self.config, self.span)
         impressions = cut_impressions(self.inputs.plain(shown.source), shown, self.span, reach, rows).persist()
         try:
             row = sought.of(impressions, self.span, self.config.timezone)

@@ -244,6 +244,7 @@ def ids_made_of(made_by: Manifest, loaded: LoadedConfig | None = None) -> dict[s
     shown = config.get("impressions") or {}
     made = {key: shown.get(key) for key in _OF_IDS}
     whole_row = shown.get("identity") == "row"
+    made |= {"again": shown.get("dedup") is not None and shown.get("request") is not None}
     made |= {"timezone": config.get("timezone"), "sources": config.get("sources") if whole_row else None}
     return {**made, "environment": digests_in(made, environment)}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -79,7 +78,7 @@ def impressions_of(
             except InputError as error:
                 raise InputError(f"The users' impressions of {day} cannot be found. {error}") from None
             lines = exploded(log, source.explode, f"sources.{shown.source}.explode") if source.explode else log
-            impressions = cut_impressions(lines, shown, span, timedelta()).where(
+            impressions = cut_impressions(lines, shown, span).where(
                 F.col("impression_time").isNotNull() & span.contains(F.col("impression_time"))
             )
             theirs = impressions.join(sought, F.col(key).cast("string") == F.col("_value"), "inner")

@@ -277,7 +277,7 @@ class SampleBuilder:
             carried = tuple(name for name in placed.columns if name not in (*events.columns, IMPRESSION))
             events = placed.select(*events.columns, *[F.when(there, F.col(quoted(n))).alias(n) for n in carried])
         by = by if not is_late and can_lie_by(plans, shown.entities, by) else ()
-        labelling = Labelling(plans, inputs.span, Repeats.of(shown), tuple(rows.items()), carried, by)
+        labelling = Labelling(plans, inputs.span, Repeats.of(shown, config.timezone), tuple(rows.items()), carried, by)
         repeated = [] if shown.identity == "row" else keys_of_repeats(shown, of_shown)
         flat = labelling.stage(events, inputs.partitions(), repeated)
         pack = _Pack(tuple(shown.column_names), carried, tuple(config.labels.items()), inputs.span)
@@ -314,7 +314,7 @@ class SampleBuilder:
         shown, span = self.inputs.config.impressions, self.inputs.span
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
-        reach = impression_reach(self.inputs.config)
+        reach = impression_reach(self.inputs.config, span)
         impressions = cut_impressions(log, shown, span, reach, rows)
         return (impressions if shown.identity == "row" else impressions.where(F.col(DROPPED).isNull())).drop(DROPPED)
 

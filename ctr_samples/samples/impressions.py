@@ -21,7 +21,7 @@ from ctr_samples.periods import Period
 from ctr_samples.samples.columnar.columns import Flags, Integers, apart, begins, codes_of, in_order, integers, there
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.inputs.sources import MALFORMED
-from ctr_samples.samples.period import Span
+from ctr_samples.samples.period import NO_REACH, Reach, Span, days_of
 from ctr_samples.sparksql.columns import (
     INTEGERS,
     boolean_column,
@@ -67,7 +67,7 @@ def cut_impressions(
     log: DataFrame,
     config: Impressions,
     span: Span,
-    reach: timedelta,
+    reach: Reach = NO_REACH,
     labels: Mapping[str, RowLabel] = MappingProxyType({}),
 ) -> DataFrame:
     """Extract the impressions of a day and within ``reach`` of it. An action belongs to the last impression before it.
@@ -85,9 +85,9 @@ def cut_impressions(
     return marked.select(*config.column_names, *[F.col(f"`{row_label(name)}`") for name in labels], DROPPED)
 
 
-def is_near(span: Span, time: Column, reach: timedelta) -> Column:
+def is_near(span: Span, time: Column, reach: Reach) -> Column:
     """Whether an impression is on the day or within ``reach`` of it. True for a null time, which is also counted."""
-    return span.reaches(time, reach, reach) | time.isNull()
+    return span.reaches(time, *reach) | time.isNull()
 
 
 def why_dropped(config: Impressions, repeated: Column) -> Column:
@@ -237,11 +237,13 @@ def keys_of_repeats(config: Impressions, at: Callable[[str], Column] = F.col) ->
     # Rows of unknown users are repeats only within the same moment. Null keys must not pile up in one task.
     who = [at(name).isNull() for name in config.entities if name != config.shown_key]
     unknown = F.when(reduce(Column.__and__, who, at("request").isNull()), at("impression_time"))
-    return [at("request"), *[at(name) for name in config.entities], unknown]
+    day = [F.to_date(at("impression_time"))] if config.repeats_by_day else []
+    return [at("request"), *[at(name) for name in config.entities], unknown, *day]
 
 
 def is_repeat(config: Impressions, content: Column) -> Column:
-    """Whether the same item was shown before in the same request, or with the same keys at most ``dedup`` earlier.
+    """Whether the same item was shown before with the same keys and request: at most ``dedup`` earlier or, by default, in a
+    request on the same day.
 
     ``content`` is a hash of all columns. Costs a shuffle.
     """
@@ -251,7 +253,7 @@ def is_repeat(config: Impressions, content: Column) -> Column:
     micros = F.unix_micros("impression_time")
     gap = micros - F.lag(micros).over(in_request)
     first = F.row_number().over(in_request) == 1
-    same_request = F.col("request").isNotNull()
+    same_request = F.lit(config.repeats_by_day) & F.col("request").isNotNull()
     return ~first & (same_request | (gap <= F.lit(micros_of(config.dedup or timedelta()))))
 
 
@@ -274,11 +276,14 @@ def is_below(label: str, config: Impressions) -> Column:
 
 
 def identity_of(config: Impressions, at: Callable[[str], Column] = F.col) -> Column:
-    """Hash of an impression's identity: its request and keys, and its time if there is no request."""
+    """Hash of an impression's identity: its request and keys, and its time if there is no request, or if ``dedup`` lets a
+    request show an item again.
+    """
     named = config.entities
     user, article = (at(name) if name in named else F.lit(None) for name in ("user", "article"))
     others = [at(name) for name in sorted(named) if name not in ("user", "article")]
-    moment = F.when(at("request").isNull(), F.unix_micros(at("impression_time")))
+    moment = F.unix_micros(at("impression_time"))
+    moment = F.when(at("request").isNull(), moment) if config.dedup is None else moment
     return stable_hash("impression", [at("request"), user, article, *others, moment])
 
 
@@ -292,14 +297,17 @@ class Repeats:
     entities: tuple[str, ...]
     shown: str | None
     dedup: int
-    """Microseconds within which an impression without a request repeats the one before."""
+    """Microseconds within which an impression repeats the one before."""
     by_row: bool
+    zone: str | None
+    """The zone whose days tell what repeats an impression of the same request, or None if ``dedup`` alone does."""
 
     @classmethod
-    def of(cls, config: Impressions) -> Self:
+    def of(cls, config: Impressions, timezone: str) -> Self:
         """Return the rule of a configuration."""
         dedup = micros_of(config.dedup or timedelta())
-        return cls(tuple(config.entities), config.shown_key, dedup, config.identity == "row")
+        zone = timezone if config.repeats_by_day else None
+        return cls(tuple(config.entities), config.shown_key, dedup, config.identity == "row", zone)
 
     @property
     def columns(self) -> list[str]:
@@ -313,8 +321,8 @@ class Repeats:
         the content of a repeat tells it from the impression that stays.
 
         All impressions with the same request and keys must be there. ``content`` has a hash of each impression. A
-        repeat is an impression whose item was shown before in the same request, or with the same keys at most ``dedup``
-        earlier. Runs on executors.
+        repeat is an impression whose item was shown before with the same keys and request: at most ``dedup`` earlier or, by
+        default, in a request on the same day. Runs on executors.
         """
         reasons = {NO_TIME: ~there(columns["impression_time"])}
         if self.shown is not None:
@@ -331,6 +339,10 @@ class Repeats:
         unknown = np.logical_and.reduce([key < 0 for key, name in zip(keys, names, strict=True) if name != self.shown])
         if unknown.any():
             keys.append(codes_of(pa.array(micros, mask=~(unknown & timed)))[0])
+        asked = np.zeros(len(micros), np.bool_)
+        if self.zone is not None:
+            asked = there(columns["request"])
+            keys.append(np.where(timed, days_of(micros, self.zone), -1))
         alike = apart(keys)
         # A row without a time is not an impression and must not come first in its request.
         position = np.where(there(columns["position"]), integers(columns["position"]), -(2**62))
@@ -338,7 +350,7 @@ class Repeats:
         first, sorted_times = begins(alike[order]), micros[order]
         near = np.zeros(len(order), np.bool_)
         near[1:] = (sorted_times[1:] - sorted_times[:-1] <= self.dedup) & timed[order][1:]
-        again = ~first & (there(columns["request"])[order] | near)
+        again = ~first & (asked[order] | near)
         # The impressions before which only content decides, and the one of them that comes first.
         leads = first | begins(sorted_times) | begins(position[order])
         leader = np.maximum.accumulate(np.where(leads, np.arange(len(order)), 0))

@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
-from typing import Self
+from datetime import UTC, date, datetime, timedelta
+from typing import NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ctr_samples.periods import Period, span_of
+from ctr_samples.periods import Period, local_midnight, span_of
 from ctr_samples.sparksql.columns import micros_at
+
+_MICROS_OF_DAY = 86_400_000_000
+_FIRST = date(1970, 1, 1).toordinal()
+
+
+class Reach(NamedTuple):
+    """The time before and after a period in which rows still matter to it."""
+
+    before: timedelta = timedelta()
+    after: timedelta = timedelta()
+
+
+NO_REACH = Reach()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,14 @@ class Span:
     def is_before_end(self, when: Column, after: timedelta = timedelta()) -> Column:
         """Whether an instant is before the end plus ``after``."""
         return when.isNotNull() if self.end is None else when < F.lit(self.end + after)
+
+
+def days_of(micros: npt.NDArray[np.int64], timezone: str) -> npt.NDArray[np.int64]:
+    """Return a number for the local day of each instant, in microseconds since 1970. Runs on executors."""
+    utc = np.unique(micros // _MICROS_OF_DAY)
+    days = np.clip(np.unique([utc - 1, utc, utc + 1]) + _FIRST, 366, date.max.toordinal() - 366).tolist()
+    midnights = [micros_at(local_midnight(date.fromordinal(day), timezone)) for day in days]
+    return np.searchsorted(np.array(midnights, np.int64), micros, side="right")
 
 
 EVER = Span(None, None)

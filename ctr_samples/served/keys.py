@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from ctr_samples.contract import FeatureSpec
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.labels.plans import impression_reach
 from ctr_samples.served.columns import Column, together
 
 Numbers = npt.NDArray[np.int64]
@@ -43,7 +44,9 @@ class ImpressionIndex:
     def of(cls, inputs: Inputs, names: Sequence[str], within: timedelta) -> Self:
         """Collect the ids, keys and times of the impressions of a day, about 40 bytes each. Runs a Spark job."""
         shown = inputs.config.impressions
-        cut = cut_impressions(inputs.plain(shown.source), shown, inputs.span, timedelta())
+        cut = cut_impressions(
+            inputs.plain(shown.source), shown, inputs.span, impression_reach(inputs.config, inputs.span)
+        )
         mine = cut.where(F.col(DROPPED).isNull() & inputs.span.contains(F.col("impression_time")))
         keys = [F.col(name).cast("string").alias(f"_{name}") for name in names]
         table = mine.select("impression_id", F.unix_micros("impression_time").alias("at"), *keys).toArrow()

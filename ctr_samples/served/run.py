@@ -25,6 +25,7 @@ from ctr_samples.samples.features.contracts import columns_contract
 from ctr_samples.samples.features.row import AGE
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.inputs.watched import Inputs
+from ctr_samples.samples.period import Reach
 from ctr_samples.served.causes import Sight, agreeing, best_delay, causes_of, format_span, shown_delay
 from ctr_samples.served.columns import Flags, Tolerance, compared, together
 from ctr_samples.served.comparing import Comparison, Kept
@@ -158,7 +159,7 @@ def _why_no_sample(inputs: Inputs, lost: Ids) -> dict[str, int]:
     shown, span_ = inputs.config.impressions, inputs.span
     chosen = lost[smallest(lost, _LOOKED_UP)]
     wanted = inputs.spark.createDataFrame([(int(one),) for one in chosen], "impression_id bigint")
-    impressions = cut_impressions(inputs.plain(shown.source), shown, span_, timedelta(days=1))
+    impressions = cut_impressions(inputs.plain(shown.source), shown, span_, Reach(timedelta(days=1), timedelta(days=1)))
     there = impressions.join(F.broadcast(wanted), "impression_id").select(
         "impression_id",
         F.when(~span_.contains(F.col("impression_time")), "another day").otherwise(

@@ -568,11 +568,6 @@ def test_a_window_of_nothing_needs_no_further_day(tmp_path: Path) -> None:
             "timezone: Factory",
             "timezone: found 'Factory', expected a zone of the IANA database, such as UTC or Asia/Shanghai.",
         ),
-        (
-            "  article: article_id",
-            "  article: article_id\n  request: r\n  dedup: 3s",
-            "impressions: `dedup` has no effect with `request`: within a request an article counts once; remove it.",
-        ),
         ("30m", "36501d", "labels.clicked.window: found '36501d', expected a duration of at most 36500d."),
     ],
 )

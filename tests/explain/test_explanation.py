@@ -222,10 +222,11 @@ def test_an_explanation_agrees_with_the_samples_of_a_run(gatherer: Gatherer) -> 
 def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one_is_refused(gatherer: Gatherer) -> None:
     made = {found[0] for found in samples(gatherer).values()}
     from ctr_samples.samples.impressions import DROPPED, cut_impressions
+    from ctr_samples.samples.labels.plans import impression_reach
 
     config = gatherer.config
     cut = cut_impressions(
-        gatherer.inputs.plain("log"), config.impressions, gatherer.span, config.labels["clicked"].window
+        gatherer.inputs.plain("log"), config.impressions, gatherer.span, impression_reach(config, gatherer.span)
     )
     (repeated,) = [r.impression_id for r in cut.collect() if r[DROPPED] == "repeated"]
     assert repeated not in made

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
+import re
+from collections import defaultdict
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -18,7 +21,8 @@ from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job import run as job
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.job.many_days import Backfill
-from ctr_samples.periods import WHOLE, Hour, Period, periods_between
+from ctr_samples.periods import WHOLE, Hour, Period, periods_between, span_of
+from ctr_samples.quality.checks import CHECKS
 from ctr_samples.quality.metrics import Generation
 from ctr_samples.readers.sample_set import open_samples
 from ctr_samples.records.read import first_examples
@@ -254,3 +258,88 @@ def test_a_day_is_not_put_beside_its_hours(
 ) -> None:
     with pytest.raises(InputError, match="holds hour=07, which ctr-samples did not write"):
         job.run(spark, load_config(config, [f"output.path={hourly[0]}"]), WEDNESDAY)
+
+
+REQUESTS = """
+name: requests
+timezone: Asia/Kathmandu
+grain: GRAIN
+sources:
+  log:
+    format: json
+    path: ROOT/log/PATH
+    DAYS
+    schema: t string, kind string, request string, user string, item string, price double
+impressions:
+  source: log
+  where: kind = 'shown'
+  time: t
+  keys: {user: user, item: item}
+  request: request
+  columns: {price: price}
+  DEDUP
+labels: {clicked: LABEL}
+features:
+  price: {from: impression.price, dtype: float32}
+  at: {expr: unix_micros(impression.impression_time), dtype: int64}
+output: {path: ROOT/GRAIN, partitions: 1}
+"""
+OPEN_HOURS = (0, 1, 2, 3, 21, 22, 23)
+OF_ACTIONS = "{source: log, where: kind = 'click', window: 40m}"
+
+
+def write_requests(root: Path, seed: int) -> None:
+    """Requests that show an item again after minutes or hours, also on the next day; some lines have no request."""
+    chance, lines = random.Random(seed), defaultdict(list)
+    for day in (TUESDAY, WEDNESDAY, WEDNESDAY + timedelta(days=1)):
+        for _ in range(60):
+            at = datetime(day.year, day.month, day.day, chance.choice(OPEN_HOURS), chance.randrange(60))
+            row = {"request": chance.choice([f"r{chance.randrange(9)}", f"r{chance.randrange(9)}", None])}
+            row |= {"user": f"u{chance.randrange(2)}", "item": f"i{chance.randrange(2)}"}
+            kinds = chance.choice([["shown"], ["shown", "shown"], ["shown", "click"]])
+            for n, kind in enumerate(kinds):
+                moment = at + timedelta(minutes=n * chance.choice([0, 7, 25]))
+                lines[moment].append(row | {"kind": kind, "t": f"{moment:%F %T}", "price": float(chance.randrange(50))})
+    for moment, rows in lines.items():
+        path = root / f"log/{moment:%F}/{moment:%H}/{moment:%M}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("label", "dedup", "days_before"),
+    [
+        (OF_ACTIONS, "", 0),
+        ("{expr: price > 20}", "", 0),
+        (OF_ACTIONS, "", 1),
+        ("{expr: price > 20}", "", 1),
+        (OF_ACTIONS, "dedup: 20m", 1),
+        ("{expr: price > 20}", "dedup: 20m", 1),
+    ],
+)
+def test_what_a_request_shows_again_is_a_repeat_alike_by_hours_by_days_and_in_the_whole_log(
+    spark: SparkSession, tmp_path: Path, label: str, dedup: str, days_before: int
+) -> None:
+    write_requests(tmp_path, len(label) + len(dedup))
+    days = f"days_before: {days_before}\n    days_after: 1"
+    found = {}
+    for grain, path, around in (("hour", "{date}/{hour}", days), ("day", "{date}", days), ("all", "{date}", "")):
+        texts = {"ROOT": str(tmp_path), "GRAIN": grain, "PATH": path, "DAYS": around, "DEDUP": dedup, "LABEL": label}
+        text = REQUESTS
+        for name, value in texts.items():
+            text = text.replace(name, value)
+        (tmp_path / f"{grain}.yaml").write_text(text)
+        hours: list[Period] = [Hour(WEDNESDAY, hour) for hour in OPEN_HOURS]
+        periods = {"hour": hours, "day": [WEDNESDAY], "all": [WHOLE]}[grain]
+        loaded = load_config(tmp_path / f"{grain}.yaml")
+        made = [job.run(spark, loaded, period, accept=CHECKS).manifest for period in periods]
+        found[grain] = sorted(row for manifest in made for row in examples(tmp_path / grain, manifest))
+    start, end = span_of(WEDNESDAY, "Asia/Kathmandu") or (None, None)
+    assert start is not None
+    assert end is not None
+    own = range(int(start.timestamp() * 1e6), int(end.timestamp() * 1e6))
+    mine = [row for row in found["all"] if int(re.search(r"'at', (\d+)", row[2])[1]) in own]  # type: ignore[index]
+    assert len(found["day"]) > 20
+    assert found["hour"] == found["day"]
+    assert mine == found["day"]

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions
 from ctr_samples.samples.impressions import DROPPED, Repeats, cut_impressions
-from ctr_samples.samples.period import Span
+from ctr_samples.samples.period import NO_REACH, Reach, Span
 
 Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
@@ -22,7 +22,7 @@ LOG = "at timestamp, user_id string, article_id string, action string"
 SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id", where="action = 'exposure'")
 
 
-def cut(log: DataFrame, shown: Impressions, span: Span = DAY, reach: timedelta = timedelta()) -> list[tuple[Any, ...]]:
+def cut(log: DataFrame, shown: Impressions, span: Span = DAY, reach: Reach = NO_REACH) -> list[tuple[Any, ...]]:
     """(time, user, article, position, why it is dropped), in the order of the log."""
     rows = cut_impressions(log, shown, span, reach)
     rows = rows.orderBy("impression_time", "user", "position").withColumn(
@@ -91,7 +91,7 @@ def test_a_repeat_is_the_same_user_and_article_within_the_interval_after_the_one
 def test_a_repeat_across_midnight_is_seen(frame: Frame) -> None:
     log = frame(LOG, [("2019-06-04 23:59:50", "u1", "a", "exposure"), ("2019-06-05 00:00:10", "u1", "a", "exposure")])
     shown = SHOWN.model_copy(update={"dedup": timedelta(seconds=30)})
-    assert cut(log, shown, reach=timedelta(seconds=30))[1] == ("00:00:10", "u1", "a", 0, "repeated")
+    assert cut(log, shown, reach=Reach(timedelta(seconds=30)))[1] == ("00:00:10", "u1", "a", 0, "repeated")
 
 
 def test_without_an_interval_only_the_same_moment_is_a_repeat(frame: Frame) -> None:
@@ -113,6 +113,25 @@ def test_within_a_request_the_same_article_is_a_repeat_whatever_the_time(frame: 
     assert [row[4] for row in cut(log, shown)] == [None, "repeated", None]
 
 
+def test_a_request_shows_an_item_again_on_another_day_or_later_than_its_interval(frame: Frame) -> None:
+    log = frame(
+        "at timestamp, request_id string, user_id string, article_id string",
+        [
+            ("2019-06-04 23:59:59", "r1", "u1", "a"),
+            ("2019-06-05 00:00:01", "r1", "u1", "a"),
+            ("2019-06-05 00:10:01", "r1", "u1", "a"),
+            ("2019-06-05 00:20:02", "r1", "u1", "a"),
+        ],
+    )
+    by_day = Impressions(source="log", time="at", user="user_id", article="article_id", request="request_id")
+    near = Reach(timedelta(minutes=10))
+    assert [row[4] for row in cut(log, by_day, reach=near)] == [None, None, "repeated", "repeated"]
+    by_time = by_day.model_copy(update={"dedup": timedelta(minutes=10)})
+    assert [row[4] for row in cut(log, by_time, reach=near)] == [None, "repeated", "repeated", None]
+    ids = [[row.impression_id for row in cut_impressions(log, one, DAY, near).collect()] for one in (by_day, by_time)]
+    assert [len({*some}) for some in ids] == [1, 4]
+
+
 def test_a_row_without_a_time_makes_no_other_row_of_its_request_a_repeat(frame: Frame) -> None:
     log = frame(
         "at timestamp, request_id string, user_id string, article_id string",
@@ -128,7 +147,7 @@ def test_of_two_rows_of_one_moment_the_same_one_is_kept_whatever_their_order(fra
     kept = {
         row["device"]
         for order in (rows, rows[::-1])
-        for row in cut_impressions(frame(LOG, order), shown, DAY, timedelta()).where(F.col(DROPPED).isNull()).collect()
+        for row in cut_impressions(frame(LOG, order), shown, DAY).where(F.col(DROPPED).isNull()).collect()
     }
     assert len(kept) == 1
 
@@ -156,14 +175,18 @@ def test_a_row_without_a_readable_time_is_dropped(frame: Frame) -> None:
     assert [row[4] for row in cut(log, SHOWN)] == ["no_time", None]
 
 
+@pytest.mark.parametrize("dedup", [None, timedelta(seconds=4)])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_run_drops_the_impressions_that_are_told_to_be_dropped(frame: Frame, seed: int) -> None:
+def test_a_run_drops_the_impressions_that_are_told_to_be_dropped(
+    frame: Frame, seed: int, dedup: timedelta | None
+) -> None:
     rng = random.Random(seed)
+    times = [f"2019-06-0{day} {time}" for day, time in ((4, "23:59:5"), (5, "00:00:0"), (5, "23:59:5"), (6, "00:00:0"))]
     log = frame(
         "at timestamp, request_id string, user_id string, article_id string, position int",
         [
             (
-                rng.choice([None, *[f"2019-06-05 10:00:{second:02d}" for second in range(0, 30, 2)]]),
+                rng.choice([None, *[f"{time}{second}" for time in times for second in range(0, 10, 3)]]),
                 *[rng.choice([None, f"{key}1", f"{key}2"]) for key in "rua"],
                 rng.choice([None, 1, 2]),
             )
@@ -171,12 +194,11 @@ def test_a_run_drops_the_impressions_that_are_told_to_be_dropped(frame: Frame, s
         ],
     )
     shown = Impressions(
-        source="log", time="at", user="user_id", article="article_id", request="request_id", position="position",
+        source="log", time="at", user="user_id", article="article_id", request="request_id", position="position", dedup=dedup,
     )  # fmt: skip
-    shown = shown.model_copy(update={"dedup": timedelta(seconds=4)})
-    rows = cut_impressions(log, shown, DAY, timedelta()).toArrow()
+    rows = cut_impressions(log, shown, DAY, Reach(timedelta(hours=1), timedelta(hours=1))).toArrow()
     columns = {name: rows[name].combine_chunks() for name in rows.schema.names}
-    reasons, _ = Repeats.of(shown).reasons(columns, np.zeros(rows.num_rows, np.int64))
+    reasons, _ = Repeats.of(shown, "UTC").reasons(columns, np.zeros(rows.num_rows, np.int64))
     expected = columns[DROPPED].to_pylist()
     for reason, of_reason in reasons.items():
         told = {row for row, why in enumerate(expected) if why == reason}
@@ -213,6 +235,6 @@ def test_ids_are_stable_and_differ_for_keys_that_read_alike(frame: Frame) -> Non
             ("2019-06-05 10:00:01", "1", "23", "exposure"),
         ],
     )
-    ids = [[r.impression_id for r in cut_impressions(log, SHOWN, DAY, timedelta()).collect()] for _ in range(2)]
+    ids = [[r.impression_id for r in cut_impressions(log, SHOWN, DAY).collect()] for _ in range(2)]
     assert len(set(ids[0])) == 3
     assert sorted(ids[0]) == sorted(ids[1])

@@ -170,9 +170,9 @@ def _of_impressions(config: JobConfig, span: Span, source: str, frame: DataFrame
     impressions = config.impressions
     if impressions.source == source:
         time = time_column(frame, impressions.time, "impressions.time")
-        around = impression_reach(config)
+        around = impression_reach(config, span)
         applies = does_match(frame, impressions.where, "impressions.where")
-        yield Clock("impressions.time", impressions.time, time, applies, span.reaches(time, around, around))
+        yield Clock("impressions.time", impressions.time, time, applies, span.reaches(time, *around))
 
 
 def _of_labels(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:

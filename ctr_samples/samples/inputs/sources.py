@@ -28,7 +28,17 @@ from ctr_samples.config import (
 from ctr_samples.config.masking import LEFT_OUT, masked, written
 from ctr_samples.config.source import SourceKind
 from ctr_samples.errors import ConfigError, InputError
-from ctr_samples.periods import Hour, Period, Whole, calendar_day, hours_of, local_days, overlap, span_of
+from ctr_samples.periods import (
+    Hour,
+    Period,
+    Whole,
+    calendar_day,
+    hours_of,
+    local_days,
+    local_midnight,
+    overlap,
+    span_of,
+)
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
 from ctr_samples.samples.inputs.day_columns import rows_of_days
@@ -37,6 +47,7 @@ from ctr_samples.samples.inputs.json_lines import objects_of
 from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version, rows_of_version
 from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
 from ctr_samples.samples.inputs.log_days import LOG_DAY, day_in_path
+from ctr_samples.samples.period import NO_REACH, Reach
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.expressions import MALFORMED, first_sentence
 from ctr_samples.sparksql.failures import input_errors
@@ -140,65 +151,70 @@ def read_source(
     name: str,
     source: Source,
     run_date: Period,
-    forward: timedelta = timedelta(),
+    reach: Reach = NO_REACH,
     pinned: TableVersion | None = None,
 ) -> SourceFrame:
     """Read the part of a source that the run needs. Runs on the driver. Lists files, and reads at most one row per day
     of a table.
 
-    An hourly run needs data up to ``forward`` after the hour. A lake table is read at the ``pinned`` version, or else
+    An hourly run needs data within ``reach`` of the hour. A lake table is read at the ``pinned`` version, or else
     at its current version, regardless of concurrent writes. Raises InputError if the run date is missing or empty.
     Other days may be missing and are reported. If all days of an optional source are missing, it has no rows.
     """
     if isinstance(source, DatabaseSource):
         with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
             frame = open_database_table(spark, source)
-            return _of_days(name, frame, source, run_date, forward, place_of(source))
+            return _of_days(name, frame, source, run_date, reach, place_of(source))
     if isinstance(source, CatalogSource):
-        return _read_table(spark, name, source, run_date, forward, pinned)
+        return _read_table(spark, name, source, run_date, reach, pinned)
     files = _Files(spark, name, source)
-    listings, missing = files.find(run_date, forward)
+    listings, missing = files.find(run_date, reach)
     if not listings:
         return _absent(spark, name, source, source.path, missing)
-    days = () if isinstance(run_date, Whole) else days_needed(source, run_date, _zone(spark), forward)
+    days = () if isinstance(run_date, Whole) else days_needed(source, run_date, _zone(spark), reach)
     schema = files.schema(listings)
     by_day = files.by_day(listings, days, schema)
     return replace(files.read(listings, schema), missing_days=missing, by_day=by_day)
 
 
-def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:
+def days_needed(source: SourceKind, run_date: Period, zone: str, reach: Reach = NO_REACH) -> list[date]:
     """Return the days of a dated source to read, in order: whole days, and multiples of 24 hours around them.
 
     So a one-day window is complete even after a day of 23 hours, for which one more day is read. An hourly run needs no
-    day after the day that contains its end plus ``forward``. Empty for the whole log, which reads all existing days.
+    day after the day that contains its end plus what ``reach`` says. Empty for the whole log, which reads all existing days.
     """
-    reach, own = _reach(source, run_date, zone, forward), calendar_day(run_date)
-    if reach is None or own is None:
+    interval, own = _interval(source, run_date, zone, reach), calendar_day(run_date)
+    if interval is None or own is None:
         return []
-    touched = [own - timedelta(days=source.days_before), *local_days(*reach, zone)]
+    touched = [own - timedelta(days=source.days_before), *local_days(*interval, zone)]
     if not isinstance(run_date, Hour):
         touched.append(own + timedelta(days=source.days_after))
     first, last = min(touched), max(touched)
     return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
 
-def periods_needed(source: FileSource, run_date: Period, zone: str, forward: timedelta) -> list[Period]:
+def periods_needed(source: FileSource, run_date: Period, zone: str, reach: Reach) -> list[Period]:
     """Return the periods of the directories that a run reads: days, or hours if the path names the hour."""
-    days, reach = days_needed(source, run_date, zone, forward), _reach(source, run_date, zone, forward)
-    if not source.is_hourly or reach is None:
+    days, interval = days_needed(source, run_date, zone, reach), _interval(source, run_date, zone, reach)
+    if not source.is_hourly or interval is None:
         return list(days)
     hours = [(hour, span) for day in days for hour, span in hours_of(day, zone).items()]
-    return [hour for hour, (start, end) in hours if end > reach[0] and start < reach[1]]
+    return [hour for hour, (start, end) in hours if end > interval[0] and start < interval[1]]
 
 
-def _reach(source: SourceKind, run_date: Period, zone: str, forward: timedelta) -> tuple[datetime, datetime] | None:
-    """Return the start and end of the interval in which rows of a source may matter. None for the whole log."""
+def _interval(source: SourceKind, run_date: Period, zone: str, reach: Reach) -> tuple[datetime, datetime] | None:
+    """Return the start and end of the interval in which rows of a source may matter. None for the whole log.
+
+    An hour looks back as far as ``reach`` says, but no further than its day does.
+    """
     span = span_of(run_date, zone)
     if span is None:
         return None
-    after = timedelta(days=source.days_after)
-    after = min(after, forward) if isinstance(run_date, Hour) else after
-    return span[0] - timedelta(days=source.days_before), span[1] + after
+    before, after = timedelta(days=source.days_before), timedelta(days=source.days_after)
+    if not isinstance(run_date, Hour):
+        return span[0] - before, span[1] + after
+    first = local_midnight(run_date.day, zone) - before
+    return min(span[0] - before, max(span[0] - reach.before, first)), span[1] + min(after, reach.after)
 
 
 def _zone(spark: SparkSession) -> str:
@@ -222,7 +238,7 @@ def _read_table(
     name: str,
     source: CatalogSource,
     run_date: Period,
-    forward: timedelta,
+    reach: Reach,
     pinned: TableVersion | None,
 ) -> SourceFrame:
     try:
@@ -235,13 +251,13 @@ def _read_table(
     except (AnalysisException, ParseException) as error:
         unknown = error.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
         if unknown and source.optional:
-            missing = days_needed(source, run_date, _zone(spark), forward) if source.is_dated else ()
+            missing = days_needed(source, run_date, _zone(spark), reach) if source.is_dated else ()
             return _absent(spark, name, source, f"table {source.table}", tuple(missing))
         hint = _HIVE_HINT if unknown and spark.conf.get("spark.sql.catalogImplementation") == "in-memory" else ""
         why = f"{LEFT_OUT}." if written(source.table) else first_sentence(error)
         raise InputError(f"sources.{name}: the table {source.table} cannot be read: {why}{hint}") from None
     with input_errors(f"sources.{name}: the table {source.table} cannot be read"):
-        days = _of_days(name, frame, source, run_date, forward, f"the table {source.table}")
+        days = _of_days(name, frame, source, run_date, reach, f"the table {source.table}")
         return replace(days, version=version)
 
 
@@ -250,7 +266,7 @@ def _of_days(
     frame: DataFrame,
     source: CatalogSource | DatabaseSource,
     run_date: Period,
-    forward: timedelta,
+    reach: Reach,
     table: str,
 ) -> SourceFrame:
     """Return the rows of the days that the run needs, or all rows if the table has no ``date_column``. Checks that the
@@ -260,7 +276,7 @@ def _of_days(
     on = None if column is None else rows_of_days(f"sources.{name}.date_column", table, frame, column)
     if on is None or own is None:
         return SourceFrame(name, frame, (), None)
-    days = days_needed(source, run_date, _zone(frame.sparkSession), forward)
+    days = days_needed(source, run_date, _zone(frame.sparkSession), reach)
     missing = [day for day in days if day >= own and frame.where(on([day])).isEmpty()]
     if own in missing:
         raise InputError(f"sources.{name}: {table} has no rows with {column} = {own}; wait for the job that writes it.")
@@ -280,9 +296,9 @@ class _Files:
         """Configuration key of the source."""
         return f"sources.{self.name}"
 
-    def find(self, run_date: Period, forward: timedelta) -> tuple[dict[str, Listing], tuple[Period, ...]]:
+    def find(self, run_date: Period, reach: Reach) -> tuple[dict[str, Listing], tuple[Period, ...]]:
         """Find the files of each day or hour, and the periods without files. Finds no files only for an optional source."""
-        paths = self._paths(run_date, forward)
+        paths = self._paths(run_date, reach)
         listings = find_files(self.spark, self.where, list(dict.fromkeys(paths.values())))
         if not listings and self.source.optional:
             return {}, tuple(paths) if self.source.is_dated else ()
@@ -296,7 +312,7 @@ class _Files:
             )
         return with_data, tuple(day for day, path in paths.items() if path not in with_data)
 
-    def _paths(self, run_date: Period, forward: timedelta) -> dict[Period, str]:
+    def _paths(self, run_date: Period, reach: Reach) -> dict[Period, str]:
         """Return the path of each day or hour that a run reads. For the whole log, return the path of each existing day."""
         if not self.source.is_dated:
             return {run_date: self.source.path}
@@ -305,7 +321,7 @@ class _Files:
             if not there and not self.source.optional:
                 raise InputError(f"{self.where}: there is no {self.source.path}; check the path.")
             return {day: self.source.path_of(day) for day in there}
-        needed = periods_needed(self.source, run_date, _zone(self.spark), forward)
+        needed = periods_needed(self.source, run_date, _zone(self.spark), reach)
         return {period: self.source.path_of(period) for period in needed}
 
     def schema(self, listings: Mapping[str, Listing]) -> StructType | None:

@@ -24,8 +24,8 @@ from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.malformed import LineCounts
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
-from ctr_samples.samples.labels.plans import impression_reach, plan_labels
-from ctr_samples.samples.period import EVER, Span
+from ctr_samples.samples.labels.plans import impression_reach, label_reach, plan_labels
+from ctr_samples.samples.period import EVER, Reach, Span
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import ClockCounts
 from ctr_samples.sparksql.columns import quoted, with_matches, with_parsed_times
@@ -91,7 +91,7 @@ class Inputs:
                 # Each thread masks secrets as this one does.
                 name: threads.submit(
                     copy_context().run,
-                    partial(read_source, spark, name, source, run_date, forward_reach(config, name), pins.get(name)),
+                    partial(read_source, spark, name, source, run_date, reach_of(config, name, span), pins.get(name)),
                 )
                 for name, source in config.sources.items()
             }
@@ -180,8 +180,8 @@ class Inputs:
         start, end = self.span.start, self.span.end
         if start is None or end is None:
             return list(self.days_of_log(name))
-        reach = impression_reach(self.config)
-        days = local_days(start - reach, end + max(reach, forward_reach(self.config, name)), self.config.timezone)
+        before = impression_reach(self.config, self.span).before
+        days = local_days(start - before, end + forward_reach(self.config, name), self.config.timezone)
         return [day for day in days if day in self.days_of_log(name)]
 
     def _is_own(self, clocks: Sequence[Clock]) -> Column:
@@ -259,8 +259,14 @@ def forward_reach(config: JobConfig, name: str) -> timedelta:
     plans = plan_labels(config)
     own = [plan.label.window for plan in plans if plan.label.source == name]
     if config.impressions.source == name:
-        own.append(impression_reach(config))
+        own.append(label_reach(plans))
     return max(own, default=timedelta())
+
+
+def reach_of(config: JobConfig, name: str, span: Span) -> Reach:
+    """Return where rows of a source around a period matter to labels and to what is a repeat."""
+    before = impression_reach(config, span).before if config.impressions.source == name else timedelta()
+    return Reach(before, forward_reach(config, name))
 
 
 def exploded(frame: DataFrame, lists: Mapping[str, str], where: str) -> DataFrame:

@@ -71,7 +71,7 @@ def events_of(
     Includes impressions within :func:`impression_reach` of the day, repeats and impressions that lack a time or key.
     ``source_of`` returns a log by its name.
     """
-    shown, reach, time = config.impressions, impression_reach(config), F.timestamp_micros(AT)
+    shown, reach, time = config.impressions, impression_reach(config, span), F.timestamp_micros(AT)
     lines = _Lines(source_of(shown.source), shown, rows_among(config.labels))
     near = F.when(F.col(IS_ACTION), is_near_action(time, span, plans)).otherwise(is_near(span, time, reach))
     frames = _frames(lines, source_of, config, plans)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from zoneinfo import ZoneInfo
 
 from pyspark.sql.types import FloatType, LongType, StructField
 
@@ -12,6 +13,8 @@ from ctr_samples.config import ActionLabel, Impressions, JobConfig, Label, RowLa
 from ctr_samples.config.base import mask_of
 from ctr_samples.config.label import actions_among
 from ctr_samples.config.references import action_keys, match_of
+from ctr_samples.periods import local_midnight
+from ctr_samples.samples.period import Reach, Span
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +141,17 @@ def keys_among(plans: Sequence[LabelPlan]) -> list[str]:
     return list(dict.fromkeys(name for plan in plans for name in plan.keys))
 
 
-def impression_reach(config: JobConfig) -> timedelta:
-    """Return the distance from the day within which impressions matter: they may claim an action, or repeat an
-    impression.
+def impression_reach(config: JobConfig, span: Span) -> Reach:
+    """Return where impressions around a period matter: they may claim an action, or one of the period may repeat them.
+
+    Of a request, all impressions since the local midnight before the period may be repeated, unless ``dedup`` is set.
     """
-    return max(label_reach(plan_labels(config)), config.impressions.dedup or timedelta())
+    reach = label_reach(plan_labels(config))
+    before = reach + (config.impressions.dedup or timedelta())
+    if config.impressions.repeats_by_day and span.start is not None:
+        own = span.start.astimezone(ZoneInfo(config.timezone)).date()
+        before = max(before, span.start - local_midnight(own, config.timezone))
+    return Reach(before, reach)
 
 
 def label_reach(plans: Sequence[LabelPlan]) -> timedelta:

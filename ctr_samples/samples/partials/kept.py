@@ -136,8 +136,8 @@ class Partials:
 
     def _near(self, inputs: Inputs, source: str) -> Collection[date]:
         """Return the days whose logs contain impressions, or actions of labels, that may matter to the run."""
-        (start, end), reach = inputs.span.bounds, impression_reach(inputs.config)
-        first, last = micros_at(start - reach), micros_at(end + max(reach, forward_reach(inputs.config, source)))
+        (start, end), reach = inputs.span.bounds, impression_reach(inputs.config, inputs.span)
+        first, last = micros_at(start - reach.before), micros_at(end + forward_reach(inputs.config, source))
         times = {
             partial.day: partial.times for one in self.kept if one.what.source == source for partial in one.partials
         }

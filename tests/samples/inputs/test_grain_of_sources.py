@@ -14,7 +14,7 @@ from ctr_samples.config.source import ColumnarSource, JsonSource
 from ctr_samples.errors import InputError
 from ctr_samples.periods import WHOLE, Hour, hours_of
 from ctr_samples.samples.inputs.sources import days_needed, periods_needed, read_source
-from ctr_samples.samples.period import Span
+from ctr_samples.samples.period import Reach, Span
 from ctr_samples.sparksql.session import run_session
 
 WEDNESDAY = date(2019, 6, 5)
@@ -36,7 +36,7 @@ def write(path: Path, number: int) -> None:
 )
 def test_an_hour_reads_no_later_day_than_its_windows_reach(hour: int, forward: timedelta, last: str) -> None:
     log = source("log/{date}", days_before=1, days_after=1)
-    days = days_needed(log, Hour(WEDNESDAY, hour), "UTC", forward)
+    days = days_needed(log, Hour(WEDNESDAY, hour), "UTC", Reach(after=forward))
     assert [str(days[0]), str(days[-1])] == ["2019-06-04", last]
 
 
@@ -47,20 +47,36 @@ def test_an_hour_needs_as_many_days_before_it_as_its_day_does() -> None:
 
 def test_a_path_with_the_hour_is_read_for_each_hour_in_reach() -> None:
     log = source("log/{date}/{hour}", days_before=1, days_after=1)
-    hours = periods_needed(log, Hour(WEDNESDAY, 7), "UTC", timedelta(minutes=90))
+    hours = periods_needed(log, Hour(WEDNESDAY, 7), "UTC", Reach(after=timedelta(minutes=90)))
     assert (str(hours[0]), str(hours[-1]), len(hours)) == ("2019-06-04T07", "2019-06-05T09", 27)
     assert log.path_of(hours[0]) == "log/2019-06-04/07"
+
+
+@pytest.mark.parametrize(
+    ("hour", "before", "days_before", "first"),
+    [
+        (7, timedelta(minutes=30), 0, "2019-06-05T06"),
+        (7, timedelta(hours=7), 0, "2019-06-05T00"),
+        (0, timedelta(minutes=30), 0, "2019-06-05T00"),
+        (0, timedelta(minutes=30), 1, "2019-06-04T00"),
+    ],
+)
+def test_an_hour_looks_back_as_far_as_repeats_reach_but_no_further_than_its_day_does(
+    hour: int, before: timedelta, days_before: int, first: str
+) -> None:
+    log = source("log/{date}/{hour}", days_before=days_before)
+    assert str(periods_needed(log, Hour(WEDNESDAY, hour), "UTC", Reach(before))[0]) == first
 
 
 def test_hourly_directories_are_read_and_those_to_come_are_reported(spark: SparkSession, tmp_path: Path) -> None:
     for hour in (5, 6, 7):
         write(tmp_path / f"dt=2019-06-05/hour={hour:02}/x.json", hour)
     log = source(f"{tmp_path}/dt={{date}}/hour={{hour}}", days_after=1)
-    found = read_source(run_session(spark, "UTC"), "log", log, Hour(WEDNESDAY, 7), HOUR)
+    found = read_source(run_session(spark, "UTC"), "log", log, Hour(WEDNESDAY, 7), Reach(after=HOUR))
     assert [row.a for row in found.frame.collect()] == [7]
     assert found.snapshot["missing_days"] == ["2019-06-05T08"]
     with pytest.raises(InputError, match=r"there is no .*/dt=2019-06-05/hour=09; check the path"):
-        read_source(run_session(spark, "UTC"), "log", log, Hour(WEDNESDAY, 9), HOUR)
+        read_source(run_session(spark, "UTC"), "log", log, Hour(WEDNESDAY, 9), Reach(after=HOUR))
 
 
 def test_a_day_of_hourly_directories_has_those_that_are_there(spark: SparkSession, tmp_path: Path) -> None:

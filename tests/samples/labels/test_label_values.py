@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels.plans import plan_label
-from ctr_samples.samples.period import Span
+from ctr_samples.samples.period import Reach, Span
 from tests.samples.labels.labelling import label
 
 Frame = Callable[..., DataFrame]
@@ -140,7 +140,7 @@ def new_labels(log: DataFrame, how: str) -> list[tuple[Any, ...]]:
     from ctr_samples.samples.impressions import DROPPED, cut_impressions
 
     plans = [plan_label(name, LABELS[name], CUT) for name in ("clicked", how)]
-    shown = cut_impressions(log, CUT, DAY, timedelta(hours=2)).where(F.col(DROPPED).isNull()).drop(DROPPED)
+    shown = cut_impressions(log, CUT, DAY, Reach(after=timedelta(hours=2))).where(F.col(DROPPED).isNull()).drop(DROPPED)
     rows, _ = label(shown, plans, DAY, lambda _: log)
     return [(r.user, r.clicked, r[how], r[f"{how}__mask"]) for r in sorted(rows, key=lambda r: r.user)]
 
