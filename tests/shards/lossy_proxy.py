@@ -1,4 +1,4 @@
-"""Stands between a client and an HTTP server on loopback, passes requests on, and loses the replies that it is told to lose."""
+"""Stands between a client and an HTTP server on loopback, passes requests on, and loses or changes replies as it is told."""
 
 from __future__ import annotations
 
@@ -6,11 +6,30 @@ import socket
 import socketserver
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import NamedTuple
 
 Loses = Callable[[str], bool]
 """Whether the reply to a request, given by its first line, is lost."""
+
+
+class Answer(NamedTuple):
+    """A status that the client gets in place of the reply, and whether the server gets the request."""
+
+    status: int
+    stored: bool
+
+    @property
+    def reply(self) -> bytes:
+        """The reply, with a hint when to try again."""
+        body = b"<Error><Code>OperationAborted</Code><Message>Try again.</Message></Error>"
+        head = f"HTTP/1.1 {self.status} Answer\r\nRetry-After: 0\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        return head.encode() + body
+
+
+Answers = Callable[[str], Answer | None]
 
 
 class LossyProxy(socketserver.ThreadingTCPServer):
@@ -24,6 +43,7 @@ class LossyProxy(socketserver.ThreadingTCPServer):
         self.behind = server
         self.requests: list[str] = []
         self.loses: Loses = lambda line: False
+        self.answers: Answers = lambda line: None
 
     @property
     def url(self) -> str:
@@ -38,6 +58,18 @@ class LossyProxy(socketserver.ThreadingTCPServer):
             return line.startswith(f"{method} ") and part in line and bool(left) and left.pop()
 
         self.loses = first
+
+    def answer(self, status: int, part: str, *, stored: bool, times: int = 1) -> None:
+        """Answer the first puts that create an object, and whose line has a part, with a status, ``stored`` or not."""
+        seen: Counter[str] = Counter()
+
+        def answer(line: str) -> Answer | None:
+            if not line.startswith("PUT ") or part not in line:
+                return None
+            seen[line] += 1
+            return Answer(status, stored) if seen[line] <= times else None
+
+        self.answers = answer
 
 
 @contextmanager
@@ -63,7 +95,9 @@ class _Handler(socketserver.StreamRequestHandler):
             while request := self._request():
                 line, data = request
                 self.server.requests.append(line)
-                reply = _asked(self.server.behind, data)
+                answer = self.server.answers(line) if b"\nif-none-match:" in data.lower() else None
+                reply = b"" if answer and not answer.stored else _asked(self.server.behind, data)
+                reply = answer.reply if answer else reply
                 if self.server.loses(line):
                     no_wait = struct.pack("ii", 1, 0)
                     self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_wait)  # close() then resets

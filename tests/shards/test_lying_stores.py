@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,7 +12,9 @@ import pytest
 
 from ctr_samples.errors import CtrSamplesError, DamagedFile, PublishConflict, StorageError
 from ctr_samples.shards import NameTaken, Storage, check_store, latest_manifest, open_storage
-from ctr_samples.shards.storage import LocalStorage
+from ctr_samples.shards.generations import last_forgotten, mark_forgotten
+from ctr_samples.shards.naming import generations_among
+from ctr_samples.shards.storage import LocalStorage, first_contact, objects
 from tests.shards.lossy_proxy import LossyProxy, lossy_proxy
 from tests.support.small_publish import DAY, append, publish_day, runs_of_day, runs_of_table
 
@@ -23,6 +26,14 @@ def proxy(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[LossyProxy]:
     with lossy_proxy((server.hostname or "", server.port or 0)) as running:
         monkeypatch.setenv("AWS_ENDPOINT_URL", running.url)
         yield running
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing waits before it is repeated."""
+    short = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
+    monkeypatch.setitem(first_contact.PATIENT, "backoff", short)
+    monkeypatch.setattr(objects, "_PAUSES", (0.0, 0.0))
 
 
 # Replies that are lost on the wire. The client tries again by itself, and meets what it has done.
@@ -65,6 +76,60 @@ def test_a_commit_to_a_table_whose_reply_is_lost_is_not_committed_twice(proxy: L
     proxy.lose_first("PUT", "_manifests/00000002.json")
     append(storage, 2)
     assert runs_of_table(storage) == [1, 2]
+
+
+# Answers that are not true, of a put that creates.
+
+KEYS = ["manifests/00000002.json", "_SUCCESS", "/probe", "/.clock.", "forgotten", ""]
+
+
+@pytest.mark.some(12)
+@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize("stored", [True, False], ids=["stored", "not stored"])
+@pytest.mark.parametrize("status", [409, 412, 429, 500, 503])
+def test_what_a_store_answers_to_a_put_that_creates_is_not_believed(
+    proxy: LossyProxy, quick: None, status: int, stored: bool, key: str
+) -> None:
+    storage = open_storage("s3://lake/samples")
+    proxy.answer(status, key, stored=stored)
+    publish_day(storage, 1)
+    mark_forgotten(storage, DAY, 2)
+    publish_day(storage, 2)
+    assert [line for line in proxy.requests if key in line]
+    assert storage.names("dt=2019-06-05") == ["_SUCCESS", "data", "manifests"]
+    assert generations_among(storage.names("dt=2019-06-05/manifests")) == [1, 2]
+    assert last_forgotten(storage, DAY) == 2
+
+
+@pytest.mark.parametrize("stored", [True, False], ids=["stored", "not stored"])
+@pytest.mark.parametrize("status", [409, 500])
+def test_a_table_is_written_whatever_a_store_answers_once(
+    proxy: LossyProxy, quick: None, status: int, stored: bool
+) -> None:
+    storage = open_storage("s3://lake/table")
+    proxy.answer(status, "", stored=stored)
+    append(storage, 1)
+    append(storage, 2)
+    assert runs_of_table(storage) == [1, 2]
+    assert "_SUCCESS" in storage.names("")
+
+
+def test_a_store_that_never_takes_a_manifest_ends_the_run_with_what_it_answered(proxy: LossyProxy, quick: None) -> None:
+    storage = open_storage("s3://lake/samples")
+    proxy.answer(409, "manifests/00000001.json", stored=False, times=99)
+    with pytest.raises(StorageError, match=r"Cannot write s3://lake/.*00000001.json: .*Try again"):
+        publish_day(storage, 1)
+    assert latest_manifest(storage, DAY) is None
+
+
+def test_another_run_that_was_faster_is_still_a_conflict(proxy: LossyProxy, quick: None) -> None:
+    storage = open_storage("s3://lake/samples")
+    storage.put_new("name", b"theirs")
+    for status in (409, 500):
+        proxy.answer(status, "name", stored=True)
+        with pytest.raises(NameTaken):
+            storage.put_new("name", b"ours")
+    assert storage.read("name") == b"theirs"
 
 
 # Stores that do not tell the truth.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -23,6 +24,8 @@ from ctr_samples.shards.storage.interface import (
 
 _UPLOADS = 4
 """Number of 10 MB parts that an open object may hold in memory during upload."""
+_PAUSES = (0.05, 0.2, 0.8, 3.0)
+"""Seconds before a create-only put is repeated: obstore itself repeats none that may have happened."""
 _READ_AHEAD = 8 << 20
 """Bytes per read request. Large, since the first byte of each request takes tens of milliseconds."""
 
@@ -56,21 +59,32 @@ class ObjectStorage:
             writer.close()  # not reached after an error: an incomplete upload never appears
 
     def put_new(self, path: str, data: bytes) -> None:
-        """See the interface."""
+        """See the interface. A store may take a put and answer that it failed, or answer that the object exists without
+        having one. So after any answer but success, what is there decides. If nothing is, the put is repeated.
+        """
         import obstore
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
+        from obstore.exceptions import AlreadyExistsError, GenericError, PreconditionError
 
         location, store = self.locate(path), self._connect()
-        for last in (False, True):
+        for pause in (*_PAUSES, None):
             try:
                 with writing(location):
                     obstore.put(store, path, data, mode="create", use_multipart=False)
                 return
             except StorageError as error:
-                if isinstance(error.__cause__, AlreadyExistsError | PreconditionError):
+                may_pass = isinstance(error.__cause__, AlreadyExistsError | PreconditionError | GenericError)
+                try:
+                    there = self.read(path)
+                except FileNotFoundError:
+                    if pause is None or not may_pass:
+                        raise error from None
+                    time.sleep(pause)
+                except StorageError:
+                    raise error from None
+                else:
+                    if there == data:
+                        return
                     raise NameTaken(location) from None
-                if last:
-                    raise  # obstore retries most errors, but not if a put may have happened, as here
 
     def read(self, path: str) -> bytes:
         """See the interface."""
