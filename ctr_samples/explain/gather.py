@@ -47,7 +47,15 @@ from ctr_samples.samples.partials import where_kept
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import DOWN_SAMPLED, sampled
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
-from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
+from ctr_samples.samples.views.as_of.rows import (
+    AVAILABLE_TIME,
+    CLOSED,
+    EVENT_TIME,
+    GONE,
+    SEQUENCE,
+    VALID_TO,
+    content_of,
+)
 from ctr_samples.samples.views.joiner import level_of
 from ctr_samples.samples.views.looked_up import with_looked_up
 from ctr_samples.samples.views.rows import usable, view_rows
@@ -266,9 +274,10 @@ class Gatherer:
         key = parts[0] if len(parts) == 1 else tuple(parts)
         source = with_looked_up(self.inputs, self.inputs.plain(view.source), name, view)
         rows = usable(view_rows(source, name, view, columns))
+        rows = rows.withColumn(TIE, content_of(rows.schema[PAYLOAD].dataType))
         mine = rows.where(F.lit(False) if None in parts else _same_key(F.col(KEY), parts))
         if isinstance(view, StaticView):
-            payloads = [row[PAYLOAD] for row in _rows(mine.limit(MOST))]
+            payloads = [row[PAYLOAD] for row in _rows(mine.orderBy(F.col(TIE).desc()).limit(MOST))]
             untimed = [FeatureRow(impression.time, impression.time, payload) for payload in payloads]
             return ViewEvidence(view.joined_on, key, untimed, None)
         newest = _rows(mine.orderBy(F.col(EVENT_TIME).desc()).limit(MOST))
@@ -365,6 +374,7 @@ def _feature_row(row: Mapping[str, Any]) -> FeatureRow:
         bool(row.get(GONE)),
         _utc(row.get(VALID_TO)),
         _utc(row.get(CLOSED)),
+        row[TIE],
     )
 
 
