@@ -172,7 +172,7 @@ def order_column(frame: DataFrame, text: str, where: str) -> Column:
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, StringType):
         return _of_bytes(column, kind, text, where)
-    if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, DateType, TimestampType)):
+    if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestampNTZType)):
         return column
     raise InputError(
         f"{where}: {text} is {kind.simpleString()}, expected a number, text or a time{hint_of_variant(kind, text)}."
