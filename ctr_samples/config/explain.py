@@ -145,9 +145,12 @@ def _windows(view: WindowView, same: str) -> str:
     lengths = ", ".join(format_duration(window) for window in view.aggregates.windows)
     delay = f" and {format_duration(view.delay)} more" if view.delay else ""
     step = format_duration(view.aggregates.step)
+    over = f"once its step{delay} is over"
+    if view.available_time is not None:
+        over = f"once a step is over by whose end it was known ({view.available_time})"
     return (
         f"counts of {view.source} for {same} over the {lengths} before the impression, in steps of {step}: an action counts "
-        f"once its step{delay} is over{_as_of_actions(view)}"
+        f"{over}{_as_of_actions(view)}"
     )
 
 

@@ -52,6 +52,19 @@ VIEWS = {
       distinct: {users: user}
       rates: {ctr: {count: clicks, of: shown, prior: 0.1, strength: 5}}
 """,
+    "late": """  late:
+    source: log
+    entity: article
+    key: item
+    event_time: t
+    available_time: timestamp_micros(unix_micros(try_to_timestamp(t)) + 3600000000 * pmod(hash(user, paid), 60))
+    aggregates:
+      windows: [WINDOWS]
+      step: STEP
+      counts: {clicks: kind = 'click'}
+      sums: {paid: paid}
+      distinct: {users: user}
+""",
     "daily": """  daily:
     source: log
     entity: user
@@ -110,6 +123,7 @@ def write_config(
     """The configuration of a set of samples whose features are all that the views count, and how old that is."""
     columns = {
         "item": [f"{name}_{window}" for name in ("shown", "clicks", "paid", "users", "ctr") for window in windows],
+        "late": [f"{name}_{window}" for name in ("clicks", "paid", "users") for window in windows],
         "daily": ["clicks"],
         "last": ["paid"],
         "reported": ["paid"],
