@@ -187,8 +187,8 @@ def join_history(
 ) -> DataFrame:
     """Add the ``last`` distinct items of each impression's key before it, newest first, as a struct of lists.
 
-    ``rules`` are further keys of a history in docs/configuration.md: ``where``, ``within``, ``available_after`` and
-    ``columns``. The struct has ``items``, ``ages_s``, the ``columns``, ``length`` and ``matched``.
+    ``rules`` are further keys of a history in docs/configuration.md: ``where``, ``within``, ``available_after``,
+    ``available_time`` and ``columns``. The struct has ``items``, ``ages_s``, the ``columns``, ``length`` and ``matched``.
 
     >>> shown = spark.sql("SELECT 'ann' AS user, timestamp'2019-06-05 10:00:00' AS at")
     >>> log = spark.sql('''

@@ -177,6 +177,7 @@ def _histories(config: JobConfig) -> Iterator[str]:
         where = f" where {history.where}" if history.where else ""
         age = f" of at most {format_duration(history.within)}" if history.within is not None else ""
         delay = f", once {format_duration(history.available_after)} have passed" if history.available_after else ""
+        delay = f", once known ({history.available_time})" if history.available_time else delay
         by_request = resolved.request is not None and config.impressions.request is not None
         other = ", without those of its own request" if by_request else ""
         what = f"the last {history.last} different {resolved.item} that the {history.on} had in {history.source}{where}"

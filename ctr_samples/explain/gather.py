@@ -36,7 +36,7 @@ from ctr_samples.periods import WHOLE, Period, in_zone
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.row import IMPRESSION, view_columns
 from ctr_samples.samples.histories.join import actions_of_history
-from ctr_samples.samples.histories.lists import ITEM, REQUEST, TIE, TIME
+from ctr_samples.samples.histories.lists import ITEM, KNOWN, REQUEST, TIE, TIME
 from ctr_samples.samples.histories.lists import KEY as OF
 from ctr_samples.samples.impressions import DROPPED, SKIP_ABOVE, cut_impressions, row_label
 from ctr_samples.samples.inputs.databases import errors_of_sources
@@ -379,7 +379,8 @@ def _feature_row(row: Mapping[str, Any]) -> FeatureRow:
 
 
 def _past_action(row: Mapping[str, Any], columns: Sequence[str]) -> PastAction:
-    return PastAction(_known(row[TIME]), row[ITEM], row[REQUEST], {c: row[c] for c in columns}, row[TIE])
+    values = {column: row[column] for column in columns}
+    return PastAction(_known(row[TIME]), row[ITEM], row[REQUEST], values, row[TIE], _utc(row.get(KNOWN)))
 
 
 def _utc(time: datetime | None) -> datetime | None:

@@ -84,13 +84,17 @@ class ViewRules:
 
 @dataclass(frozen=True, slots=True)
 class PastAction:
-    """An action that a history may list. ``tie`` orders simultaneous actions on the same item."""
+    """An action that a history may list. ``tie`` orders simultaneous actions on the same item.
+
+    ``known`` is the time at which it was known, if the log says so.
+    """
 
     time: datetime
     item: Any
     request: Any = None
     values: Mapping[str, Any] = field(default_factory=dict)
     tie: int = 0
+    known: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +268,9 @@ def _not_in_history(at: datetime, action: PastAction, rules: HistoryRules) -> st
     if action.time >= at:
         when = "at the same instant as" if action.time == at else f"{in_words(action.time - at)} after"
         return f"it happened {when} the impression"
-    if action.time + rules.delay > at:
-        return f"it was not known until {in_words(action.time + rules.delay - at)} after the impression"
+    known = action.time + rules.delay if action.known is None else action.known
+    if known > at:
+        return f"it was not known until {in_words(known - at)} after the impression"
     if rules.within is not None and action.time < at - rules.within:
         return f"it is {in_words(at - action.time)} old; the limit is {in_words(rules.within)}"
     return None

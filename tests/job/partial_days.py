@@ -102,9 +102,13 @@ VIEWS = {
 HISTORIES = {
     "short": "{source: log, where: kind = 'click', user: user, item: item, last: 1, within: 1d}",
     "late": "{source: log, user: user, item: item, last: 3, within: 5d, available_after: 3d, columns: {paid: paid}}",
+    "known": "{source: log, user: user, item: item, last: 3, within: 9d, available_time: KNOWN}",
     "long": "{source: log, where: kind = 'click', user: user, item: item, last: 3, within: 40d, available_after: 10m}",
     "of_items": "{source: log, on: article, item: user, last: 3, within: unbounded, columns: {paid: paid, sort: kind}}",
 }
+KNOWN = "timestamp_micros(unix_micros(try_to_timestamp(t)) + 3600000000 * pmod(hash(user, paid), 60))"
+"""When a row was known, up to sixty hours after its time."""
+HISTORIES["known"] = HISTORIES["known"].replace("KNOWN", f"'{KNOWN}'")
 LISTS = {"late": ["paid"], "of_items": ["paid", "sort"]}
 """What histories list besides items and ages."""
 

@@ -158,6 +158,8 @@ def clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
             clocks |= {f"views.{name}.{key}": (text, view.source) for key, text in more.items() if text is not None}
     for name, history in _histories(config).items():
         clocks[f"histories.{name}.time"] = (history.time or "", history.source)
+        if history.available_time is not None:
+            clocks[f"histories.{name}.available_time"] = (history.available_time, history.source)
     return clocks
 
 
@@ -229,6 +231,10 @@ def _of_histories(config: JobConfig, span: Span, source: str, frame: DataFrame) 
             if history.within is not None:
                 near &= span.goes_back(time, history.within)
             applies = does_match(frame, history.where, f"{where}.where")
+            if history.available_time is not None:
+                known = time_column(frame, history.available_time, f"{where}.available_time")
+                name_of_known = f"{where}.available_time"
+                yield Clock(name_of_known, history.available_time, known, applies, near, placed_by=time)
             yield Clock(f"{where}.time", text, time, applies, near)
 
 
