@@ -92,6 +92,7 @@ def windowed_aggregates(
     name: str = "aggregates",
     step: str = "1m",
     available_after: str = "0s",
+    available_time: str | None = None,
     where: str | None = None,
     **measures: Mapping[str, Any],
 ) -> DataFrame:
@@ -100,7 +101,7 @@ def windowed_aggregates(
     ``measures`` are ``counts``, ``sums``, ``distinct`` and ``rates``, each a dict as under `aggregates` of a view in
     docs/configuration.md. The struct has one column per measure and window, such as ``clicks_1h``; without any action
     the value is 0, or the prior of a rate. An action counts once its ``step`` is over and ``available_after`` has
-    passed.
+    passed; with ``available_time``, once a step is over by whose end it was known.
 
     >>> shown = spark.sql("SELECT 7 AS item, timestamp'2019-06-05 10:00:00' AS at")
     >>> log = spark.sql('''
@@ -124,7 +125,7 @@ def windowed_aggregates(
             "key": _KEY,
             "where": where,
             "event_time": event_time,
-            "available_after": available_after,
+            **({"available_time": available_time} if available_time else {"available_after": available_after}),
             "aggregates": {"windows": windows, "step": step, **measures},
         }
     )
@@ -186,8 +187,8 @@ def join_history(
 ) -> DataFrame:
     """Add the ``last`` distinct items of each impression's key before it, newest first, as a struct of lists.
 
-    ``rules`` are further keys of a history in docs/configuration.md: ``where``, ``within``, ``available_after`` and
-    ``columns``. The struct has ``items``, ``ages_s``, the ``columns``, ``length`` and ``matched``.
+    ``rules`` are further keys of a history in docs/configuration.md: ``where``, ``within``, ``available_after``,
+    ``available_time`` and ``columns``. The struct has ``items``, ``ages_s``, the ``columns``, ``length`` and ``matched``.
 
     >>> shown = spark.sql("SELECT 'ann' AS user, timestamp'2019-06-05 10:00:00' AS at")
     >>> log = spark.sql('''

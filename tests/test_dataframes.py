@@ -105,6 +105,30 @@ def test_labels_counts_and_histories_keep_each_impression_once(frame: Frame, sho
     }
 
 
+def test_keys_under_a_collation_are_refused_by_each_join(frame: Frame) -> None:
+    plain = frame("user string, at timestamp, item bigint", [("u", "2019-06-05 10:00:00", 1)])
+    rows = plain.selectExpr("user collate utf8_lcase as user", "at", "item")
+    refused = pytest.raises(InputError, match="on: `user` is text under the collation UTF8_LCASE, expected")
+    with refused:
+        ctr_samples.as_of_join(plain, rows, on="user", time="at", event_time="at")
+    with refused:
+        ctr_samples.windowed_aggregates(
+            plain, rows, on="user", time="at", event_time="at", windows=["1h"], counts={"n": "true"}
+        )
+    with refused:
+        ctr_samples.attribute_labels(rows, plain, on="user", time="at", action_time="at", window="1h")
+    with refused:
+        ctr_samples.join_history(plain, rows, on="user", time="at", action_time="at", item="item", last=2)
+
+
+def test_other_columns_may_have_a_collation(frame: Frame) -> None:
+    rows = frame("user string, at timestamp, taste string", [("u", "2019-06-05 10:00:00", "Tea")])
+    tastes = rows.selectExpr("user", "at", "taste collate utf8_lcase as taste")
+    later = tastes.selectExpr("user", "timestamp'2019-06-05 11:00:00' as at", "taste as mood")
+    joined = ctr_samples.as_of_join(later, tastes, on="user", time="at", event_time="at", columns=["taste"])
+    assert [(row.mood, row.features.taste) for row in joined.collect()] == [("Tea", "Tea")]
+
+
 def test_a_name_that_the_impressions_have_is_refused(shown: DataFrame) -> None:
     with pytest.raises(InputError, match="name: the impressions have a column 'Label' already; choose another name."):
         ctr_samples.as_of_join(shown, shown, on="user", time="impression", event_time="impression", name="Label")

@@ -147,9 +147,12 @@ def _windows(view: WindowView, same: str) -> str:
     lengths = ", ".join(format_duration(window) for window in view.aggregates.windows)
     delay = f" and {format_duration(view.delay)} more" if view.delay else ""
     step = format_duration(view.aggregates.step)
+    over = f"once its step{delay} is over"
+    if view.available_time is not None:
+        over = f"once a step is over by whose end it was known ({view.available_time})"
     return (
         f"counts of {view.source} for {same} over the {lengths} before the impression, in steps of {step}: an action counts "
-        f"once its step{delay} is over{_as_of_actions(view)}"
+        f"{over}{_as_of_actions(view)}"
     )
 
 
@@ -176,6 +179,7 @@ def _histories(config: JobConfig) -> Iterator[str]:
         where = f" where {history.where}" if history.where else ""
         age = f" of at most {format_duration(history.within)}" if history.within is not None else ""
         delay = f", once {format_duration(history.available_after)} have passed" if history.available_after else ""
+        delay = f", once known ({history.available_time})" if history.available_time else delay
         by_request = resolved.request is not None and config.impressions.request is not None
         other = ", without those of its own request" if by_request else ""
         what = f"the last {history.last} different {resolved.item} that the {history.on} had in {history.source}{where}"

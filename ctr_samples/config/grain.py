@@ -47,6 +47,11 @@ def _sources(config: JobConfig) -> Iterator[Problem]:
         if config.grain != "hour" and isinstance(source, FileSource) and source.is_hourly:
             what = f"found {source.path!r}; `{{hour}}` needs `grain: hour`"
             yield Problem(("sources", name, "path"), what)
+        if source.unique and isinstance(source, FileSource) and source.is_hourly:
+            what = (
+                "compares the logs of whole days; with `{hour}` in `path` there are none. Name the directory of the day"
+            )
+            yield Problem(("sources", name, "unique"), what)
 
 
 def _eval_from(config: JobConfig) -> Iterator[Problem]:

@@ -36,6 +36,9 @@ class History(Model):
     last: int = Field(ge=1, le=1000, description="How many items.")
     within: Age = Field(description="The greatest age of an action (inclusive).")
     available_after: Duration | None = Field(None, description="How long after it happened an action is known.")
+    available_time: Expression | None = Field(
+        None, description="Instead of `available_after`: when an action was known to the system."
+    )
     columns: dict[Name, Expression] = Field({}, description="More lists: name -> one value of each action.")
 
     @model_validator(mode="after")
@@ -46,6 +49,12 @@ class History(Model):
             raise ValueError(
                 f"`user` is for histories of the user and this one is `on: {self.on}`; give its `key` instead"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _known_by_one_clock(self) -> History:
+        if self.available_time is not None and self.available_after is not None:
+            raise ValueError("give `available_time` or `available_after`, not both")
         return self
 
     @model_validator(mode="after")

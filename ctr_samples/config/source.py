@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from ctr_samples.config.base import Expression, Model, Name, Scalar, as_text, from_home, hint
+from ctr_samples.config.base import Expression, Model, Name, OneOrMore, Scalar, as_text, from_home, hint
 from ctr_samples.config.kinds import Kind, kinds_of, without_absent
 from ctr_samples.day_paths import DayPath
 from ctr_samples.periods import Hour, Period, calendar_day
@@ -59,6 +59,24 @@ class SourceKind(Kind):
         "from 0 on in `<name>_position`, as in `{shown: \"split(impressions, ' ')\"}`. Without a list there is one row whose "
         "element is null.",
     )
+
+    unique: Annotated[tuple[Expression, ...], OneOrMore, Field(max_length=8)] = Field(
+        (),
+        description="What the copies of an event have in common in a log that is delivered at least once, such as `event_id`: "
+        "of rows with equal values one counts, in the logs of a day and of the day before it, or without days in all rows. "
+        "Rows that lack a value all count. See [at-least-once logs](logs.md#at-least-once-logs).",
+    )
+    unique_first: Expression | None = Field(
+        None,
+        description="With `unique`: which copy of a day counts, the one where this is least, such as when it was received. "
+        "Default, and for equal ones: one by its content.",
+    )
+
+    @model_validator(mode="after")
+    def _first_of_copies(self) -> SourceKind:
+        if self.unique_first is not None and not self.unique:
+            raise ValueError("`unique_first` needs `unique`, which tells the copies of an event")
+        return self
 
     @property
     def place(self) -> str:

@@ -357,7 +357,18 @@ class WindowView(CountingView):
     instead: ClassVar = {"ttl": "the windows say how far back to look. Remove one."}
     inclusive: ClassVar[bool] = False
 
+    available_time: Expression | None = Field(
+        None,
+        description="Instead of `available_after`: when an action was known to the system. It counts from the first end of a "
+        "step on by which it was known, also if its own step was over long before.",
+    )
     aggregates: Aggregates = Field(description="What is counted, and over which windows.")
+
+    @model_validator(mode="after")
+    def _known_by_one_clock(self) -> Self:
+        if self.available_time is not None and self.available_after is not None:
+            raise ValueError("give `available_time` or `available_after`, not both")
+        return self
 
     @property
     def counted(self) -> Aggregates:

@@ -36,7 +36,7 @@ from ctr_samples.periods import WHOLE, Period, in_zone
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.row import IMPRESSION, view_columns
 from ctr_samples.samples.histories.join import actions_of_history
-from ctr_samples.samples.histories.lists import ITEM, REQUEST, TIE, TIME
+from ctr_samples.samples.histories.lists import ITEM, KNOWN, REQUEST, TIE, TIME
 from ctr_samples.samples.histories.lists import KEY as OF
 from ctr_samples.samples.impressions import DROPPED, SKIP_ABOVE, cut_impressions, row_label
 from ctr_samples.samples.inputs.databases import errors_of_sources
@@ -47,7 +47,15 @@ from ctr_samples.samples.partials import where_kept
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import DOWN_SAMPLED, sampled
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
-from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
+from ctr_samples.samples.views.as_of.rows import (
+    AVAILABLE_TIME,
+    CLOSED,
+    EVENT_TIME,
+    GONE,
+    SEQUENCE,
+    VALID_TO,
+    content_of,
+)
 from ctr_samples.samples.views.joiner import level_of
 from ctr_samples.samples.views.looked_up import with_looked_up
 from ctr_samples.samples.views.rows import usable, view_rows
@@ -266,9 +274,10 @@ class Gatherer:
         key = parts[0] if len(parts) == 1 else tuple(parts)
         source = with_looked_up(self.inputs, self.inputs.plain(view.source), name, view)
         rows = usable(view_rows(source, name, view, columns))
+        rows = rows.withColumn(TIE, content_of(rows.schema[PAYLOAD].dataType))
         mine = rows.where(F.lit(False) if None in parts else _same_key(F.col(KEY), parts))
         if isinstance(view, StaticView):
-            payloads = [row[PAYLOAD] for row in _rows(mine.limit(MOST))]
+            payloads = [row[PAYLOAD] for row in _rows(mine.orderBy(F.col(TIE).desc()).limit(MOST))]
             untimed = [FeatureRow(impression.time, impression.time, payload) for payload in payloads]
             return ViewEvidence(view.joined_on, key, untimed, None)
         newest = _rows(mine.orderBy(F.col(EVENT_TIME).desc()).limit(MOST))
@@ -365,11 +374,13 @@ def _feature_row(row: Mapping[str, Any]) -> FeatureRow:
         bool(row.get(GONE)),
         _utc(row.get(VALID_TO)),
         _utc(row.get(CLOSED)),
+        row[TIE],
     )
 
 
 def _past_action(row: Mapping[str, Any], columns: Sequence[str]) -> PastAction:
-    return PastAction(_known(row[TIME]), row[ITEM], row[REQUEST], {c: row[c] for c in columns}, row[TIE])
+    values = {column: row[column] for column in columns}
+    return PastAction(_known(row[TIME]), row[ITEM], row[REQUEST], values, row[TIE], _utc(row.get(KNOWN)))
 
 
 def _utc(time: datetime | None) -> datetime | None:

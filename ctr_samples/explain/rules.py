@@ -53,7 +53,10 @@ class LabelRules:
 
 @dataclass(frozen=True, slots=True)
 class FeatureRow:
-    """A view row with the impression's key. ``valid_to`` is its end, ``closed`` the time at which the end became known."""
+    """A view row with the impression's key. ``valid_to`` is its end, ``closed`` the time at which the end became known.
+
+    ``tie`` orders rows that are alike in their times and ``sequence``.
+    """
 
     event_time: datetime
     available_time: datetime
@@ -62,6 +65,7 @@ class FeatureRow:
     gone: bool = False
     valid_to: datetime | None = None
     closed: datetime | None = None
+    tie: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +84,17 @@ class ViewRules:
 
 @dataclass(frozen=True, slots=True)
 class PastAction:
-    """An action that a history may list. ``tie`` orders simultaneous actions on the same item."""
+    """An action that a history may list. ``tie`` orders simultaneous actions on the same item.
+
+    ``known`` is the time at which it was known, if the log says so.
+    """
 
     time: datetime
     item: Any
     request: Any = None
     values: Mapping[str, Any] = field(default_factory=dict)
     tie: int = 0
+    known: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +184,7 @@ def judge_rows(at: datetime, rows: Sequence[FeatureRow], rules: ViewRules) -> It
         if hidden is not None:
             yield Verdict(row, False, hidden)
         elif row is not best:
-            yield Verdict(row, False, "a later row was known too")
+            yield Verdict(row, False, _behind(row, best))
         else:
             wrong = _invalid(at, row, rules)
             yield Verdict(row, wrong is None, wrong or f"the latest known row, {in_words(at - row.event_time)} old")
@@ -220,7 +228,23 @@ def _invalid(at: datetime, row: FeatureRow, rules: ViewRules) -> str | None:
 
 
 def _rank(row: FeatureRow) -> Any:
-    return (row.event_time, row.available_time, row.sequence is not None, row.sequence)
+    return (row.event_time, row.available_time, row.sequence is not None, row.sequence, not row.gone, row.tie)
+
+
+def _behind(row: FeatureRow, best: FeatureRow | None) -> str:
+    """Return what decided between a visible row and the best one."""
+    assert best is not None
+    if row.event_time < best.event_time:
+        return "a later row was known too"
+    if row.available_time < best.available_time:
+        return "a row of the same time became known later"
+    if row.sequence != best.sequence:
+        return "a row of the same times has a greater `sequence`"
+    if row.gone and not best.gone:
+        return "a tombstone loses against a row of the same times"
+    if row.values == best.values:
+        return "an equal row counts"
+    return "another row of the same times was taken, by a hash of what they hold: nothing else orders them"
 
 
 def judge_history(at: datetime, actions: Sequence[PastAction], rules: HistoryRules) -> Iterator[Verdict]:
@@ -244,8 +268,9 @@ def _not_in_history(at: datetime, action: PastAction, rules: HistoryRules) -> st
     if action.time >= at:
         when = "at the same instant as" if action.time == at else f"{in_words(action.time - at)} after"
         return f"it happened {when} the impression"
-    if action.time + rules.delay > at:
-        return f"it was not known until {in_words(action.time + rules.delay - at)} after the impression"
+    known = action.time + rules.delay if action.known is None else action.known
+    if known > at:
+        return f"it was not known until {in_words(known - at)} after the impression"
     if rules.within is not None and action.time < at - rules.within:
         return f"it is {in_words(at - action.time)} old; the limit is {in_words(rules.within)}"
     return None

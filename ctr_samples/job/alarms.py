@@ -29,8 +29,8 @@ FEWEST_MATCHED = 50
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
     """Yield a warning for each problem found in the counts.
 
-    Problems are final labels that changed, skipped lines, actions without a time, keys with several rows instead of
-    one, and a request that is too large for one task. On a first day they also include actions that match nothing or
+    Problems are final labels that changed, skipped lines, actions without a time, rows of a view that contradict each
+    other, and a request that is too large for one task. On a first day they also include actions that match nothing or
     are all late.
     """
     for name, label in manifest.labels.items():
@@ -133,6 +133,14 @@ def _several_rows(manifest: Manifest) -> Iterator[Finding]:
                 "`event_time` in place of `static`, for snapshots with a `sequence`."
             )
             yield _warning("several_rows", name, keys, 0, sentence)
+        rows = int(view.get("contradictions", 0))
+        if rows:
+            sentence = (
+                f"{rows:,} row(s) of the view {name} are true at the same time as another row of their key that has other "
+                "values, of which one is taken; let `valid_to` be when the next row of the key begins, or, for rows that begin "
+                "at one time, say with a `sequence` which is the last."
+            )
+            yield _warning("several_rows", name, rows, 0, sentence)
 
 
 def _huge_request(manifest: Manifest) -> Iterator[Finding]:

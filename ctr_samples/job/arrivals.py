@@ -77,9 +77,12 @@ def _days_added(source: SourceFrame, recorded: Mapping[str, Any]) -> Collection[
     """
     if source.by_day is None:
         return None
-    missing, files = set(recorded["missing_days"]), source.by_day.files
-    then = [file for day, of_day in files.items() if str(day) not in missing for file in of_day]
-    return [day for day in files if str(day) in missing] if fingerprint_of(then) == recorded["fingerprint"] else None
+    missing, files, lead = set(recorded["missing_days"]), source.by_day.files, source.by_day.lead
+    then = [file for day, of_day in {**files, **(lead or {})}.items() if str(day) not in missing for file in of_day]
+    added = [day for day in files if str(day) in missing] if fingerprint_of(then) == recorded["fingerprint"] else None
+    if added and lead is not None and {day + timedelta(days=1) for day in added} & {*files} - {*added}:
+        return None  # rows of a day that was there may repeat rows of a day before it that came since
+    return added
 
 
 def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> tuple[str, ClocksByDay]:

@@ -108,7 +108,7 @@ class Earlier:
     def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
         before = self.manifest.inputs.get(name, {})
         same = before.get("fingerprint") == facts["fingerprint"]
-        return {key: before[key] for key in ("lines", "malformed") if same and key in before}
+        return {key: before[key] for key in ("lines", "malformed", "repeated") if same and key in before}
 
 
 def earlier_of(

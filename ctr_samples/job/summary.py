@@ -127,6 +127,10 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
             yield Text(
                 f"  {source['malformed']:,} of {source.get('lines', 0):,} lines of {name} are malformed and were skipped."
             )
+        if source.get("repeated"):
+            yield Text(
+                f"  {source['repeated']:,} of {source.get('lines', 0):,} rows of {name} repeat others and do not count."
+            )
         if source.get("missing_days"):
             yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
     if manifest.features_from:

@@ -20,7 +20,6 @@ from ctr_samples.errors import InputError
 from ctr_samples.periods import Period
 from ctr_samples.samples.columnar.columns import Flags, Integers, apart, begins, codes_of, in_order, integers, there
 from ctr_samples.samples.columnar.stages import TaskCounts
-from ctr_samples.samples.inputs.sources import MALFORMED
 from ctr_samples.samples.period import NO_REACH, Reach, Span, days_of
 from ctr_samples.sparksql.columns import (
     INTEGERS,
@@ -35,7 +34,7 @@ from ctr_samples.sparksql.columns import (
     unreadable_time,
     without_prepared,
 )
-from ctr_samples.sparksql.expressions import as_type, compile_expression, typed_expression
+from ctr_samples.sparksql.expressions import IS_REPEAT, MALFORMED, as_type, compile_expression, typed_expression
 from ctr_samples.sparksql.observations import Observations
 
 SKIP_ABOVE = "skip_above"
@@ -189,7 +188,7 @@ def line_columns(
     columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in config.columns.items()]
     columns += [_value_of(log, name, label).alias(row_label(name)) for name, label in labels.items()]
     if config.identity == "row":
-        columns.append(content_hash(without_prepared(log).drop(MALFORMED)).alias(_CONTENT))
+        columns.append(content_hash(without_prepared(log).drop(MALFORMED, IS_REPEAT)).alias(_CONTENT))
     return columns
 
 
@@ -212,13 +211,15 @@ def _value_of(log: DataFrame, name: str, label: RowLabel) -> Column:
 
 
 def matching_rows(frame: DataFrame, condition: str | None, where: str) -> DataFrame:
-    """Keep the readable rows that match a ``where`` condition."""
+    """Keep the readable rows that match a ``where`` condition and repeat no other row."""
     return frame.where(does_match(frame, condition, where))
 
 
 def does_match(frame: DataFrame, condition: str | None, where: str) -> Column:
-    """Whether a row is readable and matches the ``where`` condition. Null counts as false."""
+    """Whether a row is readable, repeats no other row and matches the ``where`` condition. Null counts as false."""
     readable = F.col(MALFORMED).isNull() if MALFORMED in frame.columns else F.lit(True)
+    if IS_REPEAT in frame.columns:
+        readable &= ~F.col(IS_REPEAT)
     return readable if condition is None else readable & boolean_column(frame, condition, where)
 
 

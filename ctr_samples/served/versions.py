@@ -264,7 +264,7 @@ def _setting(view: View) -> str | None:
     """Return the key of the configuration that says when the rows of a view are known, or None if a column says it."""
     if isinstance(view, SnapshotView):
         return "publish_delay"
-    return None if isinstance(view, EventView) and view.available_time else "available_after"
+    return None if isinstance(view, EventView | WindowView) and view.available_time else "available_after"
 
 
 def _key_of(config: JobConfig, view: str, few: DataFrame) -> SparkColumn:

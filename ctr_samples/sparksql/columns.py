@@ -170,7 +170,9 @@ def number_column(frame: DataFrame, text: str, where: str) -> Column:
 def order_column(frame: DataFrame, text: str, where: str) -> Column:
     """Return a sort column: a number, text or a time. Raise InputError for other types."""
     column, kind = typed_expression(frame, text, where)
-    if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, StringType, DateType, TimestampType)):
+    if isinstance(kind, StringType):
+        return _of_bytes(column, kind, text, where)
+    if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestampNTZType)):
         return column
     raise InputError(
         f"{where}: {text} is {kind.simpleString()}, expected a number, text or a time{hint_of_variant(kind, text)}."
@@ -178,7 +180,10 @@ def order_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def key_column(frame: DataFrame, text: str, where: str) -> Column:
-    """Return a join key: text, or an integer as bigint, so that keys of different tables are comparable."""
+    """Return a join key: text, or an integer as bigint, so that keys of different tables are comparable.
+
+    Raises InputError for other types, and for text under a collation.
+    """
     column, kind = typed_expression(frame, text, where)
     return _as_key(column, kind, text, where)
 
@@ -192,7 +197,7 @@ def key_list_column(frame: DataFrame, text: str, where: str) -> Column:
     if isinstance(kind, ArrayType):
         return F.transform(column, lambda item: _as_key(item, kind.elementType, text, where))
     if isinstance(kind, StringType):
-        return _parse_list(column)
+        return _parse_list(_of_bytes(column, kind, text, where))
     return F.array(_as_key(column, kind, text, where))
 
 
@@ -264,13 +269,25 @@ def _exact(column: Column, kind: DataType) -> list[Column]:
 
 def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:
     if isinstance(kind, StringType):
-        return column
+        return _of_bytes(column, kind, text, where)
     if isinstance(kind, INTEGERS):
         return as_type(column, kind, LongType())
     raise InputError(
         f"{where}: {text} is {kind.simpleString()}, expected a key: text or an integer"
         + ("; set `explode: article` if it is a list" if isinstance(kind, ArrayType) else hint_of_variant(kind, text))
         + "."
+    )
+
+
+def _of_bytes(column: Column, kind: StringType, text: str, where: str) -> Column:
+    """Return text that is compared by its bytes. Raise InputError if Spark compares it under another collation: joins in
+    Python would not find what its own windows and groups find.
+    """
+    if kind == StringType():
+        return column
+    raise InputError(
+        f"{where}: {text} is text under the collation {kind.collation}, expected text that is compared by its bytes; write "
+        f"`cast({text} AS STRING)`, or `cast(lower({text}) AS STRING)` on all sides to ignore case."
     )
 
 

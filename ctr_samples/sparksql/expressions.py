@@ -28,6 +28,8 @@ from ctr_samples.sparksql.session import need_classic
 
 MALFORMED = "_malformed_line"
 """Column of JSON and CSV sources with the text of lines that do not match the schema, else null."""
+IS_REPEAT = "_repeated_line"
+"""Column of sources with `unique`: whether a row repeats another one."""
 CONFIGURATION = "the configuration"
 """Text that replaces the call site of an operation in Spark errors."""
 _ORIGIN = "org.apache.spark.sql.catalyst.trees.PySparkCurrentOrigin"
@@ -75,7 +77,7 @@ def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
 
 def _columns_of_data(frame: DataFrame) -> list[str]:
     """Return the columns that come from the data rather than from this package."""
-    return [name for name in frame.columns if name != MALFORMED and not name.startswith(PREPARED)]
+    return [name for name in frame.columns if name not in (MALFORMED, IS_REPEAT) and not name.startswith(PREPARED)]
 
 
 def typed_expression(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:

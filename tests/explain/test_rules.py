@@ -155,12 +155,34 @@ def test_the_sequence_decides_between_equal_times() -> None:
 def test_of_two_rows_of_one_event_time_the_one_known_later_is_the_correction() -> None:
     assert judged([row(-60, known=-50, sequence=2), row(-60, known=-40, sequence=1)]) == [
         (True, "the latest known row, 1m 0s old"),
-        (False, "a later row was known too"),
+        (False, "a row of the same time became known later"),
     ]
     taken = [
         v.what.sequence for v in judge_rows(TEN, [row(-60, -50, sequence=2), row(-60, -40, sequence=1)], ANY) if v.taken
     ]
     assert taken == [1]
+
+
+def test_of_rows_that_only_their_content_tells_apart_none_is_called_a_later_one() -> None:
+    red, blue = FeatureRow(at(-60), at(-60), {"c": "red"}, tie=7), FeatureRow(at(-60), at(-60), {"c": "blue"}, tie=-7)
+    why = "another row of the same times was taken, by a hash of what they hold: nothing else orders them"
+    for rows in ([red, blue], [blue, red]):
+        assert [(v.what, v.taken, v.why) for v in judge_rows(TEN, rows, ANY)] == [
+            (red, True, "the latest known row, 1m 0s old"),
+            (blue, False, why),
+        ]
+    assert judged([row(-60), row(-60)])[1] == (False, "an equal row counts")
+
+
+def test_a_sequence_and_a_tombstone_are_named_where_they_decide() -> None:
+    assert judged([row(-60, sequence=1), row(-60, sequence=2)])[1] == (
+        False,
+        "a row of the same times has a greater `sequence`",
+    )
+    assert judged([row(-60, gone=True, tie=9), row(-60, tie=-9)]) == [
+        (True, "the latest known row, 1m 0s old"),
+        (False, "a tombstone loses against a row of the same times"),
+    ]
 
 
 def test_an_entity_must_be_in_the_latest_snapshot() -> None:

@@ -52,6 +52,19 @@ VIEWS = {
       distinct: {users: user}
       rates: {ctr: {count: clicks, of: shown, prior: 0.1, strength: 5}}
 """,
+    "late": """  late:
+    source: log
+    entity: article
+    key: item
+    event_time: t
+    available_time: timestamp_micros(unix_micros(try_to_timestamp(t)) + 3600000000 * pmod(hash(user, paid), 60))
+    aggregates:
+      windows: [WINDOWS]
+      step: STEP
+      counts: {clicks: kind = 'click'}
+      sums: {paid: paid}
+      distinct: {users: user}
+""",
     "daily": """  daily:
     source: log
     entity: user
@@ -89,9 +102,13 @@ VIEWS = {
 HISTORIES = {
     "short": "{source: log, where: kind = 'click', user: user, item: item, last: 1, within: 1d}",
     "late": "{source: log, user: user, item: item, last: 3, within: 5d, available_after: 3d, columns: {paid: paid}}",
+    "known": "{source: log, user: user, item: item, last: 3, within: 9d, available_time: KNOWN}",
     "long": "{source: log, where: kind = 'click', user: user, item: item, last: 3, within: 40d, available_after: 10m}",
     "of_items": "{source: log, on: article, item: user, last: 3, within: unbounded, columns: {paid: paid, sort: kind}}",
 }
+KNOWN = "timestamp_micros(unix_micros(try_to_timestamp(t)) + 3600000000 * pmod(hash(user, paid), 60))"
+"""When a row was known, up to sixty hours after its time."""
+HISTORIES["known"] = HISTORIES["known"].replace("KNOWN", f"'{KNOWN}'")
 LISTS = {"late": ["paid"], "of_items": ["paid", "sort"]}
 """What histories list besides items and ages."""
 
@@ -110,6 +127,7 @@ def write_config(
     """The configuration of a set of samples whose features are all that the views count, and how old that is."""
     columns = {
         "item": [f"{name}_{window}" for name in ("shown", "clicks", "paid", "users", "ctr") for window in windows],
+        "late": [f"{name}_{window}" for name in ("clicks", "paid", "users") for window in windows],
         "daily": ["clicks"],
         "last": ["paid"],
         "reported": ["paid"],

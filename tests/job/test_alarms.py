@@ -104,6 +104,15 @@ def test_keys_of_a_static_table_with_several_rows_warn() -> None:
     assert sentence.startswith("4 key(s) of the view item have several rows that differ, of which one is taken")
 
 
+def test_rows_of_a_table_with_ends_that_contradict_each_other_warn() -> None:
+    matched = {"matched": 1, "match_rate": 1.0, "overlaps": 9}
+    assert sentences(views={"price": {**matched, "contradictions": 0}}) == []
+    assert sentences(views={"price": matched}) == []
+    ((check, sentence),) = sentences(views={"price": {**matched, "contradictions": 4}})
+    assert check == "several_rows"
+    assert sentence.startswith("4 row(s) of the view price are true at the same time as another row of their key")
+
+
 CONFIG = {
     "views": {
         "user": {"source": "users"},

@@ -359,6 +359,7 @@ def manifest() -> Manifest:
                 "missing_days": [],
                 "lines": 4_101_332,
                 "malformed": 17,
+                "repeated": 5,
             },
             "profiles": {"files": None, "bytes": None, "fingerprint": None, "missing_days": []},
             "vectors": {"files": 64, "bytes": 331_000_000, "fingerprint": "1", "missing_days": ["2019-06-01"]},

@@ -16,6 +16,7 @@ from ctr_samples.sparksql.columns import (
     key_column,
     key_list_column,
     number_column,
+    order_column,
     stable_hash,
     time_column,
 )
@@ -72,6 +73,38 @@ def test_a_fraction_is_no_key(frame: Frame) -> None:
 def test_a_list_where_one_key_is_expected_hints_at_explode(frame: Frame) -> None:
     with pytest.raises(InputError, match="set `explode: article` if it is a list"):
         key_column(frame("id array<int>", []), "id", "impressions.article")
+
+
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (key_column, "`user`"),
+        (key_column, "profile.id"),
+        (key_column, "lower(user)"),
+        (key_list_column, "list"),
+        (key_list_column, "user"),
+        (order_column, "user"),
+    ],
+)
+def test_text_under_a_collation_is_refused_where_bytes_are_compared(
+    spark: SparkSession, column: Callable[..., Any], text: str
+) -> None:
+    rows = spark.sql(
+        "select 'Ann' collate unicode_ci as user, array('Ann' collate unicode_ci) as list, "
+        "named_struct('id', 'Ann' collate unicode_ci) as profile"
+    )
+    with pytest.raises(InputError) as refused:
+        column(rows, text, "views.x.key")
+    assert str(refused.value) == (
+        f"views.x.key: {text} is text under the collation UNICODE_CI, expected text that is compared by its bytes; write "
+        f"`cast({text} AS STRING)`, or `cast(lower({text}) AS STRING)` on all sides to ignore case."
+    )
+
+
+@pytest.mark.parametrize("text", ["cast(user as string)", "cast(lower(user) as string)", "plain"])
+def test_text_that_a_cast_frees_of_its_collation_is_a_key(spark: SparkSession, text: str) -> None:
+    rows = spark.sql("select 'Ann' collate utf8_lcase as user, 'Ann' collate utf8_binary as plain")
+    assert rows.select(key_column(rows, text, "here")).first()[0] in ("Ann", "ann")
 
 
 def micros(rows: DataFrame, text: str) -> Any:

@@ -78,6 +78,7 @@ def last_actions(
     items: Any,
     requests: Any,
     times: Any,
+    ranks: Any,
     last: Any,
     within: Any,
     room: Any,
@@ -90,13 +91,15 @@ def last_actions(
     """Find the action rows of each impression among ``rows``, newest first. Return their total number.
 
     ``flags`` has one byte per row (FIRST_OF_KEY, ACTION). All other arrays are int64. Per row: ``items`` and
-    ``requests``, numbered from 0 (-1: no request), and ``times``; an action is at most ``within`` before its impression
-    (-1: no limit). Output: ``lengths``, one per impression; ``found``, ``last`` per impression. Work space: ``kept``
+    ``requests``, numbered from 0 (-1: no request), ``times``, and ``ranks``, the order of actions from the oldest on: one
+    that is known late takes its place among those that came before it. An action is at most ``within`` before its
+    impression (-1: no limit). Output: ``lengths``, one per impression; ``found``, ``last`` per impression. Work space: ``kept``
     with ``room`` plus ``last`` entries, where ``room`` is more than twice ``last``; ``marks`` with ``room`` plus one;
     ``stamps``, zeros, one per item. On return, ``marks[0]`` is the number of rows to remember for the last key, and
     ``kept`` starts with these rows.
     """
     items, requests, times, kept = int64_at(items), int64_at(requests), int64_at(times), int64_at(kept)
+    ranks = int64_at(ranks)
     marks, stamps, lengths, found = int64_at(marks), int64_at(stamps), int64_at(lengths), int64_at(found)
     length = stamp = total = shown = 0
     for row in range(rows):
@@ -107,7 +110,11 @@ def last_actions(
             if length == room:
                 length = squeeze(kept, length, items, requests, last, stamps, stamp, marks)
                 stamp = marks[0]
-            kept[length] = row
+            place = length
+            while place > 0 and ranks[kept[place - 1]] > ranks[row]:
+                kept[place] = kept[place - 1]
+                place -= 1
+            kept[place] = row
             length += 1
         else:
             stamp += 1

@@ -26,7 +26,7 @@ class Kernels:
     measure_float64: Annotated[Kernel, KernelEntry("measure", 4)]
     measure_int64: Annotated[Kernel, KernelEntry("measure", 4)]
     count_distinct: Annotated[Kernel, KernelEntry("measure", 4)]
-    last_actions: Annotated[Kernel, KernelEntry("histories", 13)]
+    last_actions: Annotated[Kernel, KernelEntry("histories", 14)]
     hash_texts: Annotated[Kernel, KernelEntry("hashes", 4)]
 
 

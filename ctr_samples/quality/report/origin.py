@@ -37,7 +37,7 @@ def origin_of(metrics: Measured, run: Run, limit: int) -> Origin:
     plan = [*([run.features_from.described] if run.features_from else []), *run.plan]
     return Origin(
         tuple(clipped(step, 600) for step in plan[:limit]),
-        table("Inputs", "<source | files | size | lines | malformed | <missing days", _inputs(run), limit),
+        table("Inputs", "<source | files | size | lines | malformed | repeated | <missing days", _inputs(run), limit),
         clipped(as_yaml(run.config), _CONFIG),
         f"ctr-samples generate --config config.yaml --date {metrics.run_date} --force",
         table("This generation", "<name | <value", _names(metrics, run)),
@@ -63,7 +63,7 @@ def _inputs(run: Run) -> Iterator[tuple[str, ...]]:
     for name, source in run.inputs.items():
         missing = source.get("missing_days", ())
         more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
-        counts = (count(source.get(key)) for key in ("lines", "malformed"))
+        counts = (count(source.get(key)) for key in ("lines", "malformed", "repeated"))
         days = ", ".join(shown(day) for day in missing[:5]) + more
         yield shown(name), count(source.get("files")), size(source.get("bytes")), *counts, days
 

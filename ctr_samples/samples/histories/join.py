@@ -19,7 +19,7 @@ from ctr_samples.config import History, Impressions
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import PLACE
 from ctr_samples.samples.columnar.stages import Stage, place_of
-from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, TIE, TIME, AddLists, HistoryPlan
+from ctr_samples.samples.histories.lists import ITEM, KEY, KNOWN, REQUEST, TIE, TIME, AddLists, HistoryPlan
 from ctr_samples.samples.impressions import matching_rows
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of.joining import placed_by
@@ -30,25 +30,30 @@ from ctr_samples.sparksql.expressions import typed_expression
 def actions_of_history(source: DataFrame, name: str, history: History, span: Span) -> DataFrame:
     """Return the actions visible to any impression of the day.
 
-    The columns are ``_key``, ``_time``, ``_item``, ``_request`` and the history's own columns. ``history`` already
-    contains the values inherited from ``impressions``.
+    The columns are ``_key``, ``_time``, ``_item``, ``_request``, with `available_time` also ``_known``, and the history's
+    own columns. ``history`` already contains the values inherited from ``impressions``.
     """
     where = f"histories.{name}"
     key, time, item = history.key or history.user or "", history.time or "", history.item or ""
     request = F.lit(None) if history.request is None else key_column(source, history.request, f"{where}.request")
+    clocks = [time_column(source, time, f"{where}.time").alias(TIME)]
+    if history.available_time is not None:
+        clocks.append(time_column(source, history.available_time, f"{where}.available_time").alias(KNOWN))
     rows = matching_rows(source, history.where, f"{where}.where").select(
         key_column(source, key, f"{where}.{'user' if history.user else 'key'}").alias(KEY),
-        time_column(source, time, f"{where}.time").alias(TIME),
+        *clocks,
         key_column(source, item, f"{where}.item").alias(ITEM),
         request.cast("string").alias(REQUEST),
         *[_single(source, text, f"{where}.columns.{column}").alias(column) for column, text in history.columns.items()],
     )
-    return in_sight(rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull()), history, span)
+    rows = rows.where(F.col(KEY).isNotNull() & F.col(ITEM).isNotNull())
+    return in_sight(rows.where(F.col(KNOWN).isNotNull()) if KNOWN in rows.columns else rows, history, span)
 
 
 def in_sight(actions: DataFrame, history: History, span: Span) -> DataFrame:
     """Keep the actions visible to any impression of the day."""
-    near = actions.where(span.knows(later(F.col(TIME), history.delay), span.is_before_end(F.col(TIME))))
+    known = F.col(KNOWN) if KNOWN in actions.columns else later(F.col(TIME), history.delay)
+    near = actions.where(span.knows(known, span.is_before_end(F.col(TIME))))
     return near if history.within is None else near.where(span.goes_back(F.col(TIME), history.within))
 
 
@@ -60,9 +65,10 @@ def history_plan(name: str, history: History, shown: Impressions) -> HistoryPlan
     )
 
 
-def moment(plan: HistoryPlan) -> Column:
+def moment(actions: DataFrame, plan: HistoryPlan) -> Column:
     """Return the earliest instant at which an action is both past and known. Timestamps have microsecond resolution."""
-    return later(F.col(TIME), plan.wait)
+    past = later(F.col(TIME), plan.wait)
+    return F.greatest(past, F.col(KNOWN)) if KNOWN in actions.columns else past
 
 
 def join_history(left: Stage, actions: DataFrame, plan: HistoryPlan, partitions: int) -> Stage:

@@ -19,6 +19,8 @@ from ctr_samples.sparksql.columns import micros_of
 IMPRESSION = "impression"
 KEY, TIME, ITEM, REQUEST, TIE = "_key", "_time", "_item", "_request", "_tie"
 """Internal columns of actions. No configured column name begins with an underscore."""
+KNOWN = "_known"
+"""Column of actions with `available_time`: when an action was known."""
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -72,7 +74,7 @@ class AddLists:
 def lists_of(shown: pa.StructArray, actions: pa.Table, plan: HistoryPlan) -> pa.StructArray:
     """Return the struct of each impression.
 
-    An impression sees an action from its moment on. Actions of one moment come in the order of their items. Memory does
+    An impression sees an action from its moment on. Actions of one time come in the order of their items. Memory does
     not grow with the number of actions of a key.
     """
     times = integers(pc.struct_field(shown, "impression_time"))
@@ -97,7 +99,10 @@ def _last_actions(
     if keys.type != of_actions.type:
         keys, of_actions = keys.cast(pa.string()), of_actions.cast(pa.string())
     code = np.concatenate(codes_of(keys, of_actions))
-    moments = np.concatenate([times, integers(actions[TIME]) + micros_of(plan.wait)])
+    of_actions_from = integers(actions[TIME]) + micros_of(plan.wait)
+    if KNOWN in actions.column_names:
+        of_actions_from = np.maximum(of_actions_from, integers(actions[KNOWN]))
+    moments = np.concatenate([times, of_actions_from])
     is_action = np.arange(len(code)) >= shown
     item = np.concatenate([np.zeros(shown, np.int64), ranks(actions[ITEM])])
     tie = np.concatenate([np.zeros(shown, np.int64), integers(actions[TIE])])
@@ -111,12 +116,14 @@ def _last_actions(
         requests = pc.struct_field(impressions, "request").cast(pa.string())
         request = np.concatenate(codes_of(requests, actions[REQUEST]))
     own_times = np.concatenate([times, integers(actions[TIME])])
-    lengths, found = _in_one_pass(flags, item[order], request[order], own_times[order], plan)
+    rank = np.empty(len(order), np.int64)
+    rank[in_order([column[order] for column in (own_times, item, tie)])] = np.arange(len(order))
+    lengths, found = _in_one_pass(flags, item[order], request[order], own_times[order], rank, plan)
     return _per_impression(lengths, order[found] - shown, order[~is_action[order]], shown)
 
 
 def _in_one_pass(
-    flags: Integers, items: Integers, requests: Integers, times: Integers, plan: HistoryPlan
+    flags: Integers, items: Integers, requests: Integers, times: Integers, rank: Integers, plan: HistoryPlan
 ) -> tuple[Integers, Integers]:
     """Return the number of actions of each impression among sorted rows, and the rows of these actions."""
     impressions = int((flags & ACTION == 0).sum())
@@ -126,7 +133,7 @@ def _in_one_pass(
         for size in (room + plan.last, room + 1, items.max(initial=0) + 1, impressions, impressions * plan.last)
     )
     within = -1 if plan.within is None else micros_of(plan.within)
-    columns = [np.ascontiguousarray(column) for column in (flags, items, requests, times)]
+    columns = [np.ascontiguousarray(column) for column in (flags, items, requests, times, rank)]
     work = [array.ctypes.data for array in (kept, marks, stamps, lengths, found)]
     total = kernels().last_actions(len(flags), *[c.ctypes.data for c in columns], plan.last, within, room, *work)
     return lengths, found[:total]

@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.samples.histories.join import moment
-from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, HistoryPlan
+from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, TIME, HistoryPlan
 from ctr_samples.sparksql.columns import content_hash
 from ctr_samples.sparksql.workers import python_values
 
@@ -27,8 +27,8 @@ _UNKNOWN = "not known when the day ends"
 
 def newest_first(actions: DataFrame, plan: HistoryPlan, end: datetime, partitions: int) -> DataFrame:
     """Sort a day's actions for :func:`needed_of`, each key within one partition. The day ends at ``end``."""
-    known = moment(plan)
-    order = [known.desc(), F.col(ITEM).desc(), content_hash(actions).desc()]
+    known = moment(actions, plan)
+    order = [F.col(TIME).desc(), F.col(ITEM).desc(), content_hash(actions).desc()]
     sorted_rows = actions.repartition(partitions, KEY).sortWithinPartitions(KEY, *order)
     return sorted_rows.withColumn(_UNKNOWN, known > F.lit(end))
 

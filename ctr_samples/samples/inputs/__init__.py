@@ -10,6 +10,7 @@ databases.py                  database tables, over JDBC
 lake_tables.py                Iceberg and Delta tables, and their versions
 clocks.py                     configured times, and the selection of rows by them
 day_columns.py                table column with the day of a row
+repeats.py                    rows that repeat others
 malformed.py                  malformed lines: counts and explanations
 watched.py                    all sources of a run, with their watches; lists exploded to one row per element
 """

@@ -40,7 +40,7 @@ LATE = datetime(2200, 1, 1, tzinfo=UTC)
 _NO_TIMES = datetime(2000, 1, 1, tzinfo=UTC)
 """Placeholder event time for tables without timestamps."""
 MORE_CLOCKS = ("available_time", "valid_to", "closed_available")
-"""Optional clocks of an event view besides its event time."""
+"""Optional clocks of a view besides its event time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +153,13 @@ def clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
     }
     for name, view in config.views.items():
         clocks[f"views.{name}.event_time"] = (view.clock or "", view.source)
-        if isinstance(view, EventView):
-            more = {key: getattr(view, key) for key in MORE_CLOCKS}
+        if isinstance(view, EventView | WindowView):
+            more = {key: getattr(view, key, None) for key in MORE_CLOCKS}
             clocks |= {f"views.{name}.{key}": (text, view.source) for key, text in more.items() if text is not None}
     for name, history in _histories(config).items():
         clocks[f"histories.{name}.time"] = (history.time or "", history.source)
+        if history.available_time is not None:
+            clocks[f"histories.{name}.available_time"] = (history.available_time, history.source)
     return clocks
 
 
@@ -199,7 +201,7 @@ def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Cl
     text, time = view.clock or "", _event_time(frame, view, where)
     near = _near(view, span, time)
     needed = _keys(frame, view, where)
-    if isinstance(view, EventView) and view.available_time is not None:
+    if isinstance(view, EventView | WindowView) and view.available_time is not None:
         known = time_column(frame, view.available_time, f"{where}.available_time")
         yield Clock(f"{where}.available_time", view.available_time, known, applies, near, placed_by=time)
         needed.append(known)
@@ -229,6 +231,10 @@ def _of_histories(config: JobConfig, span: Span, source: str, frame: DataFrame) 
             if history.within is not None:
                 near &= span.goes_back(time, history.within)
             applies = does_match(frame, history.where, f"{where}.where")
+            if history.available_time is not None:
+                known = time_column(frame, history.available_time, f"{where}.available_time")
+                name_of_known = f"{where}.available_time"
+                yield Clock(name_of_known, history.available_time, known, applies, near, placed_by=time)
             yield Clock(f"{where}.time", text, time, applies, near)
 
 

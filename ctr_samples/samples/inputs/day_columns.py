@@ -42,6 +42,13 @@ def rows_of_days(where: str, table: str, frame: DataFrame, name: str) -> Callabl
     )
 
 
+def day_of_row(frame: DataFrame, name: str) -> Column:
+    """Return the day of a row as a date, given the column of :func:`rows_of_days`."""
+    column = F.col(quoted(name))
+    kind = next(field.dataType for field in frame.schema if field.name.lower() == name.lower())
+    return column.cast("string").try_cast("date") if isinstance(kind, StringType | BinaryType) else column.cast("date")
+
+
 def _midnight(day: date, zone: str, has_zone: bool) -> Column:
     """Return the start of a day, as an instant or as wall-clock time."""
     if not has_zone:

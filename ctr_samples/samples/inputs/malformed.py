@@ -28,6 +28,7 @@ from ctr_samples.samples.inputs.csv_lines import csv_options, delimiter_hint
 from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame
 from ctr_samples.sparksql.columns import INTEGERS, quoted
+from ctr_samples.sparksql.expressions import IS_REPEAT
 from ctr_samples.sparksql.observations import Aggregates, Observations
 
 _MOST_COLUMNS = 3
@@ -38,29 +39,32 @@ _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 
 @dataclass(frozen=True, slots=True)
 class LineCounts:
-    """Number of lines and of malformed lines of a text source."""
+    """Number of lines of a text source or of rows of another one, of malformed lines, and of repeats."""
 
     lines: int = 0
     malformed: int = 0
+    repeated: int = 0
 
 
 class LinesWatch:
-    """Counts the lines of one text source. Lives on the driver."""
+    """Counts the lines of one text source, or the rows of a source with `unique`. Lives on the driver."""
 
     def __init__(self, *, active: bool = True) -> None:
         self._observations = Observations(active=active)
 
-    def on(self, days: Collection[date] = ()) -> tuple[Observations, Aggregates]:
+    def on(self, frame: DataFrame, days: Collection[date] = ()) -> tuple[Observations, Aggregates]:
         """Return what counts the lines of the source, for :func:`observe`. ``days`` are the days of its log, if its path
         names them.
         """
-        kind = F.when(F.col(MALFORMED).isNull(), 0).otherwise(1)
-        return self._observations, kinds_by_day("lines", kind, 2, days)
+        kind = F.col(IS_REPEAT).cast("int") * 2 if IS_REPEAT in frame.columns else F.lit(0)
+        if MALFORMED in frame.columns:
+            kind = F.when(F.col(MALFORMED).isNotNull(), 1).otherwise(kind)
+        return self._observations, kinds_by_day("lines", kind, 3, days)
 
     def result(self) -> dict[date | None, LineCounts]:
         """Return the counts for each day of the log. Call it after the action."""
-        counts = by_day(self._observations.tallies(), {"lines": 2}).get("lines", {})
-        return {day: LineCounts(sound + malformed, malformed) for day, (sound, malformed) in counts.items()}
+        counts = by_day(self._observations.tallies(), {"lines": 3}).get("lines", {})
+        return {day: LineCounts(sum(of_day), *of_day[1:]) for day, of_day in counts.items()}
 
 
 def check_lines(name: str, counts: Mapping[date | None, LineCounts], source: TextSource, frame: SourceFrame) -> None:

@@ -41,12 +41,13 @@ from ctr_samples.periods import (
 )
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
-from ctr_samples.samples.inputs.day_columns import rows_of_days
+from ctr_samples.samples.inputs.day_columns import day_of_row, rows_of_days
 from ctr_samples.samples.inputs.file_columns import columns_of_files
 from ctr_samples.samples.inputs.json_lines import objects_of
 from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version, rows_of_version
 from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
 from ctr_samples.samples.inputs.log_days import LOG_DAY, day_in_path
+from ctr_samples.samples.inputs.repeats import with_repeats
 from ctr_samples.samples.period import NO_REACH, Reach
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.expressions import MALFORMED, first_sentence
@@ -54,6 +55,7 @@ from ctr_samples.sparksql.failures import input_errors
 
 __all__ = ["MALFORMED", "InputFile", "SourceFrame", "days_needed", "read_source"]
 
+_DAY = timedelta(days=1)
 _SEED = 0
 """Fixed sampling seed, so that planning a run again gives the same plan."""
 
@@ -62,13 +64,22 @@ _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplemen
 
 @dataclass(frozen=True, slots=True)
 class FilesByDay:
-    """The files of a dated source by day, with functions to restrict the source to days and to list a day's files
-    again.
+    """The files of a dated source by day, with functions to restrict the source to days and to list again what the rows
+    of a day are made of.
+
+    With `unique`, these are the files of the day and of the day before it. ``lead`` are those before the first day.
     """
 
     files: Mapping[date, tuple[InputFile, ...]]
     only: Callable[[Collection[date]], SourceFrame]
     files_now: Callable[[date], Sequence[InputFile]]
+    lead: Mapping[date, tuple[InputFile, ...]] | None = None
+
+    def made_of(self, day: date) -> Sequence[InputFile]:
+        """Return the files that decide the rows of a day."""
+        if self.lead is None:
+            return self.files[day]
+        return (*{**self.lead, **self.files}.get(day - _DAY, ()), *self.files[day])
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +185,7 @@ def read_source(
     days = () if isinstance(run_date, Whole) else days_needed(source, run_date, _zone(spark), reach)
     schema = files.schema(listings)
     by_day = files.by_day(listings, days, schema)
-    return replace(files.read(listings, schema), missing_days=missing, by_day=by_day)
+    return replace(files.read(listings, schema, days or None), missing_days=missing, by_day=by_day)
 
 
 def days_needed(source: SourceKind, run_date: Period, zone: str, reach: Reach = NO_REACH) -> list[date]:
@@ -274,13 +285,18 @@ def _of_days(
     """
     column, own = source.date_column, calendar_day(run_date)
     on = None if column is None else rows_of_days(f"sources.{name}.date_column", table, frame, column)
+    if source.unique and column is not None:
+        frame = frame.withColumn(LOG_DAY, day_of_row(frame, column))
     if on is None or own is None:
-        return SourceFrame(name, frame, (), None)
+        return SourceFrame(name, with_repeats(frame, source, f"sources.{name}").drop(LOG_DAY), (), None)
     days = days_needed(source, run_date, _zone(frame.sparkSession), reach)
     missing = [day for day in days if day >= own and frame.where(on([day])).isEmpty()]
     if own in missing:
         raise InputError(f"sources.{name}: {table} has no rows with {column} = {own}; wait for the job that writes it.")
-    return SourceFrame(name, frame.where(on(days)), tuple(missing), None)
+    if not source.unique:
+        return SourceFrame(name, frame.where(on(days)), tuple(missing), None)
+    compared = with_repeats(frame.where(on([days[0] - _DAY, *days])), source, f"sources.{name}")
+    return SourceFrame(name, compared.where(F.col(LOG_DAY).isin(*days)).drop(LOG_DAY), tuple(missing), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,8 +315,9 @@ class _Files:
     def find(self, run_date: Period, reach: Reach) -> tuple[dict[str, Listing], tuple[Period, ...]]:
         """Find the files of each day or hour, and the periods without files. Finds no files only for an optional source."""
         paths = self._paths(run_date, reach)
-        listings = find_files(self.spark, self.where, list(dict.fromkeys(paths.values())))
-        if not listings and self.source.optional:
+        lead = [] if (day := self._lead(run_date, reach)) is None else [self.source.path_of(day)]
+        listings = find_files(self.spark, self.where, list(dict.fromkeys([*lead, *paths.values()])))
+        if not {*listings} - {*lead} and self.source.optional:
             return {}, tuple(paths) if self.source.is_dated else ()
         own = [path for period, path in paths.items() if overlap(period, run_date)]
         if not any(path in listings for path in own):
@@ -311,6 +328,12 @@ class _Files:
                 f"{self.where}: {own[0]} exists but contains no data file; wait for the job that writes it."
             )
         return with_data, tuple(day for day, path in paths.items() if path not in with_data)
+
+    def _lead(self, run_date: Period, reach: Reach) -> date | None:
+        """Return the day before those that a run reads, if the rows of the first one are compared with it."""
+        if not (self.source.unique and self.source.is_dated) or isinstance(run_date, Whole):
+            return None
+        return days_needed(self.source, run_date, _zone(self.spark), reach)[0] - _DAY
 
     def _paths(self, run_date: Period, reach: Reach) -> dict[Period, str]:
         """Return the path of each day or hour that a run reads. For the whole log, return the path of each existing day."""
@@ -342,19 +365,32 @@ class _Files:
         """Return the files of each day, or None if a path does not correspond to one day."""
         if not (days and self.source.is_dated) or self.source.is_hourly:
             return None
-        paths = {day: path for day in days if (path := self.source.path_of(day)) in listings}
+        back = 1 if self.source.unique else 0
+        every = [days[0] - _DAY, *days][1 - back :]
+        paths = {day: path for day in every if (path := self.source.path_of(day)) in listings}
 
-        def only(days: Collection[date]) -> SourceFrame:
-            some = {paths[day]: listings[paths[day]] for day in days}
-            return self.read(some, schema)
+        def compared(days: Collection[date]) -> list[date]:
+            return sorted({day - n * _DAY for day in days for n in range(back + 1)})
+
+        def only(some: Collection[date]) -> SourceFrame:
+            read = {paths[day]: listings[paths[day]] for day in compared(some) if day in paths}
+            return self.read(read, schema, some)
 
         def files_now(day: date) -> Sequence[InputFile]:
-            return find_files(self.spark, self.where, [paths[day]]).get(paths[day], Listing()).files
+            found = find_files(self.spark, self.where, [self.source.path_of(one) for one in compared([day])])
+            return [file for listing in found.values() for file in listing.files]
 
-        return FilesByDay({day: tuple(listings[path].files) for day, path in paths.items()}, only, files_now)
+        files = {day: tuple(listings[path].files) for day, path in paths.items()}
+        lead = {day: files.pop(day) for day in every[:back] if day in files}
+        return FilesByDay(files, only, files_now, lead if back else None)
 
-    def read(self, listings: Mapping[str, Listing], file_schema: StructType | None) -> SourceFrame:
-        """Read exactly the files found. ``key=value`` directories below the path become columns."""
+    def read(
+        self, listings: Mapping[str, Listing], file_schema: StructType | None, days: Collection[date] | None = None
+    ) -> SourceFrame:
+        """Read exactly the files found. ``key=value`` directories below the path become columns.
+
+        With `unique`, only the rows of ``days`` stay once they are compared with all rows. None stands for all.
+        """
         # What Spark loads at once: each path itself, or only the files found below each of its roots.
         parts: list[tuple[list[str], dict[str, str]]] = []
         for path, listing in listings.items():
@@ -380,13 +416,23 @@ class _Files:
             day = [day_in_path(self.where, source.days, listings).alias(LOG_DAY)] if source.is_dated else []
             loaded = [reader.options(**base).load(some) for some, base in together]
             rows = reduce(DataFrame.unionByName, [rows.select("*", *day) for rows in loaded])
+
+            def marked(rows: DataFrame) -> DataFrame:
+                rows = with_repeats(self._with_day(rows), source, self.where)
+                if days is None or not (source.unique and source.is_dated):
+                    return rows
+                return rows.where(F.col(LOG_DAY).isin(*days))
+
             if not isinstance(source, JsonSource):
-                return read(self._with_day(rows if columns is None else columns.named(rows)), csv=columns)
+                return read(marked(rows if columns is None else columns.named(rows)), csv=columns)
 
             def parsed(lines: DataFrame) -> DataFrame:
-                return self._with_day(objects_of(lines, _schema(self.name, source), MALFORMED))
+                return objects_of(lines, _schema(self.name, source), MALFORMED)
 
-            return read(parsed(rows), some_lines=lambda share: parsed(rows.sample(share, _SEED)))
+            def some_lines(share: float) -> DataFrame:
+                return self._with_day(parsed(rows.sample(share, _SEED)))
+
+            return read(marked(parsed(rows)), some_lines=some_lines)
 
     def _csv_columns(self, source: CsvSource, paths: Sequence[str], keys: Sequence[str]) -> CsvColumns:
         """Return the columns in the lines of a CSV source. The day column may or may not be in the lines."""

@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.config.sizes import joining_tasks
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period, local_days
@@ -152,8 +152,8 @@ class Inputs:
             days = self.near.get(name)
         frame, logged = self._of_days(name, days).rows, self.days_of_log(name)
         is_text = MALFORMED in frame.columns
-        lines = [self.watches.lines[name].on(logged)] if is_text else []
-        if lines and self.config.sources[name].explode:
+        lines = [self.watches.lines[name].on(frame, logged)] if name in self.watches.lines else []
+        if lines and (self.config.sources[name].explode or not (is_text or logged)):
             frame, lines = observe(frame, lines), []
         rows = self._exploded(name, frame)
         rows = with_parsed_times(rows, texts_of_times(self.config, name))
@@ -204,7 +204,7 @@ class Inputs:
         return rows if kept is None else kept.rows.unionByName(rows)
 
     def lines(self, name: str) -> dict[date | None, LineCounts]:
-        """Return a text source's line counts by log day, from this run or an earlier run. Call it after the action."""
+        """Return the line counts of a source by log day, from this run or an earlier run. Call it after the action."""
         kept = {day: LineCounts(*counts) for key, day, counts in self._kept_counts() if key == lines_of(name)}
         return kept | self.watches.lines[name].result()
 
@@ -243,8 +243,11 @@ class Inputs:
     def _lines(self, name: str) -> dict[str, int]:
         if name not in self.watches.lines:
             return {}
-        counts = self.lines(name).values()
-        return {"lines": sum(one.lines for one in counts), "malformed": sum(one.malformed for one in counts)}
+        counts, source = self.lines(name).values(), self.config.sources[name]
+        facts = {"lines": sum(one.lines for one in counts)}
+        if isinstance(source, TextSource):
+            facts["malformed"] = sum(one.malformed for one in counts)
+        return facts | ({"repeated": sum(one.repeated for one in counts)} if source.unique else {})
 
 
 def lines_of(source: str) -> str:

@@ -225,8 +225,8 @@ def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]
     if own is None:
         return {}
     last = own if what.has_own_day and isinstance(run_date, date) else own - timedelta(days=1)
-    files = inputs.sources[what.source].of_days.files
-    return {day: fingerprint_of(some) for day, some in files.items() if day <= last}
+    by_day = inputs.sources[what.source].of_days
+    return {day: fingerprint_of(by_day.made_of(day)) for day in by_day.files if day <= last}
 
 
 def _there(

@@ -17,7 +17,7 @@ from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.partials.files import PartialWriter, files_of, read_files, write_files
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.views.aggregates import STEP, VALUE, WHICH, Counting
+from ctr_samples.samples.views.aggregates import KNOWN, STEP, VALUE, WHICH, Counting
 from ctr_samples.samples.views.as_of.matching import KEY
 from ctr_samples.samples.views.rows import view_steps
 from ctr_samples.shards import Storage
@@ -45,7 +45,7 @@ class CountedView:
 
     def definition(self) -> Mapping[str, Any]:
         """Return the settings that determine the contents of a step. Windows and rates are excluded."""
-        keys = {"where", "key", "article_key", "event_time"}
+        keys = {"where", "key", "article_key", "event_time", "available_time"}
         counting = self.view.model_dump(mode="json", by_alias=True, include=keys)
         return {**counting, "counted": self.view.counted.model_dump(mode="json", exclude={"windows", "days", "rates"})}
 
@@ -84,10 +84,15 @@ class CountedView:
 
 def totals_of(steps: pa.Table, per_day: int) -> pa.Table:
     """Sum the steps of each key by day, and store each total at the day's last step. Distinct-count values keep their
-    first and last step.
+    first and last step. Steps that became known after their day stay as they are.
 
     Windows that contain only whole days give the same result on these rows.
     """
+    if KNOWN in steps.column_names:
+        late = pa.array(_days(steps, per_day, KNOWN) > _days(steps, per_day))
+        in_time = totals_of(steps.filter(pc.invert(late)).drop_columns([KNOWN]), per_day)
+        with_known = in_time.append_column(steps.schema.field(KNOWN), in_time.column(STEP)).select(steps.column_names)
+        return pa.concat_tables([with_known, steps.filter(late)])
     summed = [name for name in steps.column_names if name not in (KEY, WHICH, VALUE, STEP)]
     grouped = (
         steps.append_column("_day", pa.array(_days(steps, per_day)))
@@ -111,8 +116,8 @@ def _needed(files: Iterable[PartialFile], in_full: Set[int]) -> Iterator[Partial
             yield file
 
 
-def _days(steps: pa.Table, per_day: int) -> np.ndarray:
-    days: np.ndarray = np.floor_divide(steps.column(STEP).to_numpy(), per_day)
+def _days(steps: pa.Table, per_day: int, number: str = STEP) -> np.ndarray:
+    days: np.ndarray = np.floor_divide(steps.column(number).to_numpy(), per_day)
     return days
 
 

@@ -4,8 +4,11 @@ Time is divided into steps. An action enters its windows at the end of its step,
 window's length. A running sum of entries and exits is the aggregate from that time on. So the cost does not depend on
 the window length, all numbers are exact, and even a hot key has at most one row per step.
 
-A distinct value enters with an action unless an earlier action keeps it in the window, and leaves with an action
-unless a later action keeps it. So distinct counts are exact too, and need no sketch.
+A distinct value enters with an action, and leaves with it or when a later action of the value enters and keeps it. So
+distinct counts are exact too, and need no sketch.
+
+With `available_time`, an action enters no sooner than at the end of the step in which it became known, and leaves as if
+it had been known at once.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import reduce
 from typing import Self
 from zoneinfo import ZoneInfo
 
@@ -39,10 +43,12 @@ from ctr_samples.sparksql.expressions import typed_expression
 _DAY = timedelta(days=1)
 _MICROSECOND = timedelta(microseconds=1)
 ROWS = "rows of the source"
-STEP, WHICH, VALUE = "_step", "_which", "_value"
-"""Columns of steps besides the key: step number, and number and value of a distinct count (or 0 and null)."""
+STEP, WHICH, VALUE, KNOWN = "_step", "_which", "_value", "_known"
+"""Columns of steps besides the key: step number, and number and value of a distinct count (or 0 and null). With
+`available_time` also the step in which the actions became known, not before their own.
+"""
 
-_AT, _LEAVES = "_at", "_leaves"
+_AT, _LEAVES, _KEPT = "_at", "_leaves", "_kept"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -91,20 +97,30 @@ def steps_of(
     """
     time, step = time_column(source, view.event_time, f"{where}.event_time"), Counting.of(view).step
     counts, sums, distinct = _measures(source, view, where)
-    number = F.unix_date(F.to_date(time)) if step == _DAY else F.floor(F.unix_micros(time) / F.lit(micros_of(step)))
+    numbers = {STEP: _number_of(time, step)}
+    if isinstance(view, WindowView) and view.available_time is not None:
+        known = later(time_column(source, view.available_time, f"{where}.available_time"), -_MICROSECOND)
+        numbers[KNOWN] = F.when(known.isNotNull(), F.greatest(_number_of(known, step), numbers[STEP]))
     values = [F.lit(None).cast("string"), *distinct.values()]
     kinds = [F.struct(F.lit(n).alias(WHICH), value.alias(VALUE)) for n, value in enumerate(values)]
     placed = rows.select(
         key.alias(KEY),
-        number.cast("bigint").alias(STEP),
+        *[number.alias(name) for name, number in numbers.items()],
         *[column.alias(own(name)) for name, column in {**counts, **sums}.items()],
         F.inline(F.array(*kinds)),
-    ).where(F.col(KEY).isNotNull() & F.col(STEP).isNotNull() & ((F.col(WHICH) == 0) | F.col(VALUE).isNotNull()))
-    return placed.groupBy(KEY, WHICH, VALUE, STEP).agg(
+    ).where(F.col(KEY).isNotNull() & ((F.col(WHICH) == 0) | F.col(VALUE).isNotNull()))
+    placed = placed.where(reduce(Column.__and__, [F.col(number).isNotNull() for number in numbers]))
+    return placed.groupBy(KEY, WHICH, VALUE, *numbers).agg(
         F.count_if(F.col(WHICH) == 0).alias(own(ROWS)),
         *[F.count_if((F.col(WHICH) == 0) & F.col(own(n))).alias(own(n)) for n in counts],
         *[F.coalesce(F.sum(F.when(F.col(WHICH) == 0, F.col(own(n)))), F.lit(0)).alias(own(n)) for n in sums],
     )
+
+
+def _number_of(time: Column, step: timedelta) -> Column:
+    """Return the number of the step that contains an instant."""
+    number = F.unix_date(F.to_date(time)) if step == _DAY else F.floor(F.unix_micros(time) / F.lit(micros_of(step)))
+    return number.cast("bigint")
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,14 +229,19 @@ def _changes(steps: DataFrame, counting: Counting, seen: Seen | None) -> DataFra
     All changes visible to the first impression become one row, whose ``_at`` is the last of them. Changes after the
     last impression are dropped.
     """
-    if counting.distinct:
-        steps = _with_neighbours(steps)
     lengths = [window // counting.step for window in counting.windows]
+    enters = F.col(KNOWN if KNOWN in steps.columns else STEP) + 1
+    leaves = [F.col(STEP) + 1 + length for length in lengths]
+    if counting.distinct:
+        steps = steps.withColumn(_KEPT, _kept_from(enters))
+        leaves = [F.least(leave, F.col(_KEPT)) for leave in leaves]
     entering = F.explode(F.array(*[F.lit(n) for n in range(-1, len(lengths))])).alias(_LEAVES)
-    moved = F.element_at(F.array(F.lit(0), *[F.lit(s) for s in lengths]), F.col(_LEAVES) + 2)
-    both = steps.select("*", entering).withColumn(_AT, F.col(STEP) + 1 + moved)
+    moved = F.element_at(F.array(enters, *leaves), F.col(_LEAVES) + 2)
+    both = steps.select("*", entering).withColumn(_AT, moved)
     deltas = {
-        _measure(m, n): _delta(m, n, lengths[n], counting) for m in counting.measures for n in range(len(lengths))
+        _measure(m, n): _delta(m, n, enters < leaves[n], counting)
+        for m in counting.measures
+        for n in range(len(lengths))
     }
     each = F.col(_AT)
     if seen is not None:
@@ -266,27 +287,23 @@ def _exact(source: DataFrame, text: str, where: str) -> Column:
     return number_column(source, text, where).try_cast("decimal(28,9)")
 
 
-def _with_neighbours(steps: DataFrame) -> DataFrame:
-    """Add ``_before`` and ``_after``: the number of steps since the previous and until the next occurrence of the same
-    value.
+def _kept_from(enters: Column) -> Column:
+    """Return the first step at which a later occurrence of the same distinct value enters and keeps it, or null.
 
-    If two frames have rows for the same step, the first row enters and the last row leaves.
+    A later occurrence leaves no window sooner, so from then on this one no longer counts.
     """
-    of_value = Window.partitionBy(KEY, WHICH, VALUE).orderBy(STEP)
-    return steps.withColumns(
-        {"_before": F.col(STEP) - F.lag(STEP).over(of_value), "_after": F.lead(STEP).over(of_value) - F.col(STEP)}
-    )
+    of_value = Window.partitionBy(KEY, WHICH, VALUE).orderBy(STEP, enters)
+    following = of_value.rowsBetween(1, Window.unboundedFollowing)
+    return F.when(F.col(WHICH) > 0, F.min(enters).over(following))
 
 
-def _delta(name: str, number: int, length: int, counting: Counting) -> Column:
-    """Change in a measure of one window when a step's row enters or leaves the window."""
-    enters, leaves = F.col(_LEAVES) == -1, F.col(_LEAVES) == number
+def _delta(name: str, number: int, is_in: Column, counting: Counting) -> Column:
+    """Change in a measure of one window when a step's row enters or leaves the window, given whether it is ever in it."""
+    enters, leaves = is_in & (F.col(_LEAVES) == -1), is_in & (F.col(_LEAVES) == number)
     if name not in counting.distinct:
         return F.when(enters, F.col(own(name))).when(leaves, -F.col(own(name))).otherwise(0)
     mine = F.col(WHICH) == 1 + counting.distinct.index(name)
-    new = F.coalesce(F.col("_before") > length, F.lit(True))
-    gone = F.coalesce(F.col("_after") > length, F.lit(True))
-    return F.when(mine & enters & new, 1).when(mine & leaves & gone, -1).otherwise(0)
+    return F.when(mine & enters, 1).when(mine & leaves, -1).otherwise(0)
 
 
 def own(name: str) -> str:

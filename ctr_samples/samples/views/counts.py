@@ -16,6 +16,7 @@ from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features.complete import JOINED
 from ctr_samples.samples.views.as_of.matching import (
     AGES,
+    CONTRADICTIONS,
     MATCHED,
     OVERLAPS,
     SEVERAL_ROWS,
@@ -82,14 +83,15 @@ def _percentiles(steps: Mapping[int, int]) -> Iterator[tuple[str, int]]:
 class RowsWatch:
     """Counts irregular rows of views. Lives on the driver.
 
-    These are rows whose validity is empty or overlaps an earlier row, and keys with several rows in no defined order.
+    These are rows whose validity is empty, overlaps an earlier row or contradicts one, and keys with several rows in no
+    defined order.
     """
 
     def __init__(self, config: JobConfig, tasks: TaskCounts, *, active: bool = True) -> None:
         ends = [n for n, v in config.views.items() if isinstance(v, EventView) and v.valid_to is not None]
         one_row = [n for n, v in config.views.items() if has_one_row(v)]
         self._counted: dict[str, tuple[str, ...]] = {n: (TIES,) for n, v in config.views.items() if v.counted is None}
-        for names, keys in ((ends, (_EMPTY, OVERLAPS)), (one_row, (SEVERAL_ROWS,))):
+        for names, keys in ((ends, (_EMPTY, OVERLAPS, CONTRADICTIONS)), (one_row, (SEVERAL_ROWS,))):
             self._counted |= {name: (*keys, *self._counted[name]) for name in names}
         self._tasks, self._observations = tasks, Observations(active=active)
 
@@ -100,7 +102,7 @@ class RowsWatch:
     def result(self) -> dict[str, dict[str, int]]:
         """Return the counts by view. Call it after the action.
 
-        Views with ends have ``empty`` and ``overlaps``; views that satisfy :func:`has_one_row` have
+        Views with ends have ``empty``, ``overlaps`` and ``contradictions``; views that satisfy :func:`has_one_row` have
         ``keys_with_several_rows``; all but counted views have ``ties``.
         """
         counts = self._observations.counts() | self._tasks.result().sums

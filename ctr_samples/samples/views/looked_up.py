@@ -79,4 +79,6 @@ def _texts(view: WindowView | DailyCountView) -> Iterator[str]:
         yield from view.daily_counts.counts.values()
     else:
         counted = view.aggregates
+        if view.available_time is not None:
+            yield view.available_time
         yield from (*counted.counts.values(), *counted.sums.values(), *counted.distinct.values())

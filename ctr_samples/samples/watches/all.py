@@ -37,7 +37,7 @@ class Watches:
         keys = dict.fromkeys(part for view in config.views.values() for part in view.joined_on if "." not in part)
         return cls(
             tasks,
-            {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
+            {n: LinesWatch(active=active) for n, s in config.sources.items() if isinstance(s, TextSource) or s.unique},
             ClocksWatch(active=active),
             CoverageWatch(config, span, active=active),
             ImpressionsWatch(config.impressions, tasks, active=active),

@@ -38,6 +38,12 @@ CONFIGURED = History(
 )
 
 
+KNOWN_LATE = CONFIGURED.model_copy(
+    update={"available_time": "timestamp_micros(unix_micros(at) + 60000000L * channel)", "available_after": None}
+)
+"""Actions that were known so many minutes later as their channel says."""
+
+
 @dataclass(frozen=True)
 class Action:
     at: str
@@ -124,10 +130,14 @@ def log(frame: Frame, rows: Sequence[tuple[str | None, Action]]) -> DataFrame:
 
 
 def joined(
-    frame: Frame, shown: DataFrame, rows: Sequence[tuple[str | None, Action]], plan: HistoryPlan
+    frame: Frame,
+    shown: DataFrame,
+    rows: Sequence[tuple[str | None, Action]],
+    plan: HistoryPlan,
+    configured: History = CONFIGURED,
 ) -> dict[int, Any]:
     """Impression id -> its history; no impression may come out twice."""
-    actions = actions_of_history(log(frame, rows), "clicks", CONFIGURED, DAY)
+    actions = actions_of_history(log(frame, rows), "clicks", configured, DAY)
     result = join_history(Stage.of(shown), actions, plan, 3).rows()
     assert result.columns == ["impression", "label", "clicks"]
     assert result.schema["clicks"].dataType.simpleString() == history_type(actions, plan).simpleString()
@@ -158,6 +168,15 @@ def test_an_action_is_seen_once_it_is_known(frame: Frame) -> None:
     shown = impressions(frame, [(1, "2019-06-05 10:04:59.999999", "u", None), (2, "2019-06-05 10:05:00", "u", None)])
     result = joined(frame, shown, [("u", Action("10:00:00", 1))], replace(PLAN, delay=timedelta(minutes=5)))
     assert (result[1]["items"], result[2]["items"], result[2].ages_s) == ([], [1], [300.0])
+
+
+def test_an_action_that_is_known_late_takes_its_place_by_time(frame: Frame) -> None:
+    rows = [Action("09:00:00", 1, channel=0), Action("09:10:00", 2, channel=50), Action("09:20:00", 3, channel=0)]
+    rows += [Action("09:40:00", 1, channel=30), Action("09:50:00", 9)]
+    times = ["09:59:59.999999", "10:00:00", "10:09:59", "10:10:00"]
+    shown = impressions(frame, [(n, moment(time), "u", None) for n, time in enumerate(times)])
+    result = joined(frame, shown, [("u", action) for action in rows], PLAN, KNOWN_LATE)
+    assert [result[n]["items"] for n in range(4)] == [[3, 1], [3, 2, 1], [3, 2, 1], [1, 3, 2]]
 
 
 def test_impressions_without_a_user_have_no_history_and_no_action_without_one_is_anyones(frame: Frame) -> None:
@@ -208,7 +227,8 @@ def oracle(shown: Sequence[Any], rows: Sequence[tuple[str | None, Action]], plan
         for owner, action in rows:
             at = instant(action.at)
             visible = user is not None and owner == user and action.item is not None
-            visible = visible and at < t and at + plan.delay <= t and at >= t - (plan.within or timedelta.max)
+            late = plan.delay if action.channel is None else timedelta(minutes=action.channel)
+            visible = visible and at < t and at + late <= t and at >= t - (plan.within or timedelta.max)
             own = plan.by_request and request is not None and action.request == request
             if visible and not own:
                 newest[action.item] = max(newest.get(action.item, at), at)
@@ -225,7 +245,12 @@ def explained(
     for number, time, user, request in shown:
         t = datetime.fromisoformat(time).replace(tzinfo=UTC)
         mine = [a for owner, a in rows if user is not None and owner == user and a.item is not None]
-        past = [PastAction(datetime.fromisoformat(a.at).replace(tzinfo=UTC), a.item, a.request) for a in mine]
+        times = [datetime.fromisoformat(a.at).replace(tzinfo=UTC) for a in mine]
+        known = [
+            None if a.channel is None else at + timedelta(minutes=a.channel) for a, at in zip(mine, times, strict=True)
+        ]
+        each = zip(mine, times, known, strict=True)
+        past = [PastAction(at, a.item, a.request, known=seen) for a, at, seen in each]
         rules = HistoryRules(plan.last, plan.within, plan.delay, request if plan.by_request else None)
         taken = [v.what for v in judge_history(t, past, rules) if v.taken]
         result[number] = [(a.item, (t - a.time).total_seconds()) for a in taken]
@@ -234,7 +259,8 @@ def explained(
 
 @pytest.mark.parametrize("room", slow_except([2], [1, 2, 9, 256]))
 @pytest.mark.parametrize("by_request", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_random_logs_agree_with_the_definition(frame: Frame, room: int, by_request: bool) -> None:
+@pytest.mark.parametrize("late", [False, True])
+def test_random_logs_agree_with_the_definition(frame: Frame, room: int, by_request: bool, late: bool) -> None:
     rng = random.Random(20190605)
     start = datetime(2019, 6, 5, tzinfo=UTC)
 
@@ -247,12 +273,21 @@ def test_random_logs_agree_with_the_definition(frame: Frame, room: int, by_reque
     # A coarse clock and few items, so that equal times, boundaries and repeats are common; one user is a bot.
     users = ["a", "b", "c", "bot", "bot", "bot"]
     rows = [
-        (rng.choice([*users, None]), Action(stamp(rng.randrange(-60, 120)), rng.choice([*range(9), None]), request()))
+        (
+            rng.choice([*users, None]),
+            Action(
+                stamp(rng.randrange(-60, 120)),
+                rng.choice([*range(9), None]),
+                request(),
+                rng.choice([0, 0, 1, 7, 40]) if late else None,
+            ),
+        )
         for _ in range(400)
     ]
     shown = [(n, stamp(rng.randrange(120)), rng.choice([*users, "nobody", None]), request()) for n in range(300)]
-    plan = replace(PLAN, within=timedelta(minutes=45), delay=timedelta(minutes=3), by_request=by_request, room=room)
-    result = joined(frame, impressions(frame, shown), rows, plan)
+    delay = timedelta() if late else timedelta(minutes=3)
+    plan = replace(PLAN, within=timedelta(minutes=45), delay=delay, by_request=by_request, room=room)
+    result = joined(frame, impressions(frame, shown), rows, plan, KNOWN_LATE if late else CONFIGURED)
     found = {i: list(zip(row["items"], row.ages_s, strict=True)) for i, row in result.items()}
     assert found == oracle(shown, rows, plan) == explained(shown, rows, plan)
 

@@ -119,6 +119,26 @@ def test_an_action_counts_once_it_is_known(frame: Frame) -> None:
     assert [v.clicks_1h for v in found] == [0, 1, 1, 0]
 
 
+def test_an_action_counts_from_the_end_of_the_step_in_which_it_became_known(frame: Frame) -> None:
+    how = view("1m", "5m", "1h", available_time="timestamp_micros(unix_micros(at) + bigint(read_ms * 60000000))")
+    rows = [(7, "09:30:10", 1, 20.0, "u"), (7, "09:30:20", 1, 0.0, "u")]
+    shown = ["09:31:00", "09:34:59", "09:36:00", "09:50:59.999999", "09:51:00", "10:30:59.999999", "10:31:00"]
+    values = seen(frame, rows, [(at, 7) for at in shown], how)
+    assert [(v.clicks_5m, v.clicks_1h, v.users_1h) for v in values] == [
+        (1, 1, 1),
+        (1, 1, 1),
+        (0, 1, 1),
+        (0, 1, 1),
+        (0, 2, 1),
+        (0, 2, 1),
+        (0, 0, 0),
+    ]
+    at_once = view("1m", "5m", "1h", available_time="at")
+    assert seen(frame, rows, [(at, 7) for at in shown], at_once) == seen(
+        frame, rows, [(at, 7) for at in shown], view("1m", "5m", "1h")
+    )
+
+
 def test_an_empty_window_gives_zeros_and_the_prior(frame: Frame) -> None:
     rows = [
         (7, "08:00:00", 1, 0.1, "u"),
@@ -245,6 +265,14 @@ def test_user_and_article_together_are_one_key(frame: Frame) -> None:
     ]
 
 
+LATE = "timestamp_micros(unix_micros(at) + bigint(coalesce(read_ms, 0) * 420000000))"
+"""Known 7 minutes after it happened for each millisecond."""
+
+
+def late(ms: float | None) -> timedelta:
+    return timedelta(minutes=7) * (ms or 0)
+
+
 def oracle(rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView) -> list[tuple[Any, ...]]:
     """The definition, read aloud in plain Python."""
     aggregates = how.aggregates
@@ -262,6 +290,7 @@ def oracle(rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView) 
                 and item == article
                 and at is not None
                 and end - window <= datetime.fromisoformat(at).replace(tzinfo=UTC) < end
+                and (how.available_time is None or datetime.fromisoformat(at).replace(tzinfo=UTC) + late(ms) <= end)
             ]
             clicked = sum(click == 1 for click, _, _ in inside)
             users = {user for _, _, user in inside if user is not None}
@@ -276,7 +305,9 @@ def oracle(rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView) 
     "how",
     [
         view("1m", "5m", "1h", "2h", delay="3m"),
+        view("1m", "5m", "1h", "2h", available_time=LATE),
         pytest.param(view("15m", "1h", "6h"), marks=pytest.mark.slow),
+        pytest.param(view("15m", "15m", "1h", "6h", available_time=LATE), marks=pytest.mark.slow),
         pytest.param(view("30s", "1m", delay="45s"), marks=pytest.mark.slow),
     ],
 )
@@ -323,10 +354,15 @@ def test_windows_must_be_whole_steps(changed: dict[str, Any], message: str) -> N
         Aggregates.model_validate({"windows": ["1h"], "counts": {"n": "true"}, **changed})
 
 
-@pytest.mark.parametrize("other", [{"ttl": "7d"}, {"inclusive": True}, {"sequence": "v"}, {"available_time": "known"}])
+@pytest.mark.parametrize("other", [{"ttl": "7d"}, {"inclusive": True}, {"sequence": "v"}])
 def test_a_view_of_aggregates_has_no_other_clock(other: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=f"{next(iter(other))}\n  Extra inputs are not permitted"):
         view("1m", "1h", **other)
+
+
+def test_actions_are_known_by_one_clock() -> None:
+    with pytest.raises(ValidationError, match="give `available_time` or `available_after`, not both"):
+        view("1m", "1h", delay="5m", available_time="known")
 
 
 def problems(zone: str, days_before: int, how: WindowView) -> list[str]:

@@ -45,7 +45,8 @@ neither times nor tombstones; only rows that end have the second two.
 COPY = "_copy"
 """Column of rows that are copied to several partitions: the number of the copy."""
 
-OVERLAPS, SEVERAL_ROWS, TIES = "overlaps", "keys_with_several_rows", "ties"
+OVERLAPS, CONTRADICTIONS = "overlaps", "contradictions"
+SEVERAL_ROWS, TIES = "keys_with_several_rows", "ties"
 MATCHED, WITHOUT_KEY, AGES = "matched", "without_key", "ages"
 STEPS_OF_AGES = 50
 """Ages are counted in steps of 2 %, so percentiles are correct within 1 % for any distribution."""
@@ -148,10 +149,12 @@ class ViewRows:
             seen_from, until, best = np.full(len(code), _LEAST), np.full(len(code), FOREVER), order
             tied = order
         elif END in table.column_names:
-            best, seen_from, until, overlaps = _pieces(code, how.seen_from(table), how.seen_until(table), rank)
+            best, seen_from, until, met = _pieces(code, how.seen_from(table), how.seen_until(table), rank)
             order, tied = best, in_order([code, rank])
             if counts is not None:
-                counts.add(f"{how.name}.{OVERLAPS}", (overlaps & _first_copy(table)).sum())
+                met = met[:, _first_copy(table)[met[0]]]
+                counts.add(f"{how.name}.{OVERLAPS}", met.shape[1])
+                counts.add(f"{how.name}.{CONTRADICTIONS}", _contradict(table, *met).sum())
         else:
             order = tied = in_order([code, how.seen_from(table), rank])
             seen_from, until = how.seen_from(table)[order], np.full(len(order), FOREVER)
@@ -289,14 +292,29 @@ def _ties(how: AsOf, table: pa.Table, code: Integers, order: Integers) -> int:
     return int((same & begins(integers(table[CONTENT])[order])).sum())
 
 
+def _contradict(table: pa.Table, one: Integers, other: Integers) -> Flags:
+    """Return whether two rows of a key are true at one time with other values, and no column says which is the last.
+
+    Of rows that begin at one time, the one that was known last corrects the others. A tombstone does not differ.
+    """
+    event, content, gone = integers(table[EVENT]), integers(table[CONTENT]), flags(table[GONE])
+    end = np.where(there(table[END]), integers(table[END]), FOREVER)
+    order = [integers(table[KNOWN])] + ([ranks(table[SEQUENCE])] if SEQUENCE in table.column_names else [])
+    corrected = (event[one] == event[other]) & np.logical_or.reduce([key[one] != key[other] for key in order])
+    both_true = (event[one] < end[other]) & (event[other] < end[one])
+    contradict: Flags = both_true & (content[one] != content[other]) & ~corrected & ~gone[one] & ~gone[other]
+    return contradict
+
+
 def _pieces(
     code: Integers, seen_from: Integers, until: Integers, rank: Integers
-) -> tuple[Integers, Integers, Integers, Flags]:
+) -> tuple[Integers, Integers, Integers, Integers]:
     """Cut rows that end, so that one row of a key is visible at a time.
 
-    Returns the row of each piece, by key and start, its start and end, and for each row whether an earlier one of its
-    key was visible when it became visible. The best visible row may end before a row that it hid, so overlapping rows are
-    split at each instant at which the best one changes. In a well-kept table, no rows overlap.
+    Returns the row of each piece, by key and start, its start and end, and two rows of numbers: those rows that became
+    visible while others of their key were, each above the best of the others. The best visible row may end before a row
+    that it hid, so overlapping rows are split at each instant at which the best one changes. In a well-kept table, no
+    rows overlap.
     """
     size = max(1, len(code))
     order = in_order([code, seen_from, rank])
@@ -305,29 +323,31 @@ def _pieces(
     end_rank[in_order([until])] = np.arange(len(code))
     latest = np.maximum.accumulate(code[order] * size + end_rank[order]) % size
     sorted_ends = np.sort(until)
-    overlaps = np.zeros(len(code), np.bool_)
-    overlaps[1:] = ~first[1:] & (sorted_ends[latest[:-1]] > seen_from[order][1:])
-    meets = overlaps.copy()
+    meets = np.zeros(len(code), np.bool_)
+    meets[1:] = ~first[1:] & (sorted_ends[latest[:-1]] > seen_from[order][1:])
     meets[:-1] |= ~first[1:] & (seen_from[order][1:] < until[order][:-1])
     alone, meeting = order[~meets], order[meets]
     columns = (code[meeting], seen_from[meeting], until[meeting], 1 + rank[meeting], meeting)
-    pieces = list(pieces_of(zip(*[column.tolist() for column in columns], strict=True)))
+    met: list[tuple[int, int]] = []
+    pieces = list(pieces_of(zip(*[column.tolist() for column in columns], strict=True), met))
     row, start, end = (
         (np.array(column, np.int64) for column in zip(*pieces, strict=True)) if pieces else [np.empty(0, np.int64)] * 3
     )
     row = np.concatenate([alone, row])
     start, end = np.concatenate([seen_from[alone], start]), np.concatenate([until[alone], end])
     sorted_pieces = in_order([code[row], start])
-    of_row = np.zeros(len(code), np.bool_)
-    of_row[order] = overlaps
-    return row[sorted_pieces], start[sorted_pieces], end[sorted_pieces], of_row
+    pairs = np.array(met, np.int64).reshape(-1, 2).T
+    return row[sorted_pieces], start[sorted_pieces], end[sorted_pieces], pairs
 
 
-def pieces_of(rows: Iterator[tuple[Any, int, int, int, Any]]) -> Iterator[tuple[Any, int, int]]:
+def pieces_of(
+    rows: Iterator[tuple[Any, int, int, int, Any]], met: list[tuple[Any, Any]]
+) -> Iterator[tuple[Any, int, int]]:
     """Split rows (key, start, end, number, what), sorted by key and start, into disjoint pieces (what, start, end).
 
     At each instant, the row with the greatest ``number`` is chosen among the rows with ``start <= instant < end``.
-    Memory holds the simultaneously visible rows of one key.
+    ``met`` receives each row that starts while others are visible, with the one that was chosen until then. Memory
+    holds the simultaneously visible rows of one key.
     """
     for _, of_key in groupby(rows, key=itemgetter(0)):
         visible: list[tuple[int, int, Any]] = []  # a heap: the greatest number first
@@ -342,4 +362,8 @@ def pieces_of(rows: Iterator[tuple[Any, int, int, int, Any]]) -> Iterator[tuple[
                 if until <= start:
                     heappop(visible)
             now = start
+            while visible and visible[0][1] <= start:
+                heappop(visible)
+            if visible:
+                met.append((what, visible[0][2]))
             heappush(visible, (-number, end, what))

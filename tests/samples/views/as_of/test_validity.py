@@ -244,12 +244,49 @@ def test_rows_that_overlap_an_earlier_one_of_their_key_are_counted(frame: Frame)
     known += [("c", Row(8, "5"))]
     counts = Counts()
     ViewRows.of(HOW, Join(HOW, features(frame, known)).ready().toArrow(), counts=counts)
-    assert counts.sums == {"profile.overlaps": 1, "profile.ties": 0}
+    assert counts.sums == {"profile.overlaps": 1, "profile.contradictions": 1, "profile.ties": 0}
+
+
+CONTRADICTING = {
+    "rows that follow each other": ([Row(0, "1", to=10), Row(10, "2")], 0, 0),
+    "rows that are true at one time with other values": ([Row(0, "1", to=11), Row(10, "2")], 1, 1),
+    "with equal values": ([Row(0, "1", to=11), Row(10, "1")], 1, 0),
+    "rows of equal times that only their content tells apart": ([Row(0, "1"), Row(0, "2"), Row(0, "3")], 2, 2),
+    "exact duplicates": ([Row(0, "1"), Row(0, "1")], 1, 0),
+    "an end of which nobody knew in time": ([Row(0, "1", to=10, closed=30), Row(10, "2")], 1, 0),
+    "an old row that was known while a newer one is seen": (
+        [Row(10, "2", known=11), Row(0, "1", to=10, known=15, closed=40)],
+        1,
+        0,
+    ),
+    "a correction that was known later": ([Row(0, "1"), Row(0, "2", known=5)], 1, 0),
+    "rows of equal times in the order of their sequence": ([Row(0, "1", sequence=1), Row(0, "2", sequence=2)], 1, 0),
+    "rows of other times, whatever their sequence": ([Row(0, "1", sequence=1), Row(5, "2", sequence=2)], 1, 1),
+    "a tombstone": ([Row(0, "1"), Row(5, "x", gone=True)], 1, 0),
+    "a row that contradicts the one that was seen, and not one that was hidden by then": (
+        [Row(0, "1", to=20), Row(5, "2", to=20), Row(10, "2", to=30)],
+        2,
+        1,
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CONTRADICTING)
+def test_rows_that_contradict_the_row_that_was_seen_are_counted(frame: Frame, what: str) -> None:
+    rows, overlaps, contradictions = CONTRADICTING[what]
+    table = Join(HOW, features(frame, [("b", Row(0, "9")), *[("a", row) for row in rows]])).ready().toArrow()
+    for order in (table, table.take(list(reversed(range(table.num_rows))))):
+        counts = Counts()
+        ViewRows.of(HOW, order, counts=counts)
+        ties = counts.sums.pop("profile.ties")
+        assert ties == (2 if "only their content" in what else 0)
+        assert counts.sums == {"profile.overlaps": overlaps, "profile.contradictions": contradictions}
 
 
 def test_pieces_are_cut_where_the_answer_changes() -> None:
     rows = [("a", 0, 9, 1, "low"), ("a", 2, 4, 3, "high"), ("a", 3, 6, 2, "middle"), ("b", 1, 2, 1, "other")]
-    assert list(pieces_of(iter(rows))) == [
+    met: list[tuple[str, str]] = []
+    assert list(pieces_of(iter(rows), met)) == [
         ("low", 0, 2),
         ("high", 2, 3),
         ("high", 3, 4),
@@ -257,6 +294,7 @@ def test_pieces_are_cut_where_the_answer_changes() -> None:
         ("low", 6, 9),
         ("other", 1, 2),
     ]
+    assert met == [("high", "low"), ("middle", "high")]
 
 
 @EACH
@@ -362,6 +400,7 @@ PRICES = [
     ("b", "2019-06-03", "2019-06-02", None, 22),
     ("c", "2019-06-01", "soon", None, 30),
     ("c", "2019-06-01", "1970-01-02", None, 31),
+    *[("d", "2019-06-01", None, None, price) for price in (40, 41, 42, 43)],
 ]
 SHOWN = {
     ("a", "09:00"): 10,
@@ -371,12 +410,13 @@ SHOWN = {
     ("b", "11:00"): -1,
     ("b", "13:00"): -1,
     ("c", "11:00"): -1,
+    ("d", "11:00"): 41,  # by a hash of the price
 }
 
 
 @pytest.fixture
 def inputs(frame: Frame, tmp_path: Path) -> Inputs:
-    """A day of prices of which one overlaps, two were never true, and one has an end that cannot be read."""
+    """A day of prices of which four overlap, two were never true, and one has an end that cannot be read."""
     (tmp_path / "ends.yaml").write_text(CONFIG)
     shown = [("u", article, f"2019-06-05 {at}:00") for article, at in SHOWN]
     frames = {
@@ -393,7 +433,7 @@ def test_a_day_counts_the_rows_that_overlap_those_that_were_never_true_and_those
 ) -> None:
     samples = SampleBuilder(inputs).build().samples.rows(inputs.watches.tasks).collect()
     assert sorted(row.price for row in samples) == sorted(SHOWN.values())
-    assert inputs.watches.rows.result() == {"price": {"empty": 3, "overlaps": 1}}
+    assert inputs.watches.rows.result() == {"price": {"empty": 3, "overlaps": 4, "contradictions": 4}}
     assert counts_of_view(inputs.watches.clocks.result(), "price") == {"unusable": 1, "implausible": 1}
 
 
