@@ -8,6 +8,7 @@ from typing import Any
 
 from ctr_samples.config.units import format_duration, parse_duration
 from ctr_samples.job.origins import made_from_biases
+from ctr_samples.periods import zone_of
 from ctr_samples.quality.metrics import Finding, Measured
 from ctr_samples.shards import Manifest
 
@@ -29,9 +30,9 @@ FEWEST_MATCHED = 50
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
     """Yield a warning for each problem found in the counts.
 
-    Problems are final labels that changed, skipped lines, actions without a time, keys with several rows instead of
-    one, and a request that is too large for one task. On a first day they also include actions that match nothing or
-    are all late.
+    Problems are final labels that changed, skipped lines, days that are not read, actions without a time, keys with
+    several rows instead of one, and a request that is too large for one task. On a first day they also include actions
+    that match nothing or are all late.
     """
     for name, label in manifest.labels.items():
         yield from _changed_final_labels(name, label)
@@ -41,6 +42,7 @@ def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
             yield from _all_late(name, label)
     yield from _made_from_biases(manifest)
     yield from _skipped_lines(manifest)
+    yield from _days_not_read(manifest)
     yield from _several_rows(manifest)
     yield from _huge_request(manifest)
 
@@ -121,6 +123,27 @@ def _skipped_lines(manifest: Manifest) -> Iterator[Finding]:
                 f"{malformed / lines:.1%} of the {lines:,} lines of sources.{name} are malformed and were skipped."
             )
             yield _warning("skipped_lines", name, malformed / lines, MOST_SKIPPED, sentence)
+
+
+def _days_not_read(manifest: Manifest) -> Iterator[Finding]:
+    """Warn if rows of the day also lie in directories that the run does not read."""
+    for name, source in manifest.inputs.items():
+        if needed := source.get("reads_too_few"):
+            keys = " and ".join(f"`sources.{name}.{key}: {days}`" for key, days in needed.items())
+            rows, elsewhere = _of_other_days(source)
+            share, zone, day = elsewhere / max(rows, 1), zone_of(manifest.config), manifest.run_date[:10]
+            sentence = (
+                f"{share:.1%} of the {rows:,} rows that sources.{name} has for {day} in its path are of other "
+                f"days in {zone}: is `timezone` right? If it is, set {keys}; rows of the day, or of its windows, lie in "
+                "directories that are not read, so each day lacks them."
+            )
+            yield _warning("days_not_read", name, share, 0, sentence)
+
+
+def _of_other_days(source: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the rows of the day's directory, and those of them that are of other days, by the clock with most of these."""
+    clocks = [(of["rows"], of["of_other_days"]) for of in source["other_days"].values()]
+    return max(clocks, key=lambda counts: counts[1] / max(counts[0], 1))
 
 
 def _several_rows(manifest: Manifest) -> Iterator[Finding]:

@@ -107,7 +107,8 @@ class Earlier:
     def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
         before = self.manifest.inputs.get(name, {})
         same = before.get("fingerprint") == facts["fingerprint"]
-        return {key: before[key] for key in ("lines", "malformed") if same and key in before}
+        counted = ("lines", "malformed", "other_days", "reads_too_few")
+        return {key: before[key] for key in counted if same and key in before}
 
 
 def earlier_of(

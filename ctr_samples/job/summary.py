@@ -97,7 +97,18 @@ def _accounting(manifest: Manifest) -> RenderableType:
     impressions, samples = counts.pop("impressions"), counts.pop("samples")
     lines = [("impressions", impressions, ""), ("= samples", samples, "")]
     lines += [("+ dropped", count, _REASONS.get(reason, reason)) for reason, count in counts.items() if count]
+    lines += _other_days(manifest)
     return _grid("Every impression is accounted for", [(name, f"{count:,}", note) for name, count, note in lines])
+
+
+def _other_days(manifest: Manifest) -> Iterator[tuple[str, int, str]]:
+    """Yield the rows that lie in the directory of another day than their own."""
+    source = manifest.inputs.get(manifest.config.get("impressions", {}).get("source", ""), {})
+    counts = source.get("other_days", {}).get("impressions.time", {})
+    if count := counts.get("of_other_days"):
+        yield "of other days", count, "rows in the directory of the day, not counted here"
+    if count := counts.get("from_other_days"):
+        yield "from other days", count, "of the impressions lie in directories of other days"
 
 
 def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:

@@ -53,7 +53,9 @@ class Run(Protocol):
 
     @property
     def inputs(self) -> Mapping[str, Mapping[str, Any]]:
-        """Input counts by source: ``files``, ``bytes``, ``missing_days``; ``lines`` and ``malformed`` if counted."""
+        """Input counts by source: ``files``, ``bytes``, ``missing_days``; ``lines``, ``malformed`` and ``other_days``
+        if counted.
+        """
 
     @property
     def shards(self) -> Sequence[ShardView]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
@@ -170,7 +171,8 @@ def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timede
     """Return the days of a dated source to read, in order: whole days, and multiples of 24 hours around them.
 
     So a one-day window is complete even after a day of 23 hours, for which one more day is read. An hourly run needs no
-    day after the day that contains its end plus ``forward``. Empty for the whole log, which reads all existing days.
+    day after the day that contains its end plus ``forward``, but for days beyond those of ``forward``. Empty for the whole
+    log, which reads all existing days.
     """
     reach, own = _reach(source, run_date, zone, forward), calendar_day(run_date)
     if reach is None or own is None:
@@ -197,7 +199,8 @@ def _reach(source: SourceKind, run_date: Period, zone: str, forward: timedelta) 
     if span is None:
         return None
     after = timedelta(days=source.days_after)
-    after = min(after, forward) if isinstance(run_date, Hour) else after
+    if isinstance(run_date, Hour):
+        after = forward + max(timedelta(), after - timedelta(days=math.ceil(forward / timedelta(days=1))))
     return span[0] - timedelta(days=source.days_before), span[1] + after
 
 

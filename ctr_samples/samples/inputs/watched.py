@@ -19,7 +19,15 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.sizes import joining_tasks
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period, local_days
-from ctr_samples.samples.inputs.clocks import Clock, Use, clocks_of, conditions_of, of_interest, texts_of_times
+from ctr_samples.samples.inputs.clocks import (
+    Clock,
+    Use,
+    clocks_by_name,
+    clocks_of,
+    conditions_of,
+    of_interest,
+    texts_of_times,
+)
 from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.malformed import LineCounts
@@ -158,7 +166,9 @@ class Inputs:
         clocks = [clock for use in uses for clock in clocks_of(self.config, self.span, name, use, rows)]
         if not is_text and not logged:
             rows = rows.where(of_interest(clocks))  # before counting, so that Spark pushes it down to the files
-        counts = [*lines, self.watches.coverage.on(name, clocks)] if by_time else lines
+        counts = [*lines, *([self.watches.coverage.on(name, clocks)] if by_time else [])]
+        if logged:
+            counts.append(self.watches.offsets.on(clocks))
         if by_time and logged:
             clocks = [replace(clock, days=self.days_around(name)) for clock in clocks]
         rows = observe(rows, [*counts, self.watches.clocks.on(clocks, logged)])
@@ -218,7 +228,11 @@ class Inputs:
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """Return the manifest entry of each source. Call it after the action."""
-        return {name: {**source.snapshot, **self._lines(name)} for name, source in self.sources.items()}
+        offsets, names = self.watches.offsets, clocks_by_name(self.config)
+        return {
+            name: {**source.snapshot, **self._lines(name), **offsets.facts(name, names)}
+            for name, source in self.sources.items()
+        }
 
     def told(self) -> Iterator[str]:
         """Yield sentences about symbolic links, special files and absent optional sources."""

@@ -14,6 +14,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.counts import RowsWatch
 from ctr_samples.samples.watches.coverage import CoverageWatch
 from ctr_samples.samples.watches.leak_canary import LeakCanary
+from ctr_samples.samples.watches.log_offsets import OffsetsWatch
 from ctr_samples.samples.watches.times import ClocksWatch
 
 
@@ -26,6 +27,7 @@ class Watches:
     lines: Mapping[str, LinesWatch]
     clocks: ClocksWatch
     coverage: CoverageWatch
+    offsets: OffsetsWatch
     impressions: ImpressionsWatch
     rows: RowsWatch
     canary: LeakCanary
@@ -40,6 +42,7 @@ class Watches:
             {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
             ClocksWatch(active=active),
             CoverageWatch(config, span, active=active),
+            OffsetsWatch(config, span, active=active),
             ImpressionsWatch(config.impressions, tasks, active=active),
             RowsWatch(config, tasks, active=active),
             LeakCanary(tuple(keys), tasks),
