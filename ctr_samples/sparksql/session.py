@@ -28,6 +28,8 @@ _SETTINGS = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     # Names that differ only in case would be one feature here and two in the record.
     "spark.sql.caseSensitive": "false",
+    # Encodings of files, such as GBK. Spark 4 refuses those that not every Java has.
+    "spark.sql.legacy.javaCharsets": "true",
     # Values of key=value directories are text, whatever they look like on the days read.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     # Spark 4.0 can read what later releases write, but does not by default.

@@ -33,6 +33,7 @@ from ctr_samples.periods import Hour, Period, Whole, calendar_day, hours_of, loc
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
 from ctr_samples.samples.inputs.day_columns import rows_of_days
+from ctr_samples.samples.inputs.encodings import check_encoding, decoded, line_reader
 from ctr_samples.samples.inputs.file_columns import columns_of_files
 from ctr_samples.samples.inputs.json_lines import objects_of
 from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version, rows_of_version
@@ -368,10 +369,10 @@ class _Files:
             loaded = [reader.options(**base).load(some) for some, base in together]
             rows = reduce(DataFrame.unionByName, [rows.select("*", *day) for rows in loaded])
             if not isinstance(source, JsonSource):
-                return read(self._with_day(rows if columns is None else columns.named(rows)), csv=columns)
+                return read(self._with_day(rows if columns is None else self._decoded(columns, rows)), csv=columns)
 
             def parsed(lines: DataFrame) -> DataFrame:
-                return self._with_day(objects_of(lines, _schema(self.name, source), MALFORMED))
+                return self._with_day(objects_of(lines, source, _schema(self.name, source), MALFORMED))
 
             return read(parsed(rows), some_lines=lambda share: parsed(rows.sample(share, _SEED)))
 
@@ -380,6 +381,11 @@ class _Files:
         schema, day = _schema(self.name, source), source.days.key
         in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
         return columns_of(self.spark, self.where, source, in_lines, paths, day)
+
+    def _decoded(self, columns: CsvColumns, rows: DataFrame) -> DataFrame:
+        assert isinstance(self.source, TextSource)
+        named = columns.named(rows)
+        return decoded(named, self.source, [name for name in columns.names if name in named.columns], MALFORMED)
 
     def _with_day(self, rows: DataFrame) -> DataFrame:
         """Add the day of a ``key={date}`` directory as the column ``key``. Values in the files take precedence."""
@@ -409,8 +415,11 @@ class _Files:
 
     def _reader(self, keys: Sequence[str], columns: CsvColumns | None) -> DataFrameReader:
         source = self.source
-        reader = self.spark.read.format("text" if isinstance(source, JsonSource) else source.format)
+        reader = self.spark.read.format(source.format)
+        if isinstance(source, TextSource):
+            check_encoding(self.spark, self.where, source)
         if isinstance(source, JsonSource):
+            reader = line_reader(reader, source)
             typed = [field for field in _schema(self.name, source) if field.name in keys]
             reader = reader.schema(StructType([StructField("value", StringType()), *typed]))
         if isinstance(source, CsvSource) and columns is not None:
