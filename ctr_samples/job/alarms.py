@@ -8,7 +8,7 @@ from typing import Any
 
 from ctr_samples.config.units import format_duration, parse_duration
 from ctr_samples.job.origins import made_from_biases
-from ctr_samples.periods import zone_of
+from ctr_samples.periods import in_ranges, zone_of
 from ctr_samples.quality.metrics import Finding, Measured
 from ctr_samples.shards import Manifest
 
@@ -30,9 +30,9 @@ FEWEST_MATCHED = 50
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
     """Yield a warning for each problem found in the counts.
 
-    Problems are final labels that changed, skipped lines, days that are not read, actions without a time, keys with
-    several rows instead of one, and a request that is too large for one task. On a first day they also include actions
-    that match nothing or are all late.
+    Problems are final labels that changed, skipped lines, days that are not read, days without data between others,
+    actions without a time, keys with several rows instead of one, and a request that is too large for one task. On a
+    first day they also include actions that match nothing or are all late.
     """
     for name, label in manifest.labels.items():
         yield from _changed_final_labels(name, label)
@@ -43,6 +43,7 @@ def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
     yield from _made_from_biases(manifest)
     yield from _skipped_lines(manifest)
     yield from _days_not_read(manifest)
+    yield from _gaps(manifest)
     yield from _several_rows(manifest)
     yield from _huge_request(manifest)
 
@@ -138,6 +139,17 @@ def _days_not_read(manifest: Manifest) -> Iterator[Finding]:
                 "directories that are not read, so each day lacks them."
             )
             yield _warning("days_not_read", name, share, 0, sentence)
+
+
+def _gaps(manifest: Manifest) -> Iterator[Finding]:
+    """Warn of days without data between days with data. What lies before the first day has not begun."""
+    for name, source in manifest.inputs.items():
+        if days := source.get("gaps"):
+            sentence = (
+                f"sources.{name} has no data for {in_ranges(days)}, but for days before and after: what windows, histories and "
+                "labels count of this time is missing. Was it delivered?"
+            )
+            yield _warning("gaps", name, len(days), 0, sentence)
 
 
 def _of_other_days(source: Mapping[str, Any]) -> tuple[int, int]:

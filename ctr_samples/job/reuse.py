@@ -107,7 +107,7 @@ class Earlier:
     def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
         before = self.manifest.inputs.get(name, {})
         same = before.get("fingerprint") == facts["fingerprint"]
-        counted = ("lines", "malformed", "other_days", "reads_too_few")
+        counted = ("lines", "malformed", "other_days", "reads_too_few", "without_rows", "gaps")
         return {key: before[key] for key in counted if same and key in before}
 
 

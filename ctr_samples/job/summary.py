@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ctr_samples.config.units import format_size
-from ctr_samples.periods import Period, in_zone, zone_of
+from ctr_samples.periods import Period, in_ranges, in_zone, zone_of
+from ctr_samples.quality.report.origin import kinds_of_empty
 from ctr_samples.shards import Manifest, Storage
 from ctr_samples.shards.naming import day_directory
 
@@ -138,8 +139,8 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
             yield Text(
                 f"  {source['malformed']:,} of {source.get('lines', 0):,} lines of {name} are malformed and were skipped."
             )
-        if source.get("missing_days"):
-            yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
+        for what, days in kinds_of_empty(source).items():
+            yield Text(f"  {name} {what} for {in_ranges(days)}.")
     if manifest.features_from:
         yield Text(f"  The {manifest.features_from.described}.")
     if manifest.known_by:
@@ -176,10 +177,6 @@ def _flips(flips: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
     others = f"; {count['new']:,} samples are new, {count['gone']:,} gone" if count["new"] or count["gone"] else ""
     to = f"{count['flipped_to_1']:,} to 1, {count['flipped_to_0']:,} to 0"
     yield "", f"{count['flipped_to_1'] + count['flipped_to_0']:,}", f"flipped {since}: {to}{changed}{others}"
-
-
-def _some(days: list[str]) -> str:
-    return ", ".join(days) if len(days) <= 3 else f"{days[0]} to {days[-1]} ({len(days)} days)"
 
 
 def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial, reduce
 from typing import Any
@@ -67,7 +67,8 @@ class SourceFrame:
     """A source as a lazy DataFrame, with facts about its files.
 
     ``rows`` has the day of each row's file in the column ``LOG_DAY``, if the path names the day. ``missing_days`` are
-    the days or hours around the run without data. ``files`` is None for tables, whose content the driver cannot
+    the days or hours around the run without data; ``empty`` says of those that exist whether they have files, which then
+    are empty. ``there`` are the periods with data. ``files`` is None for tables, whose content the driver cannot
     identify by file names. ``told`` has a sentence for each kind of link or special file. ``absent`` is the path or
     table of a missing optional source, whose frame has no rows. ``csv`` describes the columns of a CSV line.
     ``version`` is the version of a lake table. ``some_lines`` returns the rows of a share of the lines, without
@@ -84,6 +85,8 @@ class SourceFrame:
     some_lines: Callable[[float], DataFrame] | None = None
     by_day: FilesByDay | None = None
     told: tuple[str, ...] = ()
+    empty: Mapping[Period, bool] = field(default_factory=dict)
+    there: tuple[Period, ...] = ()
 
     @property
     def frame(self) -> DataFrame:
@@ -159,13 +162,16 @@ def read_source(
     if isinstance(source, CatalogSource):
         return _read_table(spark, name, source, run_date, forward, pinned)
     files = _Files(spark, name, source)
-    listings, missing = files.find(run_date, forward)
+    listings, found = files.find(run_date, forward)
+    missing = tuple(period for period, listing in found.items() if listing is None or not listing.files)
     if not listings:
-        return _absent(spark, name, source, source.path, missing)
+        return _absent(spark, name, source, source.path, missing if source.is_dated else ())
     days = () if isinstance(run_date, Whole) else days_needed(source, run_date, _zone(spark), forward)
     schema = files.schema(listings)
     by_day = files.by_day(listings, days, schema)
-    return replace(files.read(listings, schema), missing_days=missing, by_day=by_day)
+    empty = {period: bool(listing.empty) for period in missing if (listing := found[period]) is not None}
+    there = tuple(period for period in found if period not in missing)
+    return replace(files.read(listings, schema), missing_days=missing, by_day=by_day, empty=empty, there=there)
 
 
 def days_needed(source: SourceKind, run_date: Period, zone: str, forward: timedelta = timedelta()) -> list[date]:
@@ -284,12 +290,15 @@ class _Files:
         """Configuration key of the source."""
         return f"sources.{self.name}"
 
-    def find(self, run_date: Period, forward: timedelta) -> tuple[dict[str, Listing], tuple[Period, ...]]:
-        """Find the files of each day or hour, and the periods without files. Finds no files only for an optional source."""
+    def find(self, run_date: Period, forward: timedelta) -> tuple[dict[str, Listing], Mapping[Period, Listing | None]]:
+        """Find the files of each path, and those of each day or hour, or None where nothing exists. Finds no files only for
+        an optional source.
+        """
         paths = self._paths(run_date, forward)
         listings = find_files(self.spark, self.where, list(dict.fromkeys(paths.values())))
+        found = {period: listings.get(path) for period, path in paths.items()}
         if not listings and self.source.optional:
-            return {}, tuple(paths) if self.source.is_dated else ()
+            return {}, found
         own = [path for period, path in paths.items() if overlap(period, run_date)]
         if not any(path in listings for path in own):
             raise InputError(f"{self.where}: there is no {own[0]}; check the path, or wait for the job that writes it.")
@@ -298,7 +307,7 @@ class _Files:
             raise InputError(
                 f"{self.where}: {own[0]} exists but contains no data file; wait for the job that writes it."
             )
-        return with_data, tuple(day for day, path in paths.items() if path not in with_data)
+        return with_data, found
 
     def _paths(self, run_date: Period, forward: timedelta) -> dict[Period, str]:
         """Return the path of each day or hour that a run reads. For the whole log, return the path of each existing day."""

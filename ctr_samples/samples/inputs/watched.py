@@ -169,6 +169,7 @@ class Inputs:
         counts = [*lines, *([self.watches.coverage.on(name, clocks)] if by_time else [])]
         if logged:
             counts.append(self.watches.offsets.on(clocks))
+            counts.append(self.watches.days.on(name, logged if days is None else days))
         if by_time and logged:
             clocks = [replace(clock, days=self.days_around(name)) for clock in clocks]
         rows = observe(rows, [*counts, self.watches.clocks.on(clocks, logged)])
@@ -230,7 +231,7 @@ class Inputs:
         """Return the manifest entry of each source. Call it after the action."""
         offsets, names = self.watches.offsets, clocks_by_name(self.config)
         return {
-            name: {**source.snapshot, **self._lines(name), **offsets.facts(name, names)}
+            name: {**source.snapshot, **self._lines(name), **self._empty_days(name), **offsets.facts(name, names)}
             for name, source in self.sources.items()
         }
 
@@ -249,6 +250,23 @@ class Inputs:
     def _exploded(self, name: str, frame: DataFrame) -> DataFrame:
         source = self.config.sources[name]
         return exploded(frame, source.explode, f"sources.{name}.explode") if source.explode else frame
+
+    def _empty_days(self, name: str) -> dict[str, list[str]]:
+        """Return the days that exist without files or without rows, and those without data that lie between others."""
+        source = self.sources[name]
+        empty: set[Period] = {period for period, has_files in source.empty.items() if has_files}
+        empty |= self.watches.days.without_rows(name)
+        if name in self.watches.lines:
+            empty |= {day for day, counts in self.lines(name).items() if day is not None and not counts.lines}
+        data = sorted(period.isoformat() for period in source.there if period not in empty)
+        lists = {
+            "without_files": [period for period, has_files in source.empty.items() if not has_files],
+            "without_rows": empty,
+            "gaps": {
+                period for period in {*source.missing_days, *empty} if data and data[0] < period.isoformat() < data[-1]
+            },
+        }
+        return {key: sorted(period.isoformat() for period in some) for key, some in lists.items() if some}
 
     def _lines(self, name: str) -> dict[str, int]:
         if name not in self.watches.lines:

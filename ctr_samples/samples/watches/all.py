@@ -9,6 +9,7 @@ from typing import Self
 from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.impressions import ImpressionsWatch
+from ctr_samples.samples.inputs.log_days import DaysWatch
 from ctr_samples.samples.inputs.malformed import LinesWatch
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.counts import RowsWatch
@@ -25,6 +26,7 @@ class Watches:
     tasks: TaskCounts
     """Counts of the tasks between reading and writing."""
     lines: Mapping[str, LinesWatch]
+    days: DaysWatch
     clocks: ClocksWatch
     coverage: CoverageWatch
     offsets: OffsetsWatch
@@ -40,6 +42,7 @@ class Watches:
         return cls(
             tasks,
             {name: LinesWatch(active=active) for name, s in config.sources.items() if isinstance(s, TextSource)},
+            DaysWatch(active=active),
             ClocksWatch(active=active),
             CoverageWatch(config, span, active=active),
             OffsetsWatch(config, span, active=active),
