@@ -241,6 +241,28 @@ def in_zone(moment: datetime | str, zone: str) -> str:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).astimezone(ZoneInfo(zone)).isoformat(" ")
 
 
+def in_ranges(names: Iterable[str], most: int = 8) -> str:
+    """Describe days or hours by name: ``2019-06-01, 2019-06-03 to 2019-06-05 (4 days)``. Shows at most so many ranges."""
+    ranges: list[list[str]] = []
+    for name in sorted(set(names)):
+        if ranges and _follows(ranges[-1][-1], name):
+            ranges[-1].append(name)
+        else:
+            ranges.append([name])
+    texts = [f"{some[0]} to {some[-1]}" if len(some) > 2 else ", ".join(some) for some in ranges[:most]]
+    count = sum(map(len, ranges))
+    unit = "hours" if ranges and "T" in ranges[0][0] else "days"
+    texts += [f"{sum(map(len, ranges[most:]))} more"] if len(ranges) > most else []
+    return ", ".join(texts) + (f" ({count:,} {unit})" if count > 2 else "")
+
+
+def _follows(before: str, after: str) -> bool:
+    """Whether a day or hour comes next after another of its kind."""
+    start, end = moment_of(before), moment_of(after)
+    step = timedelta(hours=1) if "T" in before else _DAY
+    return start is not None and end is not None and len(before) <= len(after) + 1 and end - start <= step
+
+
 def local_days(start: datetime, end: datetime, timezone: str) -> Iterator[date]:
     """Return the local days that an interval overlaps, in order."""
     zone = ZoneInfo(timezone)

@@ -140,31 +140,46 @@ def _days_of_looked_up(name: str, view: CountingView, config: JobConfig) -> Iter
 
 
 class _Reach(NamedTuple):
-    """Days before the run date that a view needs, with the key that requires them and an alternative."""
+    """The time before the run date that a view needs, with the key that requires it and an alternative."""
 
-    needed: int
+    back: timedelta
     key: tuple[str, ...]
     found: str
     instead: str
+
+    @property
+    def needed(self) -> int:
+        """Days before the run date."""
+        return _whole_days(self.back)
+
+
+def reach_of(config: JobConfig, name: str) -> tuple[timedelta, timedelta]:
+    """Return how long before a day begins and after it ends the rows of a source matter, as far as a key says so."""
+    shown = config.impressions.source
+    labels = [label for label in actions_among(config.labels).values() if name in (label.source, shown)]
+    views = [_reach(view, 0, config.timezone) for view in config.views.values() if view.source == name]
+    lists = [history.within for history in config.histories.values() if history.source == name]
+    before = [*[label.skew for label in labels], *[view.back for view in views if view], *filter(None, lists)]
+    return max(before, default=timedelta()), max((label.window for label in labels), default=timedelta())
 
 
 def _reach(view: View, read: int, timezone: str) -> _Reach | None:
     match view:
         case DailyCountView():
             delay = f" with `available_after: {format_duration(view.delay)}`" if view.delay else ""
-            needed = view.daily_counts.days + _whole_days(view.delay)
+            back = timedelta(days=view.daily_counts.days) + view.delay
             found = f"found {view.daily_counts.days}{delay}"
-            return _Reach(needed, ("daily_counts", "days"), found, ", or fewer `days`")
+            return _Reach(back, ("daily_counts", "days"), found, ", or fewer `days`")
         case WindowView():
             longest = view.aggregates.longest
-            needed = _whole_days(longest + _since_last_step(view.aggregates, view.delay, timezone))
+            back = longest + _since_last_step(view.aggregates, view.delay, timezone)
             found = f"found {format_duration(longest)}"
-            return _Reach(needed, ("aggregates", "windows"), found, ", or shorter windows")
+            return _Reach(back, ("aggregates", "windows"), found, ", or shorter windows")
         case AgingView() if view.ttl is not None:
             daily = isinstance(view, SnapshotView)  # A snapshot's day ends a day after it begins.
             shorter = view.model_copy(update={"ttl": timedelta(days=read - daily)})
             instead = "" if shorter.too_short(daily) else ", or a shorter `ttl`"
-            return _Reach(_whole_days(view.ttl) + daily, ("ttl",), f"found {format_duration(view.ttl)}", instead)
+            return _Reach(view.ttl + timedelta(days=daily), ("ttl",), f"found {format_duration(view.ttl)}", instead)
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -173,6 +174,31 @@ class TextSource(FileSource):
         description="Columns and types as in `CREATE TABLE`.",
         json_schema_extra=hint("without it, types would depend on one day's data"),
     )
+    encoding: str = Field(
+        "UTF-8",
+        description="What the bytes of the files mean, as in ISO-8859-1 (Latin-1), windows-1252, GBK or UTF-16. A line with "
+        "other bytes is malformed. Files in UTF-16 or UTF-32 are read whole by a task each.",
+    )
+
+    @field_validator("encoding")
+    @classmethod
+    def _known_encoding(cls, value: str) -> str:
+        try:
+            "".encode(value)
+        except (LookupError, ValueError):
+            raise ValueError(f"found {value!r}, expected an encoding such as ISO-8859-1, windows-1252 or GBK") from None
+        return value
+
+    @property
+    def is_utf8(self) -> bool:
+        """Whether the files are in UTF-8."""
+        return codecs.lookup(self.encoding).name == "utf-8"
+
+    @property
+    def extends_ascii(self) -> bool:
+        """Whether the encoding has the bytes of ASCII, so that lines can be told before they are decoded."""
+        ascii_bytes = bytes(range(128))
+        return ascii_bytes.decode(self.encoding, "replace") == ascii_bytes.decode("ascii")
 
 
 class JsonSource(TextSource):
@@ -214,6 +240,13 @@ class CsvSource(TextSource):
         max_length=1,
         description="What stands before a quote within quotes: `'\"'` where it is doubled (RFC 4180), or `'\\'`.",
     )
+
+    @field_validator("quote", "escape")
+    @classmethod
+    def _one_byte(cls, value: str) -> str:
+        if not value.isascii():
+            raise ValueError(f"found {value!r}, expected a character of ASCII")
+        return value
 
     @model_validator(mode="after")
     def _header_has_names(self) -> CsvSource:

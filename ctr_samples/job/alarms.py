@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 from ctr_samples.config.units import format_duration, parse_duration
 from ctr_samples.job.origins import made_from_biases
+from ctr_samples.periods import in_ranges, zone_of
 from ctr_samples.quality.metrics import Finding, Measured
 from ctr_samples.shards import Manifest
 
@@ -22,6 +24,8 @@ times.
 """
 HUGE_REQUEST, MOST_OF_A_REQUEST = 10_000, 0.05
 """Samples, and share of all samples, above which a request is suspicious in the order by request."""
+FEWEST_EARLY, MOST_EARLY, MOST_OF_ORPHANS = 5, 0.005, 0.1
+"""Number of actions just before an impression, and shares of all actions and of orphans, above which clocks are suspected."""
 FEWEST_MATCHED = 50
 """Minimum number of matched actions for meaningful delays."""
 
@@ -29,18 +33,22 @@ FEWEST_MATCHED = 50
 def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
     """Yield a warning for each problem found in the counts.
 
-    Problems are final labels that changed, skipped lines, actions without a time, rows of a view that contradict each
-    other, and a request that is too large for one task. On a first day they also include actions that match nothing or
-    are all late.
+    Problems are final labels that changed, skipped lines, days that are not read, days without data between others,
+    actions without a time, rows of a view that contradict each other, and a request that is too large for one task. On a
+    first day they also include actions that match nothing or are all late.
     """
     for name, label in manifest.labels.items():
         yield from _changed_final_labels(name, label)
         yield from _actions_without_time(name, label)
+        yield from _early_orphans(name, label)
         if before is None or name not in before.actions:
             yield from _unmatched(name, label)
             yield from _all_late(name, label)
     yield from _made_from_biases(manifest)
+    yield from _sees_own_actions(manifest)
     yield from _skipped_lines(manifest)
+    yield from _days_not_read(manifest)
+    yield from _gaps(manifest)
     yield from _several_rows(manifest)
     yield from _huge_request(manifest)
 
@@ -77,6 +85,57 @@ def _actions_without_time(name: str, label: Mapping[str, Any]) -> Iterator[Findi
             f"{label.get('time_not_read', '')}"
         ).rstrip()
         yield _warning("action_times", name, without, 0, sentence)
+
+
+def _early_orphans(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
+    """Warn if clocks disagree, or one of them is cut to whole seconds, so that actions come before their impressions."""
+    early, orphans = label.get("early_orphans", {}).get("count", 0), label.get("orphans", 0)
+    if early < FEWEST_EARLY or early <= min(MOST_EARLY * label["actions"], MOST_OF_ORPHANS * orphans):
+        return
+    within = label["early_orphans"]["within"]
+    sentence = (
+        f"{early:,} of the {orphans:,} actions of {name} that match no impression lie less than {within} before one with their "
+        f"keys: their times are cut, or clocks disagree. Set `labels.{name}.skew: {within}`, and on views and histories of the "
+        f"same log `available_after: {_longer(parse_duration(within))}`, so that no impression sees its own action."
+    )
+    yield _warning("early_orphans", name, early / label["actions"], MOST_EARLY, sentence)
+
+
+def _sees_own_actions(manifest: Manifest) -> Iterator[Finding]:
+    """Warn of views and histories of a log whose actions may come before their impression."""
+    skews: dict[str, tuple[timedelta, str]] = {}
+    for name, label in (manifest.config.get("labels") or {}).items():
+        if skew := _duration(label.get("skew")):
+            source = label.get("source") or ""
+            skews[source] = max(skews.get(source, (timedelta(), "")), (skew, name))
+    for kind in ("views", "histories"):
+        for name, one in (manifest.config.get(kind) or {}).items():
+            skew, label = skews.get(one.get("source"), (timedelta(), ""))
+            known = one.get("event_time") if kind == "views" else True
+            delay = _duration(one.get("available_after"))
+            if skew and known and not one.get("available_time") and delay is not None and delay <= skew:
+                early = format_duration(skew)
+                sentence = (
+                    f"{kind}.{name} reads the log of the label {label}, whose actions may be logged {early} before their "
+                    f"impression, which then sees its own action: set `{kind}.{name}.available_after: {_longer(skew)}`, "
+                    "unless no such action is among its rows."
+                )
+                yield _warning("own_actions", name, 1, 0, sentence)
+
+
+def _duration(text: Any) -> timedelta | None:
+    """Return a duration of a configuration, zero if it is not there, or None if the environment has it."""
+    if text is None:
+        return timedelta()
+    with suppress(ValueError):
+        return parse_duration(str(text))
+    return None
+
+
+def _longer(span: timedelta) -> str:
+    """Return a duration that is hardly longer, in few digits."""
+    more = timedelta(milliseconds=1) if span < timedelta(minutes=15) else timedelta(seconds=1)
+    return format_duration(span + more)
 
 
 def _all_late(name: str, label: Mapping[str, Any]) -> Iterator[Finding]:
@@ -121,6 +180,38 @@ def _skipped_lines(manifest: Manifest) -> Iterator[Finding]:
                 f"{malformed / lines:.1%} of the {lines:,} lines of sources.{name} are malformed and were skipped."
             )
             yield _warning("skipped_lines", name, malformed / lines, MOST_SKIPPED, sentence)
+
+
+def _days_not_read(manifest: Manifest) -> Iterator[Finding]:
+    """Warn if rows of the day also lie in directories that the run does not read."""
+    for name, source in manifest.inputs.items():
+        if needed := source.get("reads_too_few"):
+            keys = " and ".join(f"`sources.{name}.{key}: {days}`" for key, days in needed.items())
+            rows, elsewhere = _of_other_days(source)
+            share, zone, day = elsewhere / max(rows, 1), zone_of(manifest.config), manifest.run_date[:10]
+            sentence = (
+                f"{share:.1%} of the {rows:,} rows that sources.{name} has for {day} in its path are of other "
+                f"days in {zone}: is `timezone` right? If it is, set {keys}; rows of the day, or of its windows, lie in "
+                "directories that are not read, so each day lacks them."
+            )
+            yield _warning("days_not_read", name, share, 0, sentence)
+
+
+def _gaps(manifest: Manifest) -> Iterator[Finding]:
+    """Warn of days without data between days with data. What lies before the first day has not begun."""
+    for name, source in manifest.inputs.items():
+        if days := source.get("gaps"):
+            sentence = (
+                f"sources.{name} has no data for {in_ranges(days)}, but for days before and after: what windows, histories and "
+                "labels count of this time is missing. Was it delivered?"
+            )
+            yield _warning("gaps", name, len(days), 0, sentence)
+
+
+def _of_other_days(source: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the rows of the day's directory, and those of them that are of other days, by the clock with most of these."""
+    clocks = [(of["rows"], of["of_other_days"]) for of in source["other_days"].values()]
+    return max(clocks, key=lambda counts: counts[1] / max(counts[0], 1))
 
 
 def _several_rows(manifest: Manifest) -> Iterator[Finding]:

@@ -31,6 +31,7 @@ from ctr_samples.samples.watches.times import counts_of_view
 from ctr_samples.shards import DayRun, Manifest, Receipt, RequestOrder, Shard, Storage
 from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES
 from ctr_samples.sparksql.releases import versions
+from ctr_samples.sparksql.zones import zone_releases
 from ctr_samples.vocabulary import FittedState
 
 
@@ -50,7 +51,7 @@ def facts_of_run(
         "shards": shards,
         "views": view_facts(inputs, canaries),
         "labels": label_facts(inputs, run.output.current, run.storage, shards, contract, loaded),
-        "versions": versions(),
+        "versions": {**versions(), **zone_releases(inputs.spark, loaded.config.timezone)},
         "sampling": sampling_facts(loaded.config, inputs.watches.tasks.result()),
         "known_by": known_by and known_by.astimezone(UTC).isoformat(),
         "tied_repeats": inputs.watches.tasks.result().sums.get(TIED_REPEATS, 0),

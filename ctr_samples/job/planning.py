@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Self
 
 from pyspark.sql import SparkSession
@@ -25,7 +25,7 @@ from ctr_samples.job.gate import wanted_of
 from ctr_samples.job.looking_back import NOW, LookBack
 from ctr_samples.job.origins import changed_parts, changed_values
 from ctr_samples.job.reporting import Reporter, Silent
-from ctr_samples.periods import Period, check_period
+from ctr_samples.periods import Period, calendar_day, check_period
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.samples.executors import check_executors, load_modules
 from ctr_samples.samples.features.contracts import contract_of
@@ -40,6 +40,7 @@ from ctr_samples.shards.naming import run_directory
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
 from ctr_samples.sparksql.workers import share_workers, warm_workers
+from ctr_samples.sparksql.zones import check_offsets
 from ctr_samples.vocabulary import FittedState
 
 
@@ -102,9 +103,20 @@ def read_inputs(
     share_workers(session)
     warm_workers(session, load_modules)
     inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
+    if days := list(_days_of(inputs, run_date)):
+        check_offsets(session, config.timezone, min(days), max(days))
     for sentence in inputs.told():
         reporter.warn(sentence)
     return inputs
+
+
+def _days_of(inputs: Inputs, run_date: Period) -> Iterator[date]:
+    """Yield the days that are read, at least the first and the last one."""
+    own = calendar_day(run_date)
+    for name, source in inputs.config.sources.items():
+        if own is not None:
+            yield from (own - timedelta(days=source.days_before), own + timedelta(days=source.days_after))
+        yield from filter(None, map(calendar_day, inputs.sources[name].there))
 
 
 def warn_of_event_log(spark: SparkSession, loaded: LoadedConfig, reporter: Reporter) -> None:

@@ -108,7 +108,8 @@ class Earlier:
     def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
         before = self.manifest.inputs.get(name, {})
         same = before.get("fingerprint") == facts["fingerprint"]
-        return {key: before[key] for key in ("lines", "malformed", "repeated") if same and key in before}
+        counted = ("lines", "malformed", "repeated", "other_days", "reads_too_few", "without_rows", "gaps")
+        return {key: before[key] for key in counted if same and key in before}
 
 
 def earlier_of(

@@ -16,7 +16,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ctr_samples.config.units import format_size
-from ctr_samples.periods import Period, in_zone, zone_of
+from ctr_samples.periods import Period, in_ranges, in_zone, zone_of
+from ctr_samples.quality.report.origin import kinds_of_empty
 from ctr_samples.shards import Manifest, Storage
 from ctr_samples.shards.naming import day_directory
 
@@ -97,7 +98,18 @@ def _accounting(manifest: Manifest) -> RenderableType:
     impressions, samples = counts.pop("impressions"), counts.pop("samples")
     lines = [("impressions", impressions, ""), ("= samples", samples, "")]
     lines += [("+ dropped", count, _REASONS.get(reason, reason)) for reason, count in counts.items() if count]
+    lines += _other_days(manifest)
     return _grid("Every impression is accounted for", [(name, f"{count:,}", note) for name, count, note in lines])
+
+
+def _other_days(manifest: Manifest) -> Iterator[tuple[str, int, str]]:
+    """Yield the rows that lie in the directory of another day than their own."""
+    source = manifest.inputs.get(manifest.config.get("impressions", {}).get("source", ""), {})
+    counts = source.get("other_days", {}).get("impressions.time", {})
+    if count := counts.get("of_other_days"):
+        yield "of other days", count, "rows in the directory of the day, not counted here"
+    if count := counts.get("from_other_days"):
+        yield "from other days", count, "of the impressions lie in directories of other days"
 
 
 def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
@@ -131,8 +143,8 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
             yield Text(
                 f"  {source['repeated']:,} of {source.get('lines', 0):,} rows of {name} repeat others and do not count."
             )
-        if source.get("missing_days"):
-            yield Text(f"  {name} had no data for {_some(source['missing_days'])}.")
+        for what, days in kinds_of_empty(source).items():
+            yield Text(f"  {name} {what} for {in_ranges(days)}.")
     if manifest.features_from:
         yield Text(f"  The {manifest.features_from.described}.")
     if manifest.known_by:
@@ -169,10 +181,6 @@ def _flips(flips: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
     others = f"; {count['new']:,} samples are new, {count['gone']:,} gone" if count["new"] or count["gone"] else ""
     to = f"{count['flipped_to_1']:,} to 1, {count['flipped_to_0']:,} to 0"
     yield "", f"{count['flipped_to_1'] + count['flipped_to_0']:,}", f"flipped {since}: {to}{changed}{others}"
-
-
-def _some(days: list[str]) -> str:
-    return ", ".join(days) if len(days) <= 3 else f"{days[0]} to {days[-1]} ({len(days)} days)"
 
 
 def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:

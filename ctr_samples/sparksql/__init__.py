@@ -11,6 +11,7 @@ moments.py            rejection of expressions that depend on the current time
 columns.py            keys, times, conditions, numbers and hashes from expressions
 observations.py       counts collected during the job: metrics, exact histograms, progress
 remembered.py         classes of the JVM that PySpark looks up for each column
+zones.py              offsets of a time zone in Python and in Java
 workers.py            Python worker processes of Spark
 releases.py           differences between Spark releases, and software versions for the manifest
 """

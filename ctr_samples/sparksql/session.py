@@ -20,6 +20,7 @@ from ctr_samples.sparksql.class_archive import java_options
 from ctr_samples.sparksql.jvm_stderr import jvm_stderr
 from ctr_samples.sparksql.remembered import remember_classes
 from ctr_samples.sparksql.workers import DAEMON, stop
+from ctr_samples.sparksql.zones import need_zone
 
 _SETTINGS = {
     # A value that cannot be cast is an error or an explicit try_cast, never a silent null.
@@ -28,6 +29,8 @@ _SETTINGS = {
     "spark.sql.legacy.timeParserPolicy": "CORRECTED",
     # Names that differ only in case would be one feature here and two in the record.
     "spark.sql.caseSensitive": "false",
+    # Encodings of files, such as GBK. Spark 4 refuses those that not every Java has.
+    "spark.sql.legacy.javaCharsets": "true",
     # Values of key=value directories are text, whatever they look like on the days read.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     # Spark 4.0 can read what later releases write, but does not by default.
@@ -191,9 +194,10 @@ def need_classic(spark: SparkSession, what: str) -> None:
 def run_session(spark: SparkSession, timezone: str) -> SparkSession:
     """Create a session on the same cluster with separate SQL settings. The caller's settings stay unchanged.
 
-    Raises UsageError under Spark Connect.
+    Raises UsageError under Spark Connect, and ConfigError for a zone that Java does not know.
     """
     need_classic(spark, "The job")
+    need_zone(spark, timezone)
     remember_classes(spark)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)

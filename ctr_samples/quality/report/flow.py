@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ctr_samples.quality.metrics import Measured
 from ctr_samples.quality.report.charts import bar
+from ctr_samples.quality.report.manifest_view import Run
 from ctr_samples.quality.report.wording import Table, by_split, change, count, plural, share, shown, table
 
 REASONS = {
@@ -50,6 +51,16 @@ def flow_of(metrics: Measured, reference: Measured | None, limit: int, tied: int
         f" {plural(tied, 'repeat')} of the same time and place had other columns; a hash chose." if tied else ""
     )
     return Flow(steps, _balance(metrics, lost) + only_content, lost == 0, none)
+
+
+def elsewhere_of(run: Run, limit: int) -> tuple[str, ...]:
+    """Return a sentence for each time by which rows lie in the directory of another day than their own."""
+    found = [(name, of) for source in run.inputs.values() for name, of in source.get("other_days", {}).items()]
+    return tuple(
+        f"{shown(name)}: {count(of.get('of_other_days', 0))} of the {count(of.get('rows', 0))} rows in the directory of the "
+        f"day are of other days; {count(of.get('from_other_days', 0))} rows of the day lie in directories of other days."
+        for name, of in found[:limit]
+    )
 
 
 def _known(reference: Measured) -> dict[str, int]:

@@ -53,8 +53,8 @@ class Run(Protocol):
 
     @property
     def inputs(self) -> Mapping[str, Mapping[str, Any]]:
-        """Input counts by source: ``files``, ``bytes``, ``missing_days``; ``lines``, ``malformed`` and ``repeated`` if
-        counted.
+        """Input counts by source: ``files``, ``bytes``, ``missing_days``; ``lines``, ``malformed``, ``repeated`` and
+        ``other_days`` if counted.
         """
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from ctr_samples.periods import in_zone, zone_of
+from ctr_samples.periods import in_ranges, in_zone, zone_of
 from ctr_samples.quality.metrics import Measured
 from ctr_samples.quality.report.manifest_view import Run
 from ctr_samples.quality.report.wording import MISSING, Table, clipped, count, shown, size, span, table
@@ -37,7 +37,9 @@ def origin_of(metrics: Measured, run: Run, limit: int) -> Origin:
     plan = [*([run.features_from.described] if run.features_from else []), *run.plan]
     return Origin(
         tuple(clipped(step, 600) for step in plan[:limit]),
-        table("Inputs", "<source | files | size | lines | malformed | repeated | <missing days", _inputs(run), limit),
+        table(
+            "Inputs", "<source | files | size | lines | malformed | repeated | <days without data", _inputs(run), limit
+        ),
         clipped(as_yaml(run.config), _CONFIG),
         f"ctr-samples generate --config config.yaml --date {metrics.run_date} --force",
         table("This generation", "<name | <value", _names(metrics, run)),
@@ -61,11 +63,20 @@ def as_yaml(config: Mapping[str, Any]) -> str:
 
 def _inputs(run: Run) -> Iterator[tuple[str, ...]]:
     for name, source in run.inputs.items():
-        missing = source.get("missing_days", ())
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
         counts = (count(source.get(key)) for key in ("lines", "malformed", "repeated"))
-        days = ", ".join(shown(day) for day in missing[:5]) + more
+        days = "; ".join(f"{what} for {shown(in_ranges(some), 400)}" for what, some in kinds_of_empty(source).items())
         yield shown(name), count(source.get("files")), size(source.get("bytes")), *counts, days
+
+
+def kinds_of_empty(source: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return the days or hours of a source without data, by what there is of them."""
+    files, rows = source.get("without_files", ()), source.get("without_rows", ())
+    kinds = {
+        "has nothing": [day for day in source.get("missing_days", ()) if day not in files and day not in rows],
+        "has directories without data files": [*files],
+        "has files without rows": [*rows],
+    }
+    return {what: days for what, days in kinds.items() if days}
 
 
 def _names(metrics: Measured, run: Run) -> Iterator[tuple[str, str]]:

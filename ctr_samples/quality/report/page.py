@@ -74,6 +74,7 @@ def _page(metrics: Metrics, run: Run, reference: Measured | None, title: str | N
             "facts": tuple(_facts(metrics, reference)),
             "verdict": judged,
             "flow": flow.flow_of(metrics, reference, room.rows, run.tied_repeats),
+            "elsewhere": flow.elsewhere_of(run, room.rows),
             "clicks": clicks.clicks_of(metrics, reference),
             "features": features.features_of(
                 metrics.features,

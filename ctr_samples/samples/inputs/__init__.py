@@ -6,6 +6,7 @@ real_files.py                 real files on a disk, each found once regardless o
 file_columns.py               columns of Parquet and ORC files
 log_days.py                   log day of a row
 csv_lines.py, json_lines.py   text lines as columns
+encodings.py                  text in other encodings than UTF-8, and bytes that are no text
 databases.py                  database tables, over JDBC
 lake_tables.py                Iceberg and Delta tables, and their versions
 clocks.py                     configured times, and the selection of rows by them

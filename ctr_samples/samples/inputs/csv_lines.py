@@ -13,6 +13,7 @@ from pyspark.sql.types import StringType, StructField, StructType
 from ctr_samples.config import CsvSource
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
+from ctr_samples.samples.inputs.encodings import as_bytes, encoding_hint, encoding_options, is_undecoded, line_reader
 from ctr_samples.sparksql.moments import TIME_FORMAT
 
 _DELIMITERS = (",", ";", "\t", "|", ":", " ")
@@ -22,10 +23,12 @@ _UNREAD = "_unread_"
 
 @dataclass(frozen=True, slots=True)
 class CsvColumns:
-    """The values of a line in order, each with its text in the first line and its column in the schema."""
+    """The values of a line in order, each with its text in the first line, also ``as_read`` by Spark, and its column in
+    the schema.
+    """
 
     first_line: str
-    cells: tuple[str, ...]
+    as_read: tuple[str, ...]
     names: tuple[str, ...]
     by_name: bool
 
@@ -35,7 +38,7 @@ class CsvColumns:
         ``beside`` lists columns of ``schema`` that are not in the line.
         """
         kinds = {field.name: field.dataType for field in schema}
-        as_read = self.cells if self.by_name else self.names
+        as_read = self.as_read if self.by_name else self.names
         values = [
             StructField(cell, kinds.get(name, StringType())) for cell, name in zip(as_read, self.names, strict=True)
         ]
@@ -57,12 +60,13 @@ def columns_of(
     ``wanted`` lists the schema columns. ``day`` is the column that the path also provides. Raises InputError if the
     first line contradicts the configuration.
     """
-    file, line, cells = _first_line(spark, source, paths)
+    file, line, cells = _first_line(spark, where, source, paths)
+    as_read = tuple(as_bytes(cell, source) for cell in cells)
     if source.by_name:
-        return CsvColumns(line, tuple(cells), tuple(_by_name(where, source, wanted, file, cells, day)), by_name=True)
+        return CsvColumns(line, as_read, tuple(_by_name(where, source, wanted, file, cells, day)), by_name=True)
     if not source.header and [cell.lower() for cell in cells] == [name.lower() for name in wanted]:
         raise InputError(f"{where}: the first line of {file} contains the column names; set `header: true`.")
-    return CsvColumns(line, tuple(cells), tuple(wanted), by_name=False)
+    return CsvColumns(line, as_read, tuple(wanted), by_name=False)
 
 
 def csv_reader(reader: DataFrameReader, source: CsvSource, malformed: str) -> DataFrameReader:
@@ -70,7 +74,8 @@ def csv_reader(reader: DataFrameReader, source: CsvSource, malformed: str) -> Da
     reader = reader.options(header=source.header, enforceSchema=not source.by_name)
     # With column pruning, Spark does not detect a line with too few or too many values.
     reader = reader.options(columnPruning=False)
-    return reader.options(columnNameOfCorruptRecord=malformed, **csv_options(source))
+    reader = reader.options(columnNameOfCorruptRecord=malformed, **csv_options(source), **encoding_options(source))
+    return reader.option("sep", as_bytes(source.delimiter, source))
 
 
 def csv_options(source: CsvSource) -> dict[str, str]:
@@ -136,13 +141,18 @@ def _missing(name: str, file: str, cells: Sequence[str], delimiter: str) -> str:
     )
 
 
-def _first_line(spark: SparkSession, source: CsvSource, paths: Sequence[str]) -> tuple[str, str, list[str]]:
+def _first_line(spark: SparkSession, where: str, source: CsvSource, paths: Sequence[str]) -> tuple[str, str, list[str]]:
     """Return a file, its first non-blank line, and the values of that line as split by Spark."""
-    text = spark.read.format("text").option("recursiveFileLookup", True).load(list(paths))
-    first = text.select("value", "_metadata.file_path").where(F.col("value").rlike(r"[^\x00-\x20]")).head()
+    text = line_reader(spark.read, source).schema("value STRING").option("recursiveFileLookup", True).load(list(paths))
+    value = F.col("value")
+    line = F.make_valid_utf8(value)
+    lines = text.select(line, "_metadata.file_path", is_undecoded(value, source))
+    first = lines.where(value.rlike(r"[^\x00-\x20]")).head()
     if first is None:
         return paths[0], "", []
-    line, file = first
+    line, file, undecoded = first
+    if undecoded and source.header:
+        raise InputError(f"{where}: the first line of {file} is not {encoding_hint(source)}")
     options, one_row = csv_options(source), spark.range(1)
     (kind,) = one_row.select(F.schema_of_csv(F.lit(line), options)).collect()[0]
     width = len(cast(StructType, StructType.fromDDL(kind.removeprefix("STRUCT<").removesuffix(">"))))

@@ -6,6 +6,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from ctr_samples.config import JsonSource
+from ctr_samples.samples.inputs.encodings import is_undecoded
 from ctr_samples.sparksql.moments import TIME_FORMAT
 
 _MARKS = 3
@@ -19,11 +21,11 @@ string may be miscounted, but cannot hide a second object.
 """
 
 
-def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFrame:
+def objects_of(lines: DataFrame, source: JsonSource, schema: StructType, malformed: str) -> DataFrame:
     """Parse the objects in ``value``, one per line. Other columns of ``lines`` override fields of the same name.
 
     ``schema`` has the text column ``malformed``. It holds the line unless the line is exactly one object whose fields
-    have the schema's types. Blank lines give no rows.
+    have the schema's types, in the encoding of the source. Blank lines give no rows.
     """
     options = {
         "columnNameOfCorruptRecord": malformed,
@@ -34,7 +36,9 @@ def objects_of(lines: DataFrame, schema: StructType, malformed: str) -> DataFram
     keys = [name for name in lines.columns if name != "value"]
     known = {key.lower() for key in keys}
     rows = lines.where(F.startswith(line, F.lit("{")) | line.rlike(r"[^ \t\r]")).select(
-        F.from_json(line, schema, options).alias("_object"), F.when(~_is_whole(line), line).alias("_glued"), *keys
+        F.from_json(line, schema, options).alias("_object"),
+        F.when(~_is_whole(line) | is_undecoded(line, source), line).alias("_glued"),
+        *keys,
     )
     fields = [
         F.coalesce(f"_object.{malformed}", "_glued").alias(malformed)

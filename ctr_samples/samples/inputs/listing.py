@@ -9,7 +9,7 @@ from datetime import date
 from itertools import dropwhile
 from typing import Any, cast
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.day_paths import DayPath
@@ -39,6 +39,8 @@ class Listing:
     """Files of each root as globs, if no other file under it may be read. If empty, Spark reads the path itself."""
     told: list[str] = field(default_factory=list)
     """One sentence for each kind of symbolic link or special file."""
+    empty: list[str] = field(default_factory=list)
+    """Files without a byte, if there are no others."""
 
     def to_load(self, path: str) -> list[str]:
         """Return paths that make Spark read exactly these files: the path itself, unless a link leads out of it."""
@@ -67,6 +69,10 @@ def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[st
         listing.layouts.add(_keys(file.path[len(root) :].strip("/").split("/")[:-1]))
         if only_named:
             listing.named.setdefault(root, []).append(glob_of(file.path))
+    for path, listing in listings.items():
+        if not listing.files:
+            with input_errors(f"{where}: {path} cannot be listed; check the path and its permissions"):
+                listing.empty.extend(_lister(spark).load(path).inputFiles())
     return listings
 
 
@@ -133,13 +139,18 @@ def _list_files(spark: SparkSession, where: str, paths: list[str], names: list[s
     """List the non-empty files among or below ``names``."""
     if not names:
         return []
+    with input_errors(f"{where}: {paths[0]} cannot be listed; check the path and its permissions"):
+        files = _lister(spark).load(names)
+        rows = files.select("path", "length", F.unix_millis("modificationTime")).collect()
+    return [InputFile(path, length, modified) for path, length, modified in rows if length > 0]
+
+
+def _lister(spark: SparkSession) -> DataFrameReader:
+    """Return a reader of files whose bytes are not read."""
     lister = spark.newSession()
     # No file is opened, so file sizes must not determine the number of tasks.
     lister.conf.set("spark.sql.files.maxPartitionBytes", 2**62)
-    with input_errors(f"{where}: {paths[0]} cannot be listed; check the path and its permissions"):
-        files = lister.read.format("binaryFile").option("recursiveFileLookup", True).load(names)
-        rows = files.select("path", "length", F.unix_millis("modificationTime")).collect()
-    return [InputFile(path, length, modified) for path, length, modified in rows if length > 0]
+    return lister.read.format("binaryFile").option("recursiveFileLookup", True)
 
 
 def _root_of(where: str, path: str, roots: dict[str, str]) -> str:

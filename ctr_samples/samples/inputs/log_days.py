@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.listing import Listing
-from ctr_samples.sparksql.observations import Tally
+from ctr_samples.sparksql.observations import Aggregates, Observations, Tally
 
 LOG_DAY = "_log_day"
 """Column with the day in the path of a row's file. Exists only for sources whose path names the day."""
@@ -61,6 +61,27 @@ def by_day(tallies: Mapping[str, Mapping[int, int]], widths: Mapping[str, int]) 
             day = date.fromisoformat(first) + timedelta(days=number // kinds) if first else None
             of_name.setdefault(day, [0] * kinds)[number % kinds] = count
     return counts
+
+
+class DaysWatch:
+    """Counts the rows of each day of a log. Lives on the driver."""
+
+    def __init__(self, *, active: bool = True) -> None:
+        self._observations = Observations(active=active)
+        self._read: dict[str, set[date]] = {}
+
+    def on(self, source: str, days: Collection[date]) -> tuple[Observations, Aggregates]:
+        """Return what counts the rows of a source whose path names the day, for :func:`observe`. ``days`` are read."""
+        tallies = kinds_by_day(source, F.lit(0), 1, days) if days else {}
+        for key in tallies:
+            self._read.setdefault(key, set()).update(days)
+        return self._observations, tallies
+
+    def without_rows(self, source: str) -> set[date]:
+        """Return the days whose files were read and have no rows. Call it after the action."""
+        counts = self._observations.tallies()
+        read = {day for key in counts if key.rpartition("|")[0] == source for day in self._read[key]}
+        return read - {*by_day(counts, {key.rpartition("|")[0]: 1 for key in counts}).get(source, {})}
 
 
 def in_log_of(day: date | None) -> str:

@@ -25,6 +25,7 @@ from ctr_samples.config import CsvSource, TextSource
 from ctr_samples.config.problems import end_sentence
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.csv_lines import csv_options, delimiter_hint
+from ctr_samples.samples.inputs.encodings import encoding_hint, is_undecoded
 from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame
 from ctr_samples.sparksql.columns import INTEGERS, quoted
@@ -87,7 +88,8 @@ def reasons(source_frame: SourceFrame, source: TextSource, lines: int) -> str:
     bad = source_frame.frame.where(F.col(MALFORMED).isNotNull()).withColumn(
         "_texts", _texts(source_frame, source, typed)
     )
-    counted = _counted(bad, typed, source_frame.csv.first_line if source_frame.csv else "")
+    first_line = source_frame.csv.first_line if source_frame.csv else ""
+    counted = _counted(bad, typed, first_line, is_undecoded(F.col(MALFORMED), source))
     problems = [*_wrong_values(typed, counted, lines), *_other_lines(source_frame, source, counted)]
     headed = isinstance(source, CsvSource) and source.header
     if not headed and counted["first_line"] and counted["all_wrong"] <= len(source_frame.files or ()) < lines:
@@ -117,18 +119,21 @@ def _texts(source_frame: SourceFrame, source: TextSource, typed: list[StructFiel
     return F.from_json(MALFORMED, schema, {**options, "maxStringLen": str(2**31 - 1)})
 
 
-def _counted(bad: DataFrame, typed: list[StructField], first_line: str) -> Mapping[str, Any]:
+def _counted(bad: DataFrame, typed: list[StructField], first_line: str, undecoded: Column) -> Mapping[str, Any]:
     texts, line = F.col("_texts"), F.col(MALFORMED)
     untaken = texts[MALFORMED].isNotNull()
-    wrong = [texts[f.name].isNotNull() & bad[quoted(f.name)].isNull() & ~untaken for f in typed]
+    taken = ~untaken & ~undecoded
+    wrong = [texts[f.name].isNotNull() & bad[quoted(f.name)].isNull() & taken for f in typed]
     every, some = F.lit(bool(typed)), F.lit(False)
     for is_wrong in wrong:
         every, some = every & is_wrong, some | is_wrong
     counts = {
         # Spark rejects a CSV query that reads no column of the lines.
         "values": F.max(F.hash(*[quoted(name) for name in bad.columns if name not in ("_texts", MALFORMED)])),
-        "others": F.count_if(~some),
-        "other": F.max(F.when(~some, F.substring(line, 1, 1000))),
+        "others": F.count_if(~some & ~undecoded),
+        "other": F.max(F.when(~some & ~undecoded, F.substring(line, 1, 1000))),
+        "undecoded": F.count_if(undecoded),
+        "such": F.max(F.when(undecoded, F.substring(F.make_valid_utf8(line), 1, 1000))),
         "first_line": F.count_if(every & (line == first_line)),
         "all_wrong": F.count_if(every),
     }
@@ -169,7 +174,9 @@ def _advice(longest: str, field: StructField, all_are: str | None) -> str:
 
 
 def _other_lines(source_frame: SourceFrame, source: TextSource, counted: Mapping[str, Any]) -> Iterator[str]:
-    """Describe the lines that cannot be split like the rest, if any."""
+    """Describe the lines that cannot be split like the rest, and those that are no text, if any."""
+    if counted["undecoded"]:
+        yield f"{counted['undecoded']:,} are not {encoding_hint(source)}, as in {_shown(counted['such'])}"
     count, line = counted["others"], counted["other"]
     if not count:
         return

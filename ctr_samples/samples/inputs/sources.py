@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial, reduce
 from typing import Any
@@ -42,6 +43,7 @@ from ctr_samples.periods import (
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
 from ctr_samples.samples.inputs.day_columns import day_of_row, rows_of_days
+from ctr_samples.samples.inputs.encodings import check_encoding, decoded, line_reader
 from ctr_samples.samples.inputs.file_columns import columns_of_files
 from ctr_samples.samples.inputs.json_lines import objects_of
 from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version, rows_of_version
@@ -87,7 +89,8 @@ class SourceFrame:
     """A source as a lazy DataFrame, with facts about its files.
 
     ``rows`` has the day of each row's file in the column ``LOG_DAY``, if the path names the day. ``missing_days`` are
-    the days or hours around the run without data. ``files`` is None for tables, whose content the driver cannot
+    the days or hours around the run without data; ``empty`` says of those that exist whether they have files, which then
+    are empty. ``there`` are the periods with data. ``files`` is None for tables, whose content the driver cannot
     identify by file names. ``told`` has a sentence for each kind of link or special file. ``absent`` is the path or
     table of a missing optional source, whose frame has no rows. ``csv`` describes the columns of a CSV line.
     ``version`` is the version of a lake table. ``some_lines`` returns the rows of a share of the lines, without
@@ -104,6 +107,8 @@ class SourceFrame:
     some_lines: Callable[[float], DataFrame] | None = None
     by_day: FilesByDay | None = None
     told: tuple[str, ...] = ()
+    empty: Mapping[Period, bool] = field(default_factory=dict)
+    there: tuple[Period, ...] = ()
 
     @property
     def frame(self) -> DataFrame:
@@ -179,20 +184,25 @@ def read_source(
     if isinstance(source, CatalogSource):
         return _read_table(spark, name, source, run_date, reach, pinned)
     files = _Files(spark, name, source)
-    listings, missing = files.find(run_date, reach)
+    listings, found = files.find(run_date, reach)
+    missing = tuple(period for period, listing in found.items() if listing is None or not listing.files)
     if not listings:
-        return _absent(spark, name, source, source.path, missing)
+        return _absent(spark, name, source, source.path, missing if source.is_dated else ())
     days = () if isinstance(run_date, Whole) else days_needed(source, run_date, _zone(spark), reach)
     schema = files.schema(listings)
     by_day = files.by_day(listings, days, schema)
-    return replace(files.read(listings, schema, days or None), missing_days=missing, by_day=by_day)
+    empty = {period: bool(listing.empty) for period in missing if (listing := found[period]) is not None}
+    there = tuple(period for period in found if period not in missing)
+    rows = files.read(listings, schema, days or None)
+    return replace(rows, missing_days=missing, by_day=by_day, empty=empty, there=there)
 
 
 def days_needed(source: SourceKind, run_date: Period, zone: str, reach: Reach = NO_REACH) -> list[date]:
     """Return the days of a dated source to read, in order: whole days, and multiples of 24 hours around them.
 
     So a one-day window is complete even after a day of 23 hours, for which one more day is read. An hourly run needs no
-    day after the day that contains its end plus what ``reach`` says. Empty for the whole log, which reads all existing days.
+    day after the day that contains its end plus what ``reach`` says, but for days beyond those of ``reach``. Empty for the
+    whole log, which reads all existing days.
     """
     interval, own = _interval(source, run_date, zone, reach), calendar_day(run_date)
     if interval is None or own is None:
@@ -225,7 +235,8 @@ def _interval(source: SourceKind, run_date: Period, zone: str, reach: Reach) -> 
     if not isinstance(run_date, Hour):
         return span[0] - before, span[1] + after
     first = local_midnight(run_date.day, zone) - before
-    return min(span[0] - before, max(span[0] - reach.before, first)), span[1] + min(after, reach.after)
+    beyond = max(timedelta(), after - timedelta(days=math.ceil(reach.after / timedelta(days=1))))
+    return min(span[0] - before, max(span[0] - reach.before, first)), span[1] + reach.after + beyond
 
 
 def _zone(spark: SparkSession) -> str:
@@ -312,13 +323,16 @@ class _Files:
         """Configuration key of the source."""
         return f"sources.{self.name}"
 
-    def find(self, run_date: Period, reach: Reach) -> tuple[dict[str, Listing], tuple[Period, ...]]:
-        """Find the files of each day or hour, and the periods without files. Finds no files only for an optional source."""
+    def find(self, run_date: Period, reach: Reach) -> tuple[dict[str, Listing], Mapping[Period, Listing | None]]:
+        """Find the files of each path, and those of each day or hour, or None where nothing exists. Finds no files only for
+        an optional source.
+        """
         paths = self._paths(run_date, reach)
         lead = [] if (day := self._lead(run_date, reach)) is None else [self.source.path_of(day)]
         listings = find_files(self.spark, self.where, list(dict.fromkeys([*lead, *paths.values()])))
+        found = {period: listings.get(path) for period, path in paths.items()}
         if not {*listings} - {*lead} and self.source.optional:
-            return {}, tuple(paths) if self.source.is_dated else ()
+            return {}, found
         own = [path for period, path in paths.items() if overlap(period, run_date)]
         if not any(path in listings for path in own):
             raise InputError(f"{self.where}: there is no {own[0]}; check the path, or wait for the job that writes it.")
@@ -327,7 +341,7 @@ class _Files:
             raise InputError(
                 f"{self.where}: {own[0]} exists but contains no data file; wait for the job that writes it."
             )
-        return with_data, tuple(day for day, path in paths.items() if path not in with_data)
+        return with_data, found
 
     def _lead(self, run_date: Period, reach: Reach) -> date | None:
         """Return the day before those that a run reads, if the rows of the first one are compared with it."""
@@ -424,10 +438,10 @@ class _Files:
                 return rows.where(F.col(LOG_DAY).isin(*days))
 
             if not isinstance(source, JsonSource):
-                return read(marked(rows if columns is None else columns.named(rows)), csv=columns)
+                return read(marked(rows if columns is None else self._decoded(columns, rows)), csv=columns)
 
             def parsed(lines: DataFrame) -> DataFrame:
-                return objects_of(lines, _schema(self.name, source), MALFORMED)
+                return objects_of(lines, source, _schema(self.name, source), MALFORMED)
 
             def some_lines(share: float) -> DataFrame:
                 return self._with_day(parsed(rows.sample(share, _SEED)))
@@ -439,6 +453,11 @@ class _Files:
         schema, day = _schema(self.name, source), source.days.key
         in_lines = [field.name for field in schema if field.name != MALFORMED and field.name not in keys]
         return columns_of(self.spark, self.where, source, in_lines, paths, day)
+
+    def _decoded(self, columns: CsvColumns, rows: DataFrame) -> DataFrame:
+        assert isinstance(self.source, TextSource)
+        named = columns.named(rows)
+        return decoded(named, self.source, [name for name in columns.names if name in named.columns], MALFORMED)
 
     def _with_day(self, rows: DataFrame) -> DataFrame:
         """Add the day of a ``key={date}`` directory as the column ``key``. Values in the files take precedence."""
@@ -468,8 +487,11 @@ class _Files:
 
     def _reader(self, keys: Sequence[str], columns: CsvColumns | None) -> DataFrameReader:
         source = self.source
-        reader = self.spark.read.format("text" if isinstance(source, JsonSource) else source.format)
+        reader = self.spark.read.format(source.format)
+        if isinstance(source, TextSource):
+            check_encoding(self.spark, self.where, source)
         if isinstance(source, JsonSource):
+            reader = line_reader(reader, source)
             typed = [field for field in _schema(self.name, source) if field.name in keys]
             reader = reader.schema(StructType([StructField("value", StringType()), *typed]))
         if isinstance(source, CsvSource) and columns is not None:

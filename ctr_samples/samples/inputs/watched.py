@@ -19,7 +19,15 @@ from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.config.sizes import joining_tasks
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period, local_days
-from ctr_samples.samples.inputs.clocks import Clock, Use, clocks_of, conditions_of, of_interest, texts_of_times
+from ctr_samples.samples.inputs.clocks import (
+    Clock,
+    Use,
+    clocks_by_name,
+    clocks_of,
+    conditions_of,
+    of_interest,
+    texts_of_times,
+)
 from ctr_samples.samples.inputs.lake_tables import TableVersion
 from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.malformed import LineCounts
@@ -162,7 +170,10 @@ class Inputs:
         clocks = [clock for use in uses for clock in clocks_of(self.config, self.span, name, use, rows)]
         if not is_text and not logged:
             rows = rows.where(of_interest(clocks))  # before counting, so that Spark pushes it down to the files
-        counts = [*lines, self.watches.coverage.on(name, clocks)] if by_time else lines
+        counts = [*lines, *([self.watches.coverage.on(name, clocks)] if by_time else [])]
+        if logged:
+            counts.append(self.watches.offsets.on(clocks))
+            counts.append(self.watches.days.on(name, logged if days is None else days))
         if by_time and logged:
             clocks = [replace(clock, days=self.days_around(name)) for clock in clocks]
         rows = observe(rows, [*counts, self.watches.clocks.on(clocks, logged)])
@@ -222,7 +233,11 @@ class Inputs:
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """Return the manifest entry of each source. Call it after the action."""
-        return {name: {**source.snapshot, **self._lines(name)} for name, source in self.sources.items()}
+        offsets, names = self.watches.offsets, clocks_by_name(self.config)
+        return {
+            name: {**source.snapshot, **self._lines(name), **self._empty_days(name), **offsets.facts(name, names)}
+            for name, source in self.sources.items()
+        }
 
     def told(self) -> Iterator[str]:
         """Yield sentences about symbolic links, special files and absent optional sources."""
@@ -239,6 +254,23 @@ class Inputs:
     def _exploded(self, name: str, frame: DataFrame) -> DataFrame:
         source = self.config.sources[name]
         return exploded(frame, source.explode, f"sources.{name}.explode") if source.explode else frame
+
+    def _empty_days(self, name: str) -> dict[str, list[str]]:
+        """Return the days that exist without files or without rows, and those without data that lie between others."""
+        source = self.sources[name]
+        empty: set[Period] = {period for period, has_files in source.empty.items() if has_files}
+        empty |= self.watches.days.without_rows(name)
+        if name in self.watches.lines:
+            empty |= {day for day, counts in self.lines(name).items() if day is not None and not counts.lines}
+        data = sorted(period.isoformat() for period in source.there if period not in empty)
+        lists = {
+            "without_files": [period for period, has_files in source.empty.items() if not has_files],
+            "without_rows": empty,
+            "gaps": {
+                period for period in {*source.missing_days, *empty} if data and data[0] < period.isoformat() < data[-1]
+            },
+        }
+        return {key: sorted(period.isoformat() for period in some) for key, some in lists.items() if some}
 
     def _lines(self, name: str) -> dict[str, int]:
         if name not in self.watches.lines:

@@ -26,6 +26,7 @@ from ctr_samples.samples.labels.reduction import LabelState
 from ctr_samples.sparksql.columns import micros_of
 
 NOBODY = -1
+NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(slots=True)
@@ -34,7 +35,8 @@ class Events:
 
     ``at`` is a time in microseconds; an action without a time has ``timed`` false. ``keys`` has codes, -1 for null.
     ``labels`` has the place of an action's label among ``plans``. ``values`` of actions without a number are not
-    ``valued``. ``ties`` are the impressions' ids.
+    ``valued``. ``ties`` are the impressions' ids. ``until`` is the time in microseconds from an action that has no
+    impression to the next one with its keys, or NEVER.
     """
 
     plans: Sequence[LabelPlan]
@@ -46,6 +48,7 @@ class Events:
     values: Doubles
     valued: Flags
     keys: Mapping[str, Integers]
+    until: Integers
     found: Flags = field(init=False)
     delays: Integers = field(init=False)
     """Whether an impression has claimed an action, and the microseconds between them, negative for an early action."""
@@ -70,16 +73,16 @@ class Events:
         last = np.maximum.accumulate(np.where(action, NOBODY, place))
         since = at - at[last]
         after = action & (last >= first) & (since <= self._of_label(order, trying, "window"))
-        owners, delays = np.where(after, last, NOBODY), since
-        if any(plan.label.skew for plan in trying):
-            following = np.minimum.accumulate(np.where(action, len(order), place)[::-1])[::-1]
-            there = np.minimum(following, len(order) - 1)
-            until = at[there] - at
-            early = action & ~after & (following < len(order)) & (code[there] == code)
-            early &= until <= self._of_label(order, trying, "skew")
-            owners, delays = np.where(early, there, owners), np.where(early, -until, delays)
+        owners = np.where(after, last, NOBODY)
+        following = np.minimum.accumulate(np.where(action, len(order), place)[::-1])[::-1]
+        there = np.minimum(following, len(order) - 1)
+        before = action & ~after & (following < len(order)) & (code[there] == code)
+        until = at[there] - at
+        early = before & (until <= self._of_label(order, trying, "skew"))
+        owners, delays = np.where(early, there, owners), np.where(early, -until, since)
         taken = owners != NOBODY
-        rows = order[taken]
+        rows, alone = order[taken], order[before & ~taken]
+        self.until[alone] = np.minimum(self.until[alone], until[before & ~taken])
         self.found[rows], self.delays[rows] = True, delays[taken]
         return rows, order[owners[taken]]
 

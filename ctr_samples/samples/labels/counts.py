@@ -21,6 +21,8 @@ from ctr_samples.sparksql.columns import micros_of
 
 _MICROSECOND = timedelta(microseconds=1)
 _EDGES = tuple(timedelta(seconds=s) for s in (1, 10, 60, 600, 3600, 6 * 3600, 24 * 3600))
+_UNITS = tuple(timedelta(seconds=s) for s in (1, 60, 3600))
+"""Units to which clocks cut times, from fine to coarse."""
 _WITHOUT_VALUE, _NO_FLAG = "without_value", "no_flag"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -64,6 +66,10 @@ def count_actions(events: Events, mine: Flags, keys: Mapping[str, pa.ChunkedArra
     for plan in events.plans:
         own = mine & (labels == events.number(plan))
         counts.add(f"{plan.name}.orphans", (own & ~found).sum())
+        for unit in _UNITS:
+            name, micros = f"{plan.name}.{format_duration(unit)}", micros_of(unit)
+            counts.add(f"{name}.early", (own & ~found & (events.until[first:] < micros)).sum())
+            counts.add(f"{name}.finer", (own & events.timed[first:] & (events.at[first:] % micros != 0)).sum())
         ends = delay_ends(plan)
         places = np.searchsorted([micros_of(end) for end in ends.values()], delays[own & found])
         for name, number in zip(ends, np.bincount(places, minlength=len(ends)), strict=True):
@@ -88,8 +94,8 @@ def _ranked(events: Events, rows: Integers, keys: Mapping[str, pa.ChunkedArray])
 
 
 def label_counts(plans: Sequence[LabelPlan], rows: Iterable[str], counts: Counts) -> dict[str, dict[str, Any]]:
-    """Return the manifest entry of each label: the day's ``actions``, ``orphans``, ``without_value`` and ``delays``.
-    The row labels, ``rows``, have only ``without_value``.
+    """Return the manifest entry of each label: the day's ``actions``, ``orphans``, ``without_value`` and ``delays``,
+    and ``early_orphans`` if there are any. The row labels, ``rows``, have only ``without_value``.
 
     ``orphan_sample`` lists some orphans with their keys, unless the configuration drops orphans. ``delays`` maps the
     end of each range (``"10s"``: more than a second, at most ten) to the number of actions in it.
@@ -104,6 +110,7 @@ def label_counts(plans: Sequence[LabelPlan], rows: Iterable[str], counts: Counts
             "orphans": orphans,
             "without_value": counts.sums.get(f"{plan.name}.{_WITHOUT_VALUE}", 0),
             "delays": delays,
+            **_early_orphans(plan.name, counts),
         }
         if plan.label.orphans == "quarantine":
             some = counts.samples.get(f"{plan.name}.sample", ())
@@ -111,6 +118,17 @@ def label_counts(plans: Sequence[LabelPlan], rows: Iterable[str], counts: Counts
                 (_orphan(names, row) for _, row in some), key=lambda orphan: [value or "" for value in orphan.values()]
             )
     return labels | {name: {_WITHOUT_VALUE: counts.sums.get(f"{name}.{_WITHOUT_VALUE}", 0)} for name in rows}
+
+
+def _early_orphans(label: str, counts: Counts) -> dict[str, Any]:
+    """Return the manifest entry of orphans that lie less than a second, or a unit of their clock, before an impression
+    with their keys. Empty if there are none.
+    """
+    names = [format_duration(unit) for unit in _UNITS]
+    whole = [name for name in names[1:] if not counts.sums.get(f"{label}.{name}.finer", 0)]
+    unit = [names[0], *whole][-1]
+    early = counts.sums.get(f"{label}.{unit}.early", 0)
+    return {"early_orphans": {"within": unit, "count": early}} if early else {}
 
 
 def _orphan(names: Sequence[str], row: Sequence[Any]) -> dict[str, str | None]:

@@ -17,7 +17,7 @@ from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Meeting, Stage
 from ctr_samples.samples.impressions import IMPRESSIONS, TIED_REPEATS, Repeats, row_label
 from ctr_samples.samples.labels.actions import key_of_action
-from ctr_samples.samples.labels.attribution import Events
+from ctr_samples.samples.labels.attribution import NEVER, Events
 from ctr_samples.samples.labels.counts import count_actions, count_row_labels
 from ctr_samples.samples.labels.events import AT, CONTENT, LABEL, TIE, VALUE, place_at, placed, shown_as, shown_in
 from ctr_samples.samples.labels.plans import LabelPlan, Stop, keys_among, label_fields, stops
@@ -25,6 +25,8 @@ from ctr_samples.samples.labels.reduction import LabelState, state_columns
 from ctr_samples.samples.period import Span
 
 _TIME = pa.timestamp("us", "UTC")
+_UNTIL = "_until"
+"""Column of actions between stops: see ``until`` in :class:`Events`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Labelling:
         own = _own_columns(events, keys_among(self.plans))
         narrow = events.drop(*[shown_as(name) for name, column in own.items() if column != shown_as(name)])
         stage = Stage.of(narrow)
-        between = StructType([*narrow.schema, *_states(self.plans)])
+        between = StructType([*narrow.schema, *_states(self.plans), StructField(_UNTIL, LongType())])
         labels = label_fields({plan.name: plan.label for plan in self.plans})
         labelled = StructType([*shown_in(events), *[events.schema[n] for n in self.carried], *labels])
         for number, stop in enumerate(some):
@@ -117,8 +119,10 @@ class _Stop:
         if self.is_last:
             yield from self._labelled(rows, shown_at, states, counts)
         else:
-            waiting = rows.filter(pa.array(~is_shown)).filter(pa.array(~events.found[events.shown :]))
-            yield from self._onward(rows.take(pa.array(shown_at)), waiting, states)
+            is_waiting = ~events.found[events.shown :]
+            waiting = rows.filter(pa.array(~is_shown)).filter(pa.array(is_waiting))
+            until = pa.array(events.until[events.shown :][is_waiting])
+            yield from self._onward(rows.take(pa.array(shown_at)), waiting, until, states)
 
     def _of_shown(self, rows: pa.Table, name: str) -> pa.Array:
         """Return a column of the impressions among rows."""
@@ -180,12 +184,16 @@ class _Stop:
                 some = some.append_column(name, labels[name].slice(start, BATCH))
             yield from some.combine_chunks().to_batches()
 
-    def _onward(self, shown: pa.Table, waiting: pa.Table, states: Mapping[str, LabelState]) -> Iterator[pa.RecordBatch]:
+    def _onward(
+        self, shown: pa.Table, waiting: pa.Table, until: pa.Array, states: Mapping[str, LabelState]
+    ) -> Iterator[pa.RecordBatch]:
         """Yield impressions with their states, and the actions that still have no impression."""
         of_shown = {name: column for state in states.values() for name, column in state.to_columns().items()}
         for name, column in of_shown.items():
             shown = _with_column(shown, name, column)
             waiting = _with_column(waiting, name, pa.nulls(waiting.num_rows, column.type))
+        shown = _with_column(shown, _UNTIL, pa.nulls(shown.num_rows, pa.int64()))
+        waiting = _with_column(waiting, _UNTIL, until)
         for table in (shown, waiting):
             yield from batches(table)
 
@@ -199,6 +207,7 @@ def _as_numbers(shown: pa.Table, actions: pa.Table, plans: Sequence[LabelPlan]) 
     """Return impressions and actions as columns of numbers."""
     names = [plan.name for plan in plans]
     both = pa.concat_tables([shown, actions]) if actions.num_rows else shown
+    until = integers(pc.fill_null(both[_UNTIL], NEVER)).copy() if _UNTIL in both.column_names else None
     labels = pc.index_in(whole(both[LABEL]), value_set=pa.array(names, pa.string()))
     return Events(
         plans,
@@ -210,4 +219,5 @@ def _as_numbers(shown: pa.Table, actions: pa.Table, plans: Sequence[LabelPlan]) 
         whole(pc.fill_null(both[VALUE], 0.0)).to_numpy(zero_copy_only=False),
         there(both[VALUE]),
         {name: codes_of(both[key_of_action(name)])[0] for name in keys_among(plans)},
+        np.full(both.num_rows, NEVER) if until is None else until,
     )

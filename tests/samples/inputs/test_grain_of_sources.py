@@ -35,9 +35,14 @@ def write(path: Path, number: int) -> None:
     [(7, HOUR, "2019-06-05"), (22, HOUR, "2019-06-05"), (23, HOUR, "2019-06-06"), (23, timedelta(), "2019-06-05")],
 )
 def test_an_hour_reads_no_later_day_than_its_windows_reach(hour: int, forward: timedelta, last: str) -> None:
-    log = source("log/{date}", days_before=1, days_after=1)
+    log = source("log/{date}", days_before=1, days_after=int(forward > timedelta()))
     days = days_needed(log, Hour(WEDNESDAY, hour), "UTC", Reach(after=forward))
     assert [str(days[0]), str(days[-1])] == ["2019-06-04", last]
+
+
+def test_an_hour_reads_the_later_days_that_its_windows_do_not_need_where_the_source_says_so() -> None:
+    log = source("log/{date}", days_after=2)
+    assert [str(day) for day in days_needed(log, Hour(WEDNESDAY, 7), "UTC", HOUR)] == ["2019-06-05", "2019-06-06"]
 
 
 def test_an_hour_needs_as_many_days_before_it_as_its_day_does() -> None:
