@@ -10,6 +10,7 @@ import json
 import os
 import random
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import asdict
@@ -17,6 +18,7 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
@@ -27,7 +29,8 @@ from ctr_samples.job.foreseen import changes
 from ctr_samples.job.planning import why_stale
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.readers import iter_batches
-from ctr_samples.shards import Manifest
+from ctr_samples.samples.training_rows import count_days
+from ctr_samples.shards import Manifest, latest_manifest, open_storage
 from tests.job.partial_days import shards_of
 from tests.support.marks import slow_except
 
@@ -220,7 +223,7 @@ def write_inputs(root: Path, chance: random.Random) -> None:
 
 def written(root: Path, name: str, config: Document) -> Path:
     """The file of a configuration, with the views that its features need."""
-    texts = " ".join(one["expr"] for one in config["features"].values()).lower()
+    texts = " ".join(one.get("expr") or one["from"] for one in config["features"].values()).lower()
     views = {view: one for view, one in config["views"].items() if view in re.split(r"\W+", texts)}
     used = {"log", *[one["source"] for one in (*views.values(), *config["labels"].values()) if "source" in one]}
     dated = {"path": f"{root}/NAME/{{date}}.json", "days_before": 1, "days_after": 1}
@@ -360,17 +363,19 @@ def config_of(features: Document, **more: Any) -> Document:
     return deepcopy(BASE) | {"features": features} | more
 
 
+def rows_in(root: Path, out: str, *names: str) -> list[tuple[Any, ...]]:
+    """Features, or labels, of the samples that are published."""
+    found: list[tuple[Any, ...]] = []
+    for split in latest_manifest(open_storage(root / out), DAY).splits:  # type: ignore[union-attr]
+        for batch in iter_batches(root / out, date=DAY, split=split, batch_size=100):
+            columns = [np.asarray({**batch.features, **batch.labels}[name]).tolist() for name in names]
+            found += zip(*columns, strict=True)
+    return found
+
+
 def values_of(root: Path, out: str, *names: str) -> set[tuple[Any, ...]]:
     """The distinct values of features, or labels, of the samples that are published."""
-    found = set()
-    for split in ("train", "eval"):
-        for batch in iter_batches(root / out, date=DAY, split=split, batch_size=100):
-            columns = [{**batch.features, **batch.labels}[name] for name in names]
-            found |= {
-                tuple(value.item() if hasattr(value, "item") else value for value in row)
-                for row in zip(*columns, strict=True)
-            }
-    return found
+    return {*rows_in(root, out, *names)}
 
 
 @pytest.mark.parametrize("view", ["an event view", *slow_except((), ["a static view", "a view whose rows end"])])
@@ -520,3 +525,16 @@ def test_a_feature_scales_by_what_was_fitted_for_its_own_name(spark: SparkSessio
     assert shards_of(again, tied / "first") == shards_of(whole, tied / "whole")
     assert again.features_from is not None
     assert {*again.features_from.features} == {*now["features"]} - {"other"}
+
+
+@pytest.mark.thorough
+def test_what_is_fitted_is_counted_over_the_rows_that_samples_see(spark: SparkSession, tied: Path) -> None:
+    both_columns = config_of(of("item.price", "item.color"), split={"eval": 0})
+    made(spark, written(tied, "plain", both_columns), VALUES, "plain")
+    token = {"from": "item.color", "dtype": "int64", "vocabulary": "colors"}
+    vocabulary = {"vocabularies": {"colors": {"capacity": 9}}, "fitted": {"path": f"{tied}/fitted"}}
+    fitted = config_of({**of("item.price"), "item_color": token}, split={"eval": 0}, **vocabulary)
+    counted = count_days(spark, load_config(written(tied, "fitting", fitted), environ=VALUES).config, [DAY], None)
+    seen = Counter(color for price, color in rows_in(tied, "plain", "item_price", "item_color"))
+    assert {token.encode(): count for token, count in counted.tokens["colors"].tokens} == seen
+    assert set(seen) == {b"red", b"blue"}
