@@ -240,3 +240,17 @@ def measured(output: Path, manifest: Manifest) -> dict[str, Any]:
     """What was measured of the samples of a day and is the same in each run that makes them."""
     metrics = asdict(read_metrics(open_storage(output), manifest))
     return {key: rounded(metrics[key]) for key in MEASURED}
+
+
+def facts(manifest: Manifest) -> dict[str, Any]:
+    """What the manifests of runs with equal samples share."""
+    labels = {n: {k: v for k, v in one.items() if k != "flips"} for n, one in manifest.labels.items()}
+    views = {n: {k: v for k, v in one.items() if k != "canaries"} for n, one in manifest.views.items()}
+    return {**asdict(manifest), **dict.fromkeys(VARYING), "labels": labels, "views": views}
+
+
+VARYING = (
+    "run_id", "parent", "created_at", "generation", "shards", "config", "seconds", "plan", "quality", "features_from",
+    "checksum", "fingerprint",
+)  # fmt: skip
+"""What two runs do not share, though their samples are equal."""

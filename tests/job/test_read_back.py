@@ -13,7 +13,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import asdict
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,7 @@ from ctr_samples.quality.checks import CHECKS
 from ctr_samples.readers import iter_batches
 from ctr_samples.samples.training_rows import count_days
 from ctr_samples.shards import Manifest, latest_manifest, open_storage
-from tests.job.partial_days import shards_of
+from tests.job.partial_days import facts, shards_of
 from tests.support.marks import slow_except
 
 FIRST = int(os.environ.get("RANDOM_CHANGES_FROM", "1"))
@@ -255,19 +254,6 @@ def made(
     if fitted and has_fitted(json.loads(path.read_text())):
         fit(spark, loaded, DAY - timedelta(days=fitted))
     return job.run(spark, loaded, DAY, accept=CHECKS, force=force).manifest
-
-
-def facts(manifest: Manifest) -> Document:
-    """What two manifests of equal samples have in common."""
-    labels = {name: {k: v for k, v in one.items() if k != "flips"} for name, one in manifest.labels.items()}
-    views = {name: {k: v for k, v in one.items() if k != "canaries"} for name, one in manifest.views.items()}
-    return {**asdict(manifest), **dict.fromkeys(VARYING), "labels": labels, "views": views}
-
-
-VARYING = (
-    "run_id", "parent", "created_at", "generation", "shards", "config", "seconds", "plan", "quality", "features_from",
-    "checksum", "fingerprint",
-)  # fmt: skip
 
 
 def check_read_back(

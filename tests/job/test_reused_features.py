@@ -6,7 +6,6 @@ import json
 import random
 import re
 import shutil
-from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from ctr_samples.readers import iter_batches
 from ctr_samples.shards import Manifest, check_shards, latest_manifest, open_storage
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.generation_history import rollback
-from tests.job.partial_days import measured
+from tests.job.partial_days import facts, measured
 from tests.support.marks import slow_except
 
 DAY = date(2019, 6, 5)
@@ -161,19 +160,6 @@ def without_sketches(facts: Any) -> Any:
     if not isinstance(facts, dict):
         return facts
     return {k: without_sketches(one) for k, one in facts.items() if k not in ("cdf", "quantiles", "auc", "canaries")}
-
-
-def facts(manifest: Manifest) -> dict[str, Any]:
-    labels = {n: {k: v for k, v in one.items() if k != "flips"} for n, one in manifest.labels.items()}
-    views = {n: {k: v for k, v in one.items() if k != "canaries"} for n, one in manifest.views.items()}
-    return {**asdict(manifest), **dict.fromkeys(VARYING), "labels": labels, "views": views}
-
-
-VARYING = (
-    "run_id", "parent", "created_at", "generation", "shards", "config", "seconds", "plan", "quality", "features_from",
-    "checksum", "fingerprint",
-)  # fmt: skip
-"""What two runs do not share, though their samples are equal."""
 
 
 @pytest.mark.thorough

@@ -116,8 +116,9 @@ def _last_actions(
         requests = pc.struct_field(impressions, "request").cast(pa.string())
         request = np.concatenate(codes_of(requests, actions[REQUEST]))
     own_times = np.concatenate([times, integers(actions[TIME])])
-    rank = np.empty(len(order), np.int64)
-    rank[in_order([column[order] for column in (own_times, item, tie)])] = np.arange(len(order))
+    rank = np.arange(len(order))
+    if KNOWN in actions.column_names:
+        rank[in_order([column[order] for column in (own_times, item, tie)])] = np.arange(len(order))
     lengths, found = _in_one_pass(flags, item[order], request[order], own_times[order], rank, plan)
     return _per_impression(lengths, order[found] - shown, order[~is_action[order]], shown)
 

@@ -292,8 +292,9 @@ def _kept_from(enters: Column) -> Column:
 
     A later occurrence leaves no window sooner, so from then on this one no longer counts.
     """
-    of_value = Window.partitionBy(KEY, WHICH, VALUE).orderBy(STEP, enters)
-    following = of_value.rowsBetween(1, Window.unboundedFollowing)
+    # From the last one on: Spark would add up all that follow anew for each row.
+    of_value = Window.partitionBy(KEY, WHICH, VALUE).orderBy(F.desc(STEP), enters.desc())
+    following = of_value.rowsBetween(Window.unboundedPreceding, -1)
     return F.when(F.col(WHICH) > 0, F.min(enters).over(following))
 
 

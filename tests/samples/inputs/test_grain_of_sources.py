@@ -42,7 +42,10 @@ def test_an_hour_reads_no_later_day_than_its_windows_reach(hour: int, forward: t
 
 def test_an_hour_reads_the_later_days_that_its_windows_do_not_need_where_the_source_says_so() -> None:
     log = source("log/{date}", days_after=2)
-    assert [str(day) for day in days_needed(log, Hour(WEDNESDAY, 7), "UTC", HOUR)] == ["2019-06-05", "2019-06-06"]
+    assert [str(day) for day in days_needed(log, Hour(WEDNESDAY, 7), "UTC", Reach(after=HOUR))] == [
+        "2019-06-05",
+        "2019-06-06",
+    ]
 
 
 def test_an_hour_needs_as_many_days_before_it_as_its_day_does() -> None:
