@@ -34,7 +34,7 @@ from tests.job.partial_days import facts, shards_of
 from tests.support.marks import slow_except
 
 FIRST = int(os.environ.get("RANDOM_CHANGES_FROM", "1"))
-SEEDS = range(FIRST, FIRST + int(os.environ.get("RANDOM_CHANGES", "12")))
+SEEDS = range(FIRST, FIRST + int(os.environ.get("RANDOM_CHANGES", "6")))
 DAY = date(2019, 6, 5)
 START = 1559692800
 SAMPLES = 120
