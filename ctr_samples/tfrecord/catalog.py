@@ -6,7 +6,6 @@ table, the output of the nightly job or of a single day, any directory of TFReco
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -16,14 +15,12 @@ from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
 from ctr_samples.records.paths import FilePattern, existing_place, regex_of
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
-from ctr_samples.shards.naming import day_directory, day_of
+from ctr_samples.shards.naming import day_directory, day_of, needs_manifests
 from ctr_samples.tfrecord.directories import found_files
 from ctr_samples.tfrecord.files import DataFile
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import inferred_columns, values_of
 from ctr_samples.tfrecord.schema import schema_of
-
-_OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=[0-9]{4}-[0-9]{2}-[0-9]{2}/manifests)/[0-9]{8}\.json")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +38,7 @@ def find(options: Options) -> Catalog:
     """Find the files of the options' paths. Raises InputError if a path is missing or the paths are incompatible."""
     catalogs = [_find_one(existing_place(path, options.base_path), options) for path in options.paths]
     files = tuple(file for catalog in catalogs for file in catalog.files)
+    _check_once(catalogs, options)
     if all(catalog.schema is None for catalog in catalogs):
         partitions = inferred_columns(file.values for file in files)
         return Catalog(_with_equal_names(files, partitions.names), partitions, options.record_type)
@@ -50,6 +48,19 @@ def find(options: Options) -> Catalog:
                 f"The paths {', '.join(options.paths)} hold different columns or kinds of records; load them separately."
             )
     return replace(catalogs[0], files=files)
+
+
+def _check_once(catalogs: Sequence[Catalog], options: Options) -> None:
+    """Raise InputError if two paths hold the same file."""
+    seen: dict[str, str] = {}
+    for path, catalog in zip(options.paths, catalogs, strict=True):
+        for file in catalog.files:
+            if file.location in seen:
+                raise InputError(
+                    f"The paths {seen[file.location]} and {path} both hold {file.location}, so its records would be read "
+                    "twice; leave one of them out."
+                )
+        seen |= dict.fromkeys((file.location for file in catalog.files), path)
 
 
 def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[DataFile, ...]:
@@ -160,10 +171,10 @@ def _foreign(place: FilePattern, options: Options) -> Catalog:
     storage = open_storage(place.root)
     sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}  # a file on HDFS lists itself
     for path in sizes:
-        if _OURS_BELOW.fullmatch(path):
+        if needs_manifests(place.in_full(path)):
             raise InputError(
-                f"{place} holds {storage.locate(path)}, whose directory must be read through its manifests; load that "
-                "directory."
+                f"{place} holds {storage.locate(path)}, whose directory must be read through its manifests; load the output "
+                "directory or the table itself."
             )
     if not any(map(place.has, sizes)):
         storage, place, sizes = _single(storage, place)
