@@ -6,13 +6,13 @@ table, the output of the nightly job or of a single day, any directory of TFReco
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import DateType, StructField, StructType
 
 from ctr_samples.contract import ExampleContract, RecordType
-from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
+from ctr_samples.errors import ContractError, InputError, StorageError
 from ctr_samples.records.paths import FilePattern, existing_place, regex_of
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
 from ctr_samples.shards.naming import day_directory, day_of, needs_manifests
@@ -21,17 +21,23 @@ from ctr_samples.tfrecord.files import DataFile
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import inferred_columns, values_of
 from ctr_samples.tfrecord.schema import schema_of
+from ctr_samples.tfrecord.table_columns import conflicts_of, merged, schemas_of
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Files of one or more paths, with the metadata known without opening a file (None if unknown)."""
+    """Files of one or more paths, with the metadata known without opening a file (None if unknown).
+
+    ``contracts`` are those of all writes, oldest first. ``conflicts`` has the columns of ``schema`` that have another
+    type in a later write, with their types in words.
+    """
 
     files: tuple[DataFile, ...]
     partitions: StructType
     record_type: RecordType | None = None
     schema: StructType | None = None
-    contract: ExampleContract | None = None
+    contracts: tuple[ExampleContract, ...] = ()
+    conflicts: Mapping[str, str] = field(default_factory=dict)
 
 
 def find(options: Options) -> Catalog:
@@ -88,46 +94,21 @@ def _find_one(place: FilePattern, options: Options) -> Catalog:
 
 def _table(storage: Storage, manifest: TableManifest, place: FilePattern, options: Options) -> Catalog:
     _check_record_type(storage.url, manifest.record_type, options)
-    schema = merged(schemas_of(manifest, storage.url), storage.url)
+    schemas = schemas_of(manifest, storage.url)
+    schema = merged(schemas)
     files = [_of_manifest(storage, shard) for shard in manifest.shards if place.has(shard.path)]
-    partitions = StructType([field for field in schema if field.name in manifest.partition_by])
+    partitions = StructType([column for column in schema if column.name in manifest.partition_by])
     if not partitions.fields:  # written without Spark, so the types of directories are unknown
         partitions = inferred_columns({name: file.values.get(name) for name in manifest.partition_by} for file in files)
-    inside = StructType([field for field in schema if field.name not in manifest.partition_by])
+    inside = StructType([column for column in schema if column.name not in manifest.partition_by])
     return Catalog(
-        tuple(files), partitions, manifest.record_type, inside if schema.fields else None, _contract(manifest)
+        tuple(files),
+        partitions,
+        manifest.record_type,
+        inside if schema.fields else None,
+        tuple(ExampleContract.from_dict(dict(document)) for document in manifest.contracts),
+        {name: f"Column {name!r} of {storage.url} is {types}" for name, types in conflicts_of(schemas).items()},
     )
-
-
-def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
-    """Return the schemas of all writes. Raises DamagedFile if Spark cannot read a schema."""
-    try:
-        return [StructType.fromJson(dict(document)) for document in manifest.schemas]
-    except Exception as error:  # Spark checks its schemas with assertions, and with whatever errors its parsers raise
-        raise DamagedFile(
-            f"A manifest of {place} has a schema that Spark cannot read ({type(error).__name__}: {error}); restore it."
-        ) from None
-
-
-def _contract(manifest: TableManifest) -> ExampleContract | None:
-    """Merge the features of all writes. In a conflict, the later write wins."""
-    contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]
-    features = {spec.name: spec for contract in contracts for spec in contract.features}
-    return ExampleContract(tuple(features.values()), contracts[-1].record) if contracts else None
-
-
-def merged(schemas: list[StructType], place: str) -> StructType:
-    """Merge the columns of all writes. Raises ContractError if a column has different types in two writes."""
-    columns: dict[str, StructField] = {}
-    for schema in schemas:
-        for field in schema:
-            there = columns.setdefault(field.name, field)
-            if there.dataType != field.dataType:
-                raise ContractError(
-                    f"Column {field.name!r} of {place} is {there.dataType.simpleString()} and then "
-                    f"{field.dataType.simpleString()}; give each type a directory of its own, or overwrite."
-                )
-    return StructType(list(columns.values()))
 
 
 def _nightly(storage: Storage, place: FilePattern, options: Options) -> Catalog | None:
@@ -150,7 +131,7 @@ def _nightly(storage: Storage, place: FilePattern, options: Options) -> Catalog 
     if options.split and not files:
         raise InputError(f"{storage.url} has no split {options.split!r}; it has {', '.join(manifests[-1].splits)}.")
     day = StructType([StructField("dt", DateType())])
-    return Catalog(tuple(files), day, newest.record, schema_of(newest), newest)
+    return Catalog(tuple(files), day, newest.record, schema_of(newest), (newest,))
 
 
 def _of_manifest(storage: Storage, shard: Shard) -> DataFile:

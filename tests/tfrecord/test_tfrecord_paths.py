@@ -231,6 +231,71 @@ def test_columns_that_came_later_are_null_before_and_a_change_of_type_is_refused
         read(tmp_path / "t")
 
 
+@pytest.fixture
+def torn(tmp_path: Path, ddl: Ddl) -> Path:
+    """A table as two writers at once could leave it: ``x`` has a type in each of the last two writes."""
+    publish_table(tmp_path / "t", ddl("id bigint"), {"": [1]})
+    publish_table(tmp_path / "t", ddl("x bigint"), {"": [7]}, run_id="20190606T020000-bbbbbbbb")
+    publish_table(tmp_path / "t", ddl("x string"), {"": ["c"]}, run_id="20190606T020000-cccccccc")
+    return tmp_path / "t"
+
+
+def test_of_a_table_with_a_column_of_two_types_the_others_are_read_by_a_schema_or_the_option_columns(
+    torn: Path, read: Read
+) -> None:
+    with pytest.raises(
+        ContractError,
+        match="Column 'x' of .* is bigint and then string, so no type fits all of its files. To read the table, set the option "
+        r"columns to those to read \(id\), or give a schema of your own",
+    ):
+        read(torn)
+    assert read(torn, columns="id") == read(torn, "id bigint") == [{"id": 1}, {"id": None}, {"id": None}]
+
+
+def test_of_a_table_with_a_column_of_two_types_the_files_of_either_are_read_by_its_type(torn: Path, read: Read) -> None:
+    _, numbers, texts = (row["path"] for row in read(torn, "path string", fileColumn="path"))
+    assert read(numbers, "x bigint") == [{"x": 7}]
+    assert read(numbers, "x int, id bigint") == [{"x": 7, "id": None}]
+    assert read(texts, "x string") == [{"x": "c"}]
+    for asked, misfit in (("x bigint", texts), ("x string", numbers)):
+        with pytest.raises(ContractError, match=f"{misfit}, record 0 .* Declare the column with the type of its data"):
+            read(torn, asked)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "readable", "refused"),
+    [
+        ("x int", "x bigint", {"x bigint": [1, 2], "x smallint": [1, 2]}, "x string"),
+        ("x bigint", "x array<bigint>", {"x array<bigint>": [[1], [2]]}, "x array<string>"),
+        ("x date", "x timestamp", {"x bigint": [1, 2]}, "x date"),
+        ("x timestamp", "x bigint", {"x bigint": [1, 2]}, "x timestamp"),
+        ("x date", "x bigint", {"x bigint": [1, 2]}, "x date"),
+    ],
+)
+def test_types_that_are_stored_alike_are_read_together_but_no_time_in_a_wrong_unit(
+    tmp_path: Path, ddl: Ddl, read: Read, first: str, second: str, readable: dict[str, list[Any]], refused: str
+) -> None:
+    for run, (columns, value) in enumerate(((first, 1), (second, 2))):
+        stored = [value] if "array" not in columns else [[value]]
+        publish_table(tmp_path, ddl(columns), {"": stored}, run_id=f"20190606T020000-0000000{run}")
+    with pytest.raises(ContractError, match="Column 'x' of .* and then .*, so no type fits all of its files"):
+        read(tmp_path)
+    for asked, values in readable.items():
+        assert [row["x"] for row in read(tmp_path, asked)] == values
+    with pytest.raises(ContractError, match="Column 'x' is declared as"):
+        read(tmp_path, refused)
+
+
+def test_a_table_with_names_of_two_cases_is_read_by_a_schema_or_the_option_columns(
+    tmp_path: Path, ddl: Ddl, read: Read
+) -> None:
+    publish_table(tmp_path, ddl("name bigint"), {"": [1]})
+    publish_table(tmp_path, ddl("Name bigint"), {"": [2]}, run_id="20190606T020000-bbbbbbbb")
+    assert read(tmp_path) == [{"name": 1, "Name": None}, {"name": None, "Name": 2}]
+    assert read(tmp_path, columns="Name") == [{"Name": None}, {"Name": 2}]
+    assert read(tmp_path, "name int") == [{"name": 1}, {"name": None}]
+
+
 def test_a_table_of_one_kind_of_record_is_not_read_as_another(table: Path, read: Read) -> None:
     assert len(read(table, recordType="Example")) == 4
     with pytest.raises(ContractError, match="'x' is declared as string, but the data are bigint; change the schema"):
