@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
@@ -93,13 +94,30 @@ def period_of(given: Period | str) -> Period:
 
 
 def days_of(given: Any, name: str) -> list[Period]:
-    """Return the periods in a list. Raise UsageError, with the argument's ``name``, if the list is empty or has
-    duplicates.
+    """Return the periods in a list. Raise UsageError, with the argument's ``name``, if the list is empty, or if two of
+    its periods overlap: what lies in both would be read twice.
     """
     days = None if isinstance(given, str) or not isinstance(given, Iterable) else list(map(period_of, given))
-    if not days or len(set(days)) < len(days):
+    if not days:
         raise UsageError(f"`{name}` is {given!r}; expected a list of one or more different days.")
+    if twice := _twice(days):
+        raise UsageError(
+            f"`{name}` is {given!r}; expected one or more different days, but {twice}, so its samples would be read twice. "
+            "Leave one of them out."
+        )
     return days
+
+
+def _twice(days: Sequence[Period]) -> str | None:
+    """Return how a period of a list overlaps with another, as a clause, or None."""
+    counts = Counter(days)
+    for day in days:
+        if counts[day] > 1:
+            return f"{day} is there twice"
+        around = next((other for other in (calendar_day(day), WHOLE) if other != day and other in counts), None)
+        if around is not None:
+            return f"{day} lies in {around}"
+    return None
 
 
 def is_period(text: str) -> bool:

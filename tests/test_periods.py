@@ -11,8 +11,10 @@ from ctr_samples.periods import (
     WHOLE,
     Grain,
     Hour,
+    Period,
     check_period,
     days_before,
+    days_of,
     hours_of,
     in_zone,
     moment_of,
@@ -179,6 +181,27 @@ def test_an_hour_lies_in_its_day_and_everything_in_the_whole_log() -> None:
     assert overlap(WEDNESDAY, WHOLE)
     assert not overlap(seven, eight)
     assert not overlap(seven, date(2019, 6, 6))
+
+
+@pytest.mark.parametrize(
+    ("given", "twice"),
+    [
+        (["2019-06-05", "2019-06-05T07"], "2019-06-05T07 lies in 2019-06-05"),
+        (["2019-10-27T02b", "2019-10-26", date(2019, 10, 27)], "2019-10-27T02b lies in 2019-10-27"),
+        (["2019-06-05", "all"], "2019-06-05 lies in all"),
+        ([Hour(WEDNESDAY, 7), WHOLE, "2019-06-06"], "2019-06-05T07 lies in all"),
+        (["2019-06-05", "2019-06-06", date(2019, 6, 5)], "2019-06-05 is there twice"),
+    ],
+)
+def test_a_list_of_days_has_no_period_that_lies_in_another(given: list[Period | str], twice: str) -> None:
+    with pytest.raises(UsageError, match=f"`dates` is .*; expected one or more different days, but {twice}, so its"):
+        days_of(given, "dates")
+
+
+def test_a_list_of_days_may_have_hours_of_a_day_and_other_days() -> None:
+    given = ["2019-06-05T07", "2019-10-27T02", "2019-10-27T02b", "2019-06-06"]
+    assert [str(period) for period in days_of(given, "dates")] == given
+    assert days_of(["all"], "dates") == [WHOLE]
 
 
 def test_after_the_last_hour_of_a_day_comes_the_first_of_the_next() -> None:

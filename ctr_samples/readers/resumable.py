@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
-from ctr_samples.periods import parse_period
+from ctr_samples.periods import days_of, parse_period
 from ctr_samples.readers.sample_set import SampleSet, difference, samples_of
 from ctr_samples.shards import Manifest, Storage, require_generation
 from ctr_samples.shards.generations import last_forgotten
@@ -147,9 +147,10 @@ def _pinned(samples: SampleSet, position: _Position) -> SampleSet:
     """Return the samples that a state counts over, and check that they can still be read."""
     storage = samples.storage
     try:
+        days_of([name for name, _, _ in position.days], "days")
         pinned = samples_of(storage, [_generation(storage, *day) for day in position.days], samples.split)
         pinned.check()
-    except (InputError, DamagedFile) as error:
+    except (InputError, UsageError, DamagedFile) as error:
         raise InputError(
             f"The state is in the middle of an epoch over samples that cannot be read any more: {error} To begin with the next "
             "epoch instead, add 1 to the state's `epoch` and set its `batch` to 0."

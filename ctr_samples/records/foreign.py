@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageEr
 from ctr_samples.records.first_bytes import found_reader
 from ctr_samples.records.paths import FilePattern, existing_place, is_hidden
 from ctr_samples.shards import CheckedFile, Storage, open_storage
-from ctr_samples.shards.naming import RUN_ID
+from ctr_samples.shards.naming import needs_manifests
 
 SAMPLE = 10_000
 """Default number of records to inspect per sampled file."""
@@ -27,7 +26,6 @@ _SAMPLED_FILES = 10
 _THREADS = 8
 Located = tuple[str, EncodedBatch]
 """File location, and a chunk of the file's records."""
-_OURS = re.compile(rf"(.*/)?(_?manifests/[0-9]{{8}}\.json|data/{RUN_ID.pattern}/.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,9 +167,8 @@ def find_foreign(path: str) -> ForeignRecords | None:
     place = existing_place(path)
     storage = open_storage(place.root)
     sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}
-    for name in sizes:
-        if _OURS.fullmatch(name):
-            return None
+    if any(needs_manifests(place.in_full(name)) for name in sizes):
+        return None
     if not any(map(place.has, sizes)):
         storage, sizes = _single(place)
         place = FilePattern(place.root)

@@ -11,6 +11,7 @@ from functools import cache
 from ctr_samples.addresses import check_address
 from ctr_samples.errors import CtrSamplesError, UsageError
 from ctr_samples.shards import open_storage
+from ctr_samples.shards.naming import day_of
 
 _GLOB = re.compile(r"[*?\[{]")
 
@@ -30,14 +31,16 @@ class FilePattern:
         return "/".join(part for part in (self.root.rstrip("/"), self.pattern or self.fixed) if part)
 
     def roots(self) -> Iterator[tuple[str, str]]:
-        """Yield the root and each ancestor reached through names like ``country=US``, with the path from there to the
-        root.
+        """Yield the root and each ancestor reached through names like ``country=US`` or of a period, with the path from
+        there to the root.
         """
         root, between = self.root, ""
         yield root, between
-        while "=" in root.rpartition("/")[2]:
-            root, _, name = root.rpartition("/")
-            between = f"{name}/{between}" if between else name
+        while True:
+            parent, slash, name = root.rpartition("/")
+            if parent.endswith(":/") or not ("=" in name or day_of(name)):  # a bucket is no directory in another one
+                return
+            root, between = parent or slash or ".", f"{name}/{between}" if between else name
             yield root, between
 
     def below(self, prefix: str) -> FilePattern:
@@ -46,6 +49,10 @@ class FilePattern:
             return self
         joined = "/".join(part for part in (prefix, self.fixed) if part)
         return replace(self, fixed=joined, pattern=f"{prefix}/{self.pattern}" if self.pattern else None)
+
+    def in_full(self, path: str) -> str:
+        """Return the path of a file below the root, with the root's own name before it."""
+        return f"{self.root.rpartition('/')[2]}/{path}"
 
     def has(self, path: str, *, partly: bool = False) -> bool:
         """Whether a file belongs to the place or, with ``partly``, whether a directory may contain such files."""

@@ -42,6 +42,7 @@ _HOUR_KEY = "hour="
 _DAY = re.compile(r"dt=([0-9]{4}-[0-9]{2}-[0-9]{2})(?:/hour=([0-9]{2}b?))?")
 RUN_ID = re.compile(r"[0-9]{8}T[0-9]{6}-[0-9a-f]{8}")
 _SHARD = re.compile(r"part-([0-9]{5,})-[0-9]+-[0-9a-f]{8}\.tfrecord(\.gz|\.zlib)?")
+_OURS = re.compile(rf"(.*/)?(_?manifests/[0-9]{{8}}\.json|data/{RUN_ID.pattern}/.*)")
 _STAGED = re.compile(r"\..+\.[0-9a-f]{32}")
 
 
@@ -107,6 +108,11 @@ def partition_of(name: str) -> int:
 def is_staged_name(name: str) -> bool:
     """Whether the name is the hidden name of a file that is still being written."""
     return _STAGED.fullmatch(name) is not None
+
+
+def needs_manifests(path: str) -> bool:
+    """Whether a file belongs to a sample set or a table, of which only the manifests say what is to be read."""
+    return _OURS.fullmatch(path) is not None
 
 
 def manifests_directory(day: Period) -> str:

@@ -13,7 +13,7 @@ small files, and no later manifest lists a replaced shard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
@@ -106,6 +106,10 @@ class TableManifest:
         return read_sealed(cls, data, location, _FORM)
 
 
+Fits = Callable[[TableManifest], None]
+"""Raises an error if the rows of a write do not fit a table. Shards know no columns, so the writer brings it."""
+
+
 def next_manifest(current: TableManifest | None, write: TableWrite, created_at: str) -> TableManifest:
     """Apply a write to a table's current manifest. Both ``current`` and the result are complete."""
     base = None if write.mode == "overwrite" else current
@@ -135,7 +139,7 @@ def on_disk(manifest: TableManifest, write: TableWrite) -> TableManifest:
     return manifest if complete else replace(manifest, complete=False, shards=write.shards)
 
 
-def refusal(current: TableManifest, write: TableWrite) -> str | None:
+def _refusal(current: TableManifest, write: TableWrite) -> str | None:
     """Return the reason why the rows cannot be added to the table, or None if they can."""
     for has, there, new in (
         ("has records of type", current.record_type, write.record_type),
@@ -182,34 +186,37 @@ class Table:
         with suppress(StorageError):  # only cleanup needs the right to delete
             self.storage.delete_directory(f"{MANIFESTS_OF_TABLE}/{run_id}")
 
-    def check_absent(self, current: TableManifest, mode: str) -> None:
-        """Raise PublishConflict if ``mode`` is ``create``. Called if the table exists, before the work and in the
-        commit.
+    def check(self, current: TableManifest, write: TableWrite, fits: Fits) -> None:
+        """Raise an error unless a write can change the table that is there. Called before the work and in the commit.
+
+        Raises PublishConflict for a table that should not exist yet, InputError for rows of another kind, and the
+        errors of ``fits``.
         """
-        if mode == "create":
+        if write.mode == "create":
             raise PublishConflict(
                 f"Run {current.run_id} published to {self.storage.url} first; this run published nothing. "
                 "Choose another directory, or append or overwrite."
             )
+        if write.mode != "overwrite":
+            if wrong := _refusal(current, write):
+                raise InputError(f"{self.storage.url} {wrong}.")
+            fits(current)
 
-    def commit(self, write: TableWrite) -> TableManifest:
+    def commit(self, write: TableWrite, fits: Fits = lambda _: None) -> TableManifest:
         """Publish a write and return the state that readers now see.
 
         Checks the shards right before the put. A stream batch that is already committed changes nothing. If another
         writer is faster, an append goes after its shards, and an overwrite replaces them (partition by partition if the
-        mode says so). An overwrite then removes the replaced files. Raises the errors of
-        :func:`ctr_samples.shards.generations.put`, DamagedFile for a missing shard, PublishConflict if a table to
-        create exists, and InputError for incompatible rows.
+        mode says so), each after another :meth:`check` of what is there by then. An overwrite then removes the replaced
+        files. Raises the errors of :func:`ctr_samples.shards.generations.put` and of :meth:`check`, and DamagedFile for
+        a missing shard.
         """
         for _ in range(_TRIES):
             current = self.current()
             if current and _has_batch(current, write):
                 return current
             if current:
-                self.check_absent(current, write.mode)
-            if current and write.mode != "overwrite" and (wrong := refusal(current, write)):
-                raise InputError(f"{self.storage.url} {wrong}.")
-            if current:
+                self.check(current, write, fits)
                 generations.following(current.generation, self.storage.locate(MANIFESTS_OF_TABLE))
             manifest = next_manifest(current, write, datetime.now(UTC).isoformat(timespec="seconds"))
             data = on_disk(manifest, write).to_json()

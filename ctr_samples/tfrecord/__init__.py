@@ -10,6 +10,7 @@ lacks.
     spark_columns.py  builds Spark columns from decoded features
     assembly.py    builds structs, maps, lists of lists and vectors from flat features
     casts.py       checked casts to Spark's types
+    table_columns.py  the columns of a table over all of its writes
     catalog.py     files of a path: a table of this format, a nightly output, any directory, a file, a glob
     directories.py data files below a directory, and the start of its key=value directories
     partitions.py  key=value in paths: values and their types

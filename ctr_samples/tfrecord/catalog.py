@@ -6,41 +6,45 @@ table, the output of the nightly job or of a single day, any directory of TFReco
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql.types import DateType, StructField, StructType
 
 from ctr_samples.contract import ExampleContract, RecordType
-from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
+from ctr_samples.errors import ContractError, InputError, StorageError
 from ctr_samples.records.paths import FilePattern, existing_place, regex_of
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
-from ctr_samples.shards.naming import day_directory, day_of
+from ctr_samples.shards.naming import day_directory, day_of, needs_manifests
 from ctr_samples.tfrecord.directories import found_files
 from ctr_samples.tfrecord.files import DataFile
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import inferred_columns, values_of
 from ctr_samples.tfrecord.schema import schema_of
-
-_OURS_BELOW = re.compile(r"(^|.*/)(_manifests|dt=[0-9]{4}-[0-9]{2}-[0-9]{2}/manifests)/[0-9]{8}\.json")
+from ctr_samples.tfrecord.table_columns import conflicts_of, merged, schemas_of
 
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Files of one or more paths, with the metadata known without opening a file (None if unknown)."""
+    """Files of one or more paths, with the metadata known without opening a file (None if unknown).
+
+    ``contracts`` are those of all writes, oldest first. ``conflicts`` has the columns of ``schema`` that have another
+    type in a later write, with their types in words.
+    """
 
     files: tuple[DataFile, ...]
     partitions: StructType
     record_type: RecordType | None = None
     schema: StructType | None = None
-    contract: ExampleContract | None = None
+    contracts: tuple[ExampleContract, ...] = ()
+    conflicts: Mapping[str, str] = field(default_factory=dict)
 
 
 def find(options: Options) -> Catalog:
     """Find the files of the options' paths. Raises InputError if a path is missing or the paths are incompatible."""
     catalogs = [_find_one(existing_place(path, options.base_path), options) for path in options.paths]
     files = tuple(file for catalog in catalogs for file in catalog.files)
+    _check_once(catalogs, options)
     if all(catalog.schema is None for catalog in catalogs):
         partitions = inferred_columns(file.values for file in files)
         return Catalog(_with_equal_names(files, partitions.names), partitions, options.record_type)
@@ -50,6 +54,19 @@ def find(options: Options) -> Catalog:
                 f"The paths {', '.join(options.paths)} hold different columns or kinds of records; load them separately."
             )
     return replace(catalogs[0], files=files)
+
+
+def _check_once(catalogs: Sequence[Catalog], options: Options) -> None:
+    """Raise InputError if two paths hold the same file."""
+    seen: dict[str, str] = {}
+    for path, catalog in zip(options.paths, catalogs, strict=True):
+        for file in catalog.files:
+            if file.location in seen:
+                raise InputError(
+                    f"The paths {seen[file.location]} and {path} both hold {file.location}, so its records would be read "
+                    "twice; leave one of them out."
+                )
+        seen |= dict.fromkeys((file.location for file in catalog.files), path)
 
 
 def _with_equal_names(files: Sequence[DataFile], names: list[str]) -> tuple[DataFile, ...]:
@@ -77,46 +94,21 @@ def _find_one(place: FilePattern, options: Options) -> Catalog:
 
 def _table(storage: Storage, manifest: TableManifest, place: FilePattern, options: Options) -> Catalog:
     _check_record_type(storage.url, manifest.record_type, options)
-    schema = merged(schemas_of(manifest, storage.url), storage.url)
+    schemas = schemas_of(manifest, storage.url)
+    schema = merged(schemas)
     files = [_of_manifest(storage, shard) for shard in manifest.shards if place.has(shard.path)]
-    partitions = StructType([field for field in schema if field.name in manifest.partition_by])
+    partitions = StructType([column for column in schema if column.name in manifest.partition_by])
     if not partitions.fields:  # written without Spark, so the types of directories are unknown
         partitions = inferred_columns({name: file.values.get(name) for name in manifest.partition_by} for file in files)
-    inside = StructType([field for field in schema if field.name not in manifest.partition_by])
+    inside = StructType([column for column in schema if column.name not in manifest.partition_by])
     return Catalog(
-        tuple(files), partitions, manifest.record_type, inside if schema.fields else None, _contract(manifest)
+        tuple(files),
+        partitions,
+        manifest.record_type,
+        inside if schema.fields else None,
+        tuple(ExampleContract.from_dict(dict(document)) for document in manifest.contracts),
+        {name: f"Column {name!r} of {storage.url} is {types}" for name, types in conflicts_of(schemas).items()},
     )
-
-
-def schemas_of(manifest: TableManifest, place: str) -> list[StructType]:
-    """Return the schemas of all writes. Raises DamagedFile if Spark cannot read a schema."""
-    try:
-        return [StructType.fromJson(dict(document)) for document in manifest.schemas]
-    except Exception as error:  # Spark checks its schemas with assertions, and with whatever errors its parsers raise
-        raise DamagedFile(
-            f"A manifest of {place} has a schema that Spark cannot read ({type(error).__name__}: {error}); restore it."
-        ) from None
-
-
-def _contract(manifest: TableManifest) -> ExampleContract | None:
-    """Merge the features of all writes. In a conflict, the later write wins."""
-    contracts = [ExampleContract.from_dict(dict(document)) for document in manifest.contracts]
-    features = {spec.name: spec for contract in contracts for spec in contract.features}
-    return ExampleContract(tuple(features.values()), contracts[-1].record) if contracts else None
-
-
-def merged(schemas: list[StructType], place: str) -> StructType:
-    """Merge the columns of all writes. Raises ContractError if a column has different types in two writes."""
-    columns: dict[str, StructField] = {}
-    for schema in schemas:
-        for field in schema:
-            there = columns.setdefault(field.name, field)
-            if there.dataType != field.dataType:
-                raise ContractError(
-                    f"Column {field.name!r} of {place} is {there.dataType.simpleString()} and then "
-                    f"{field.dataType.simpleString()}; give each type a directory of its own, or overwrite."
-                )
-    return StructType(list(columns.values()))
 
 
 def _nightly(storage: Storage, place: FilePattern, options: Options) -> Catalog | None:
@@ -139,7 +131,7 @@ def _nightly(storage: Storage, place: FilePattern, options: Options) -> Catalog 
     if options.split and not files:
         raise InputError(f"{storage.url} has no split {options.split!r}; it has {', '.join(manifests[-1].splits)}.")
     day = StructType([StructField("dt", DateType())])
-    return Catalog(tuple(files), day, newest.record, schema_of(newest), newest)
+    return Catalog(tuple(files), day, newest.record, schema_of(newest), (newest,))
 
 
 def _of_manifest(storage: Storage, shard: Shard) -> DataFile:
@@ -160,10 +152,10 @@ def _foreign(place: FilePattern, options: Options) -> Catalog:
     storage = open_storage(place.root)
     sizes = {file.path: file.size for file in storage.files(place.fixed) if file.path}  # a file on HDFS lists itself
     for path in sizes:
-        if _OURS_BELOW.fullmatch(path):
+        if needs_manifests(place.in_full(path)):
             raise InputError(
-                f"{place} holds {storage.locate(path)}, whose directory must be read through its manifests; load that "
-                "directory."
+                f"{place} holds {storage.locate(path)}, whose directory must be read through its manifests; load the output "
+                "directory or the table itself."
             )
     if not any(map(place.has, sizes)):
         storage, place, sizes = _single(storage, place)

@@ -44,7 +44,9 @@ def schema_for(catalog: Catalog, options: Options) -> StructType:
 
 def _schema_of_data(catalog: Catalog, options: Options) -> StructType:
     if catalog.schema is not None:
-        return _chosen(list(catalog.schema), catalog.partitions, options.columns)
+        chosen = _chosen(list(catalog.schema), catalog.partitions, options.columns)
+        _check_conflicts(chosen, catalog)
+        return chosen
     if not catalog.files:
         raise InputError(
             "The paths hold no TFRecord files to infer a schema from; give a schema, or another path. Files in nested "
@@ -55,6 +57,20 @@ def _schema_of_data(catalog: Catalog, options: Options) -> StructType:
     if options.columns and set(options.columns) <= set(catalog.partitions.names):
         return _chosen([], catalog.partitions, options.columns)
     return _inferred(catalog, options)
+
+
+def _check_conflicts(chosen: StructType, catalog: Catalog) -> None:
+    """Raise ContractError, with what can be read, if a column has different types in two writes to a table."""
+    problem = next((catalog.conflicts[name] for name in chosen.names if name in catalog.conflicts), None)
+    if problem is not None:
+        rest = [name for name in chosen.names if name not in catalog.conflicts]
+        raise ContractError(f"{problem}, so no type fits all of its files. To read the table, {_advice(rest)}.")
+
+
+def _advice(names: Sequence[str]) -> str:
+    """Return what to do where not all columns can be read, but those of these names can."""
+    single = ",".join(name for name in names if _can_be_listed(name))
+    return f"{f'set the option columns to those to read ({single}), or ' if single else ''}give a schema of your own"
 
 
 def _chosen(inside: list[StructField], partitions: StructType, columns: tuple[str, ...]) -> StructType:
@@ -83,9 +99,8 @@ def _inferred(catalog: Catalog, options: Options) -> StructType:
     try:
         contract = survey.contract(wanted)
     except ContractError as error:
-        single = ",".join(name for name in wanted if name not in survey.conflicts() and _can_be_listed(name))
-        advice = f"set the option columns to those to read ({single}), or " if single else ""
-        raise ContractError(f"{error} To do so, {advice}give a schema of your own.") from None
+        advice = _advice([name for name in wanted if name not in survey.conflicts()])
+        raise ContractError(f"{error} To do so, {advice}.") from None
     # A list of steps is an array of arrays, even if each step happens to have one value.
     features = tuple(replace(spec, shape=None) if spec.sequence else spec for spec in contract.features)
     schema = schema_of(ExampleContract(features, contract.record), survey.binary_names())

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from ctr_samples.errors import CtrSamplesError, InputError, UsageError
-from ctr_samples.shards import Table, open_storage
+from ctr_samples.shards import open_storage
 from ctr_samples.tfrecord.options import Options
-from ctr_samples.tfrecord.write_plan import WritePlan, new_run_id, table_write
+from ctr_samples.tfrecord.write_plan import WritePlan, commit, new_run_id
 from ctr_samples.tfrecord.writing import ReceiptMessage, shards_of, write_partition
 
 
@@ -31,7 +31,7 @@ class TfrecordStreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Publish a batch. A restarted query repeats its last batch; if already published, does nothing."""
         stream = (stream_id(self._options), batchId)
-        Table(self._plan.storage).commit(table_write(self._plan, new_run_id(), shards_of(messages), stream))
+        commit(self._plan, new_run_id(), shards_of(messages), stream)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Do nothing, as for a batch write."""

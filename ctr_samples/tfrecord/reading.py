@@ -14,7 +14,7 @@ from pyspark.sql.types import StringType, StructType
 
 from ctr_samples.codec import ExampleDecoder
 from ctr_samples.codec.encoder import EncodedBatch
-from ctr_samples.contract import ExampleContract, RecordType
+from ctr_samples.contract import RecordType
 from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.sparksql.releases import arrow_schema
 from ctr_samples.tfrecord.assembly import ColumnError
@@ -24,6 +24,7 @@ from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import typed
 from ctr_samples.tfrecord.settings import Packing, tolerance_of
 from ctr_samples.tfrecord.spark_columns import ReadPlan, plan_reading
+from ctr_samples.tfrecord.table_columns import contract_for
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ class TfrecordReader(DataSourceReader):
         self._options = options
         self._packing = replace(packing, **options.packing)
         self._record: RecordType = catalog.record_type or "example"
-        self._contract: ExampleContract | None = catalog.contract
+        self._contract = contract_for(schema, catalog.contracts)
         asked = {field.name.lower(): field for field in schema}
         # Spark's column names are case-insensitive: `Day` means the directories named day=...
         self._partitions = {field.name: asked.get(field.name.lower(), field) for field in catalog.partitions}

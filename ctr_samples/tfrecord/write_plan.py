@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Literal
 
 from pyspark.sql.types import StructType
@@ -14,11 +15,11 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError
 from ctr_samples.shards import Shard, Storage, Table, TableWrite, open_storage
 from ctr_samples.shards.naming import run_id
-from ctr_samples.shards.table import TableManifest, WriteMode, refusal
+from ctr_samples.shards.table import TableManifest, WriteMode
 from ctr_samples.sparksql.releases import versions
-from ctr_samples.tfrecord.catalog import merged, schemas_of
 from ctr_samples.tfrecord.options import Options, PartitionOverwrite
 from ctr_samples.tfrecord.schema import contract_of, schema_as_stored
+from ctr_samples.tfrecord.table_columns import check_added, check_names
 
 Mode = Literal["append", "overwrite"]
 
@@ -65,7 +66,12 @@ def plan_writing(options: Options, schema: StructType, mode: Mode) -> WritePlan:
     )
     table = Table(plan.storage)
     current = table.current()
-    _check_table(table, current, plan, stored)
+    if current is None or plan.mode == "overwrite":
+        check_names(stored.names, (), plan.storage.url)
+    if current is None:
+        table.check_writable(new_run_id())  # a store that has proved reliable once need not be tested again
+    else:
+        table.check(current, _table_write(plan, new_run_id(), ()), partial(_check_columns, plan))
     return replace(plan, deletes_partitions=_deletes_partitions(plan, current, options.partition_overwrite))
 
 
@@ -97,27 +103,25 @@ def check_deletes_no_partitions(url: str, partition_by: tuple[str, ...]) -> None
         )
 
 
-def _check_table(table: Table, current: TableManifest | None, plan: WritePlan, schema: StructType) -> None:
-    if current is None:
-        table.check_writable(new_run_id())  # a store that has proved reliable once need not be tested again
-        return
-    table.check_absent(current, plan.mode)
-    if plan.mode != "overwrite":
-        wrong = refusal(current, table_write(plan, new_run_id(), ()))
-        if wrong:
-            raise InputError(f"{plan.storage.url} {wrong}.")
-        merged([*schemas_of(current, plan.storage.url), schema], plan.storage.url)
-
-
 def new_run_id() -> str:
     """Return a unique id for a write."""
     return run_id(datetime.now(UTC), uuid.uuid4().hex[:8])
 
 
-def table_write(
+def commit(
+    plan: WritePlan, run: str, shards: tuple[Shard, ...], stream: tuple[str, int] | None = None
+) -> TableManifest:
+    """Publish a write. Its columns are compared once more with the table, since another writer may have been faster."""
+    return Table(plan.storage).commit(_table_write(plan, run, shards, stream), partial(_check_columns, plan))
+
+
+def _check_columns(plan: WritePlan, current: TableManifest) -> None:
+    check_added(StructType.fromJson(dict(plan.schema)), current, plan.storage.url)
+
+
+def _table_write(
     plan: WritePlan, run: str, shards: tuple[Shard, ...], stream: tuple[str, int] | None = None
 ) -> TableWrite:
-    """Build the table write for a commit."""
     return TableWrite(
         run_id=run,
         mode=plan.mode,

@@ -13,11 +13,11 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from ctr_samples.errors import DamagedFile
 from ctr_samples.records.write import shard_writer
-from ctr_samples.shards import Receipt, Shard, ShardWriter, Table, check_receipts
+from ctr_samples.shards import Receipt, Shard, ShardWriter, check_receipts
 from ctr_samples.sparksql.workers import current_task
 from ctr_samples.tfrecord.partitions import directory_of
 from ctr_samples.tfrecord.settings import session_setting
-from ctr_samples.tfrecord.write_plan import WritePlan, check_deletes_no_partitions, new_run_id, table_write
+from ctr_samples.tfrecord.write_plan import WritePlan, check_deletes_no_partitions, commit, new_run_id
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class TfrecordWriter(DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Publish the table. Runs once, when every partition has returned a receipt. Readers see all shards or none."""
-        Table(self._plan.storage).commit(table_write(self._plan, self._run_id, shards_of(messages)))
+        commit(self._plan, self._run_id, shards_of(messages))
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Do nothing: after a failed commit, Spark calls this with files that a manifest may list.

@@ -11,7 +11,7 @@ import numpy as np
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
-from ctr_samples.periods import next_of, parse_period
+from ctr_samples.periods import next_of, overlap, parse_period
 from ctr_samples.readers.datasets import load_dataset
 from ctr_samples.shards import Manifest, Storage, latest_manifest, require_manifest
 from ctr_samples.training.click_model import ClickModel
@@ -44,7 +44,7 @@ class Scores:
 def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[EvaluationSet]:
     """Return the parts to evaluate: each split of the training days, and ``eval_date`` or the next published day.
 
-    Raises UsageError if ``eval_date`` is a training day, and ContractError if its contract differs.
+    Raises UsageError if ``eval_date`` overlaps a training day, and ContractError if its contract differs.
     """
     days = tuple(manifest.run_date for manifest in training_set.manifests)
     splits = sorted(
@@ -55,8 +55,9 @@ def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[Eva
         having = tuple(m.run_date for m in training_set.manifests if split in m.splits)
         parts.append(EvaluationSet(split, having, (split,)))
     after = next_of(parse_period(max(days))) if eval_date is None else parse_period(eval_date)
-    if eval_date in days:
-        raise UsageError(f"The evaluation day {eval_date} is also a training day; choose another one.")
+    if after is not None and (trained := next((day for day in days if overlap(after, parse_period(day))), None)):
+        also = "is also a training day" if trained == str(after) else f"overlaps the training day {trained}"
+        raise UsageError(f"The evaluation day {after} {also}; choose another one.")
     if after is None:
         return parts
     manifest = (

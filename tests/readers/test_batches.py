@@ -197,6 +197,16 @@ def test_who_stops_early_leaves_no_thread_and_no_open_file(samples: Path) -> Non
         ({"date": None}, UsageError, "Give either `date`, such as"),
         ({"dates": [DAY]}, UsageError, "Give either `date`, such as"),
         ({"date": None, "dates": [DAY, DAY]}, UsageError, "one or more different days"),
+        (
+            {"date": None, "dates": [DAY, f"{DAY}T07"]},
+            UsageError,
+            "2019-06-05T07 lies in 2019-06-05, so its samples would",
+        ),
+        (
+            {"date": None, "dates": ["all", DAY]},
+            UsageError,
+            "2019-06-05 lies in all, so its samples would be read twice",
+        ),
         ({"date": None, "dates": DAY}, UsageError, "one or more different days"),
         ({"date": None, "dates": []}, UsageError, "one or more different days"),
         ({"date": datetime(2019, 6, 5)}, UsageError, "The date is datetime.datetime"),

@@ -175,6 +175,15 @@ def test_another_run_with_the_same_number_is_not_taken_for_it(two_days: Path) ->
         read(two_days).load_state_dict(state)
 
 
+def test_a_state_of_an_older_release_that_reads_a_day_twice_is_refused(two_days: Path) -> None:
+    state = state_after(read(two_days), 5)
+    state["days"].append(state["days"][0])
+    with pytest.raises(
+        InputError, match="2019-06-05 is there twice, so its samples would .* `epoch` and set its `batch`"
+    ):
+        read(two_days).load_state_dict(state)
+
+
 def test_users_who_were_forgotten_are_not_read_again(two_days: Path) -> None:
     state = state_after(read(two_days), 5)
     publish_again(two_days)

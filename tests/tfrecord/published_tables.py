@@ -9,8 +9,10 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.periods import parse_period
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Shard, Table, TableWrite, open_storage, publish
+from ctr_samples.shards.naming import run_directory
 from ctr_samples.tfrecord.schema import contract_of
 from tests.support.manifests import manifest
 
@@ -24,10 +26,10 @@ SAMPLES = ExampleContract(
 
 
 def publish_day(root: Path, day: str, generation: int = 1, *, train: list[int], evaluation: list[int]) -> None:
-    """One generation of a day, with samples of these ids in two splits."""
+    """One generation of a day, an hour or a whole log, with samples of these ids in two splits."""
     storage = open_storage(root)
     run = f"20190606T020000-0000000{generation}"
-    with shard_writer(storage, f"dt={day}/data/{run}", SAMPLES) as writer:
+    with shard_writer(storage, run_directory(parse_period(day), run), SAMPLES) as writer:
         for split, ids in (("train", train), ("eval", evaluation)):
             columns = {
                 "id": pa.array(ids, pa.int64()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -36,6 +38,23 @@ Read = Callable[..., list[dict[str, Any]]]
 )
 def test_a_path_is_a_root_with_what_is_fixed_and_a_pattern(path: str, base: str | None, expected: FilePattern) -> None:
     assert place_of(path, base) == expected
+
+
+@pytest.mark.parametrize(
+    ("root", "above"),
+    [
+        ("/lake/t/day=1/hour=2", [("/lake/t/day=1", "hour=2"), ("/lake/t", "day=1/hour=2")]),
+        ("/lake/dt=2019-06-05/data", []),
+        ("s3://lake/out/all", [("s3://lake/out", "all")]),
+        ("s3://lake/all", [("s3://lake", "all")]),
+        ("s3://all", []),
+        ("/all", [("/", "all")]),
+        ("all", [(".", "all")]),
+        ("day=1", [(".", "day=1")]),
+    ],
+)
+def test_a_partition_and_a_period_may_belong_to_a_directory_above(root: str, above: list[tuple[str, str]]) -> None:
+    assert list(FilePattern(root).roots()) == [(root, ""), *above]
 
 
 def test_a_base_path_must_be_above_the_path() -> None:
@@ -212,6 +231,71 @@ def test_columns_that_came_later_are_null_before_and_a_change_of_type_is_refused
         read(tmp_path / "t")
 
 
+@pytest.fixture
+def torn(tmp_path: Path, ddl: Ddl) -> Path:
+    """A table as two writers at once could leave it: ``x`` has a type in each of the last two writes."""
+    publish_table(tmp_path / "t", ddl("id bigint"), {"": [1]})
+    publish_table(tmp_path / "t", ddl("x bigint"), {"": [7]}, run_id="20190606T020000-bbbbbbbb")
+    publish_table(tmp_path / "t", ddl("x string"), {"": ["c"]}, run_id="20190606T020000-cccccccc")
+    return tmp_path / "t"
+
+
+def test_of_a_table_with_a_column_of_two_types_the_others_are_read_by_a_schema_or_the_option_columns(
+    torn: Path, read: Read
+) -> None:
+    with pytest.raises(
+        ContractError,
+        match="Column 'x' of .* is bigint and then string, so no type fits all of its files. To read the table, set the option "
+        r"columns to those to read \(id\), or give a schema of your own",
+    ):
+        read(torn)
+    assert read(torn, columns="id") == read(torn, "id bigint") == [{"id": 1}, {"id": None}, {"id": None}]
+
+
+def test_of_a_table_with_a_column_of_two_types_the_files_of_either_are_read_by_its_type(torn: Path, read: Read) -> None:
+    _, numbers, texts = (row["path"] for row in read(torn, "path string", fileColumn="path"))
+    assert read(numbers, "x bigint") == [{"x": 7}]
+    assert read(numbers, "x int, id bigint") == [{"x": 7, "id": None}]
+    assert read(texts, "x string") == [{"x": "c"}]
+    for asked, misfit in (("x bigint", texts), ("x string", numbers)):
+        with pytest.raises(ContractError, match=f"{misfit}, record 0 .* Declare the column with the type of its data"):
+            read(torn, asked)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "readable", "refused"),
+    [
+        ("x int", "x bigint", {"x bigint": [1, 2], "x smallint": [1, 2]}, "x string"),
+        ("x bigint", "x array<bigint>", {"x array<bigint>": [[1], [2]]}, "x array<string>"),
+        ("x date", "x timestamp", {"x bigint": [1, 2]}, "x date"),
+        ("x timestamp", "x bigint", {"x bigint": [1, 2]}, "x timestamp"),
+        ("x date", "x bigint", {"x bigint": [1, 2]}, "x date"),
+    ],
+)
+def test_types_that_are_stored_alike_are_read_together_but_no_time_in_a_wrong_unit(
+    tmp_path: Path, ddl: Ddl, read: Read, first: str, second: str, readable: dict[str, list[Any]], refused: str
+) -> None:
+    for run, (columns, value) in enumerate(((first, 1), (second, 2))):
+        stored = [value] if "array" not in columns else [[value]]
+        publish_table(tmp_path, ddl(columns), {"": stored}, run_id=f"20190606T020000-0000000{run}")
+    with pytest.raises(ContractError, match="Column 'x' of .* and then .*, so no type fits all of its files"):
+        read(tmp_path)
+    for asked, values in readable.items():
+        assert [row["x"] for row in read(tmp_path, asked)] == values
+    with pytest.raises(ContractError, match="Column 'x' is declared as"):
+        read(tmp_path, refused)
+
+
+def test_a_table_with_names_of_two_cases_is_read_by_a_schema_or_the_option_columns(
+    tmp_path: Path, ddl: Ddl, read: Read
+) -> None:
+    publish_table(tmp_path, ddl("name bigint"), {"": [1]})
+    publish_table(tmp_path, ddl("Name bigint"), {"": [2]}, run_id="20190606T020000-bbbbbbbb")
+    assert read(tmp_path) == [{"name": 1, "Name": None}, {"name": None, "Name": 2}]
+    assert read(tmp_path, columns="Name") == [{"Name": None}, {"Name": 2}]
+    assert read(tmp_path, "name int") == [{"name": 1}, {"name": None}]
+
+
 def test_a_table_of_one_kind_of_record_is_not_read_as_another(table: Path, read: Read) -> None:
     assert len(read(table, recordType="Example")) == 4
     with pytest.raises(ContractError, match="'x' is declared as string, but the data are bigint; change the schema"):
@@ -266,7 +350,52 @@ def test_days_with_other_features_are_not_read_together(nightly: Path, read: Rea
     assert len(read(nightly / "dt=2019-06-05")) == 3
 
 
-def test_paths_of_different_kinds_are_not_read_together(nightly: Path, table: Path) -> None:
-    for other in (table, nightly / "dt=2019-06-05/data"):
+@pytest.fixture(params=["2019-06-05", "2019-06-05T07", "2019-10-27T02b", "all"])
+def run_again(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A day, an hour or a whole log that has been run again, below a directory of others."""
+    for generation in (1, 2):
+        publish_day(tmp_path / "lake/samples", request.param, generation, train=[1, 2], evaluation=[3])
+    return tmp_path / "lake/samples"
+
+
+def test_what_was_run_again_is_not_read_twice_from_above_or_within(run_again: Path, read: Read) -> None:
+    data = next(run_again.rglob("data"))
+    for path in (run_again.parent, run_again.parent / "*", data, data / "*/train"):
+        for recursive in ("true", "false"):
+            with pytest.raises(InputError, match="whose directory must be read through its manifests"):
+                read(path, "id bigint", recursiveFileLookup=recursive)
+
+
+def test_an_hour_or_a_whole_log_is_read_by_its_path_and_from_its_output_directory(run_again: Path, read: Read) -> None:
+    period = next(run_again.rglob("manifests")).parent
+    for path in (run_again, period, run_again / "{dt=*,all}", run_again / "*/{hour=*,data}"):
+        for recursive in ("true", "false"):
+            assert sorted(row["id"] for row in read(path, recursiveFileLookup=recursive)) == [1, 2, 3]
+
+
+def test_a_run_that_was_not_published_is_no_data_but_its_own_directory_can_be_read(nightly: Path, read: Read) -> None:
+    for manifest in nightly.rglob("manifests/*.json"):
+        manifest.unlink()
+    with pytest.raises(InputError, match="whose directory must be read through its manifests"):
+        read(nightly)
+    (run,) = (nightly / "dt=2019-06-06/data").iterdir()
+    assert [row["id"] for row in read(run / "train")] == [4]
+    assert sorted(row["id"] for row in read(run, recursiveFileLookup="true")) == [4, 5]
+
+
+def test_a_file_that_lies_in_two_paths_is_not_read_twice(lake: Path, table: Path, nightly: Path, read: Read) -> None:
+    for first, second, more in (
+        (lake / "day=2019-06-05", lake / "day=2019-06-05", {}),
+        (lake, lake / "day=2019-06-05/*.tfrecord", {"recursiveFileLookup": "true"}),
+        (lake, lake / "day=2019-06-0*", {"basePath": str(lake)}),
+        (table, table / "country=US", {}),
+        (nightly / "dt=2019-06-06", nightly, {}),
+    ):
+        with pytest.raises(InputError, match=f"{re.escape(f'{first} and {second}')} both hold /.*, so its records"):
+            TfrecordSource({"paths": json.dumps([str(first), str(second)]), **more}).schema()
+
+
+def test_paths_of_different_kinds_are_not_read_together(nightly: Path, table: Path, lake: Path) -> None:
+    for other in (table, lake):
         with pytest.raises(CtrSamplesError, match="hold different columns or kinds of records; load them separately"):
             TfrecordSource({"paths": f'["{nightly}", "{other}"]'}).schema()

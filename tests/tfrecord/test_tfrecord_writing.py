@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
@@ -177,6 +179,146 @@ def test_two_writers_append_one_behind_the_other_but_only_one_comes_first(tmp_pa
     table = Table(open_storage(tmp_path)).current()
     assert table is not None
     assert table.generation == 3
+
+
+RACES = [
+    ("x bigint, new int", "x bigint, new string", {}, "Column 'new' of .* is int and then string"),
+    ("x bigint, new date", "new timestamp", {}, "Column 'new' of .* is date and then timestamp"),
+    ("new array<int>", "x bigint, new int", {}, "Column 'new' of .* is array<int> and then int"),
+    ("x bigint, name string", "x bigint, Name string", {}, "Column 'Name' of .* differs only in case from 'name'"),
+    ("a struct<b: int>", "`a.b` int", {}, "could not be read with these columns beside its own. .*'a.b'"),
+    ("m map<string, int>", "`m.keys` array<string>", {}, "could not be read with these columns beside .*'m.keys'"),
+    (
+        "new string",
+        "other string",
+        {"record_type": "byte_array"},
+        "could not be read with these columns beside its own",
+    ),
+]
+"""Columns of two writers, each of which fits the table as it was before both."""
+
+
+def writer_of(kind: str, path: Path, schema: StructType, **options: Any) -> Callable[[], None]:
+    """Plan a write that brings one row group of no rows; what is returned commits it, as Spark does."""
+    source = TfrecordSource({"path": str(path), "streamId": schema.simpleString(), **options})
+    message = ReceiptMessage(Receipt(0, 0, ()))
+    if kind == "stream":
+        stream = source.streamWriter(schema, False)
+        return lambda: pickle.loads(pickle.dumps(stream)).commit([message], 0)
+    writer = source.writer(schema, kind.startswith("overwrite"))
+    return lambda: commit(writer, message)
+
+
+def of_kind(kind: str, path: Path, schema: StructType, record_type: str = "example") -> Callable[[], None]:
+    if not kind.endswith("partitions"):
+        return writer_of(kind, path, schema, recordType=record_type.replace("_", ""))
+    day = StructType.fromDDL("day int")
+    options = {
+        "partitionColumns": day.json(),
+        "partitionOverwriteMode": "dynamic",
+        "recordType": record_type.replace("_", ""),
+    }
+    return writer_of(kind, path, StructType([*schema, *day]), **options)
+
+
+@pytest.mark.parametrize(("first", "second", "options", "problem"), RACES)
+@pytest.mark.parametrize("there", [True, False], ids=["a table", "no table"])
+@pytest.mark.parametrize("kind", ["append", "append to partitions", "overwrite of partitions", "stream"])
+def test_of_two_writers_whose_columns_do_not_fit_only_the_faster_one_is_published(
+    tmp_path: Path, ddl: Ddl, kind: str, there: bool, first: str, second: str, options: dict[str, str], problem: str
+) -> None:
+    if there and not options:
+        of_kind(kind, tmp_path, ddl("x bigint"))()
+    faster, slower = (of_kind(kind, tmp_path, ddl(columns), **options) for columns in (first, second))
+    faster()
+    with pytest.raises(ContractError, match=problem):
+        slower()
+    source = TfrecordSource({"path": str(tmp_path)})
+    assert source.reader(source.schema()).partitions() == []
+    with pytest.raises(ContractError, match=problem):
+        of_kind(kind, tmp_path, ddl(second), **options)
+
+
+@pytest.mark.parametrize("kind", ["append", "append to partitions", "overwrite of partitions", "stream"])
+def test_a_writer_that_is_overtaken_while_it_commits_compares_its_columns_again(
+    tmp_path: Path, ddl: Ddl, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_kind(kind, tmp_path, ddl("x bigint"))()
+    others = [of_kind(kind, tmp_path, ddl("new string"))]
+    mine = of_kind(kind, tmp_path, ddl("new bigint"))
+    current = Table.current
+
+    def overtaken(self: Table) -> Any:
+        manifest = current(self)
+        if others:  # between looking and putting, another writer commits
+            others.pop()()
+        return manifest
+
+    monkeypatch.setattr(Table, "current", overtaken)
+    with pytest.raises(ContractError, match="Column 'new' of .* is string and then bigint"):
+        mine()
+
+
+def test_of_many_writers_at_the_same_moment_those_of_one_type_are_published(tmp_path: Path, ddl: Ddl) -> None:
+    types = ["int", "bigint", "string", "float"]
+    writers = {(kind, number): of_kind("append", tmp_path, ddl(f"new {kind}")) for kind in types for number in (1, 2)}
+    barrier, refused = Barrier(len(writers)), []
+
+    def race(kind: str, write: Callable[[], None]) -> None:
+        barrier.wait()
+        try:
+            write()
+        except ContractError:
+            refused.append(kind)
+
+    with ThreadPoolExecutor(len(writers)) as threads:
+        list(threads.map(lambda item: race(item[0][0], item[1]), writers.items()))
+    (won,) = set(types) - set(refused)
+    assert sorted(refused) == sorted([kind for kind in types if kind != won] * 2)
+    assert TfrecordSource({"path": str(tmp_path)}).schema().simpleString() == f"struct<new:{won}>"
+
+
+def test_an_overwrite_that_is_slower_replaces_the_columns_too_and_an_append_to_what_it_replaced_is_refused(
+    tmp_path: Path, ddl: Ddl
+) -> None:
+    of_kind("append", tmp_path, ddl("x bigint"))()
+    append, overwrite = (
+        of_kind("append", tmp_path, ddl("x bigint, new int")),
+        of_kind("overwrite", tmp_path, ddl("x string")),
+    )
+    late = of_kind("append", tmp_path, ddl("x bigint"))
+    append()
+    overwrite()
+    assert TfrecordSource({"path": str(tmp_path)}).schema().simpleString() == "struct<x:string>"
+    with pytest.raises(ContractError, match="Column 'x' of .* is string and then bigint"):
+        late()
+
+
+def test_a_batch_of_a_stream_that_is_published_stays_so_whatever_others_added(tmp_path: Path, ddl: Ddl) -> None:
+    stream = of_kind("stream", tmp_path, ddl("x bigint"))
+    stream()
+    of_kind("overwrite", tmp_path, ddl("x string"))()
+    stream()
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite"])
+def test_columns_that_differ_only_in_case_are_refused_also_in_one_dataframe(
+    tmp_path: Path, ddl: Ddl, mode: str
+) -> None:
+    with pytest.raises(
+        ContractError, match="Column 'Name' of .* differs only in case from 'name', which Spark does not"
+    ):
+        plan(tmp_path, ddl("x int, name int, Name int"), mode)
+    with pytest.raises(ContractError, match="Column 'Day' of .* differs only in case from 'day'|'day' .* from 'Day'"):
+        plan(tmp_path, ddl("Day int, day int, x int"), mode, partition_columns=ddl("day int"))
+
+
+def test_a_table_that_has_names_of_two_cases_takes_these_and_no_third(tmp_path: Path, ddl: Ddl) -> None:
+    publish_table(tmp_path, ddl("name bigint"), {"": [1]})
+    publish_table(tmp_path, ddl("Name bigint"), {"": [2]}, run_id="20190606T020000-bbbbbbbb")
+    assert plan(tmp_path, ddl("Name bigint, name bigint")).contract.names() == ["Name", "name"]
+    with pytest.raises(ContractError, match="Column 'NAME' of .* differs only in case from '[Nn]ame'"):
+        plan(tmp_path, ddl("NAME bigint"))
 
 
 def test_an_abort_deletes_nothing_since_a_manifest_may_name_the_files(tmp_path: Path, ddl: Ddl, read: Read) -> None:

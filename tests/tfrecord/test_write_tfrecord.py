@@ -100,6 +100,27 @@ def test_a_writer_who_was_slower_is_told_or_keeps_still(
     assert len(list((tmp_path / "_manifests").glob("*.json"))) == 1
 
 
+@pytest.mark.parametrize(("mode", "partitions"), [("append", []), ("append", ["id"]), ("overwrite", ["id"])])
+def test_a_slower_writer_with_another_type_of_a_new_column_is_told_and_the_table_stays_readable(
+    tfrecord: SparkSession, tmp_path: Path, ddl: Any, mode: Any, partitions: list[str]
+) -> None:
+    path = str(tmp_path / "t")
+    options: dict[str, Any] = {"partition_by": partitions, "partition_overwrite_mode": "dynamic"}
+    ctr_samples.write_tfrecord(tfrecord.range(3).selectExpr("id", "id as x"), path, **options)
+    columns = ddl("new string, id bigint") if partitions else ddl("new string")
+    theirs = {"id=1" if partitions else "": ["a"]}
+
+    def while_another_is_faster(batches: Any) -> Any:
+        publish_table(Path(path), columns, theirs, tuple(partitions), run_id="20190606T020000-bbbbbbbb")
+        yield from batches
+
+    slower = tfrecord.range(5, 6, 1, 1).mapInArrow(while_another_is_faster, "id bigint").selectExpr("id", "id as new")
+    with pytest.raises(ContractError, match="Column 'new' of .*/t is string and then bigint; give each type"):
+        ctr_samples.write_tfrecord(slower, path, mode=mode, **options)
+    back = tfrecord.read.format("tfrecord").load(path)
+    assert sorted(map(str, (row.new or row.x for row in back.collect()))) == ["0", "1", "2", "a"]
+
+
 def test_an_error_in_a_task_is_ours_and_nothing_is_published(frame: Frame, tmp_path: Path) -> None:
     rows = frame("x array<int>", [([1, None],)])
     with pytest.raises(

@@ -187,6 +187,9 @@ def test_what_cannot_be_trained_on_is_named_before_anything_is_read(samples: Pat
         ({"epochs": 0}, "`epochs` is 0; expected a whole number, 1 or more, or None."),
         ({"export": "s3://models/ctr"}, "`export` is s3://models/ctr; expected a directory in a file system"),
         ({"eval_date": DAY}, "The evaluation day 2019-06-05 is also a training day"),
+        ({"eval_date": "all"}, "The evaluation day all overlaps the training day 2019-06-05; choose another one."),
+        ({"eval_date": f"{DAY}T07"}, "The evaluation day 2019-06-05T07 overlaps the training day 2019-06-05"),
+        ({"days": (DAY, f"{DAY}T07")}, "2019-06-05T07 lies in 2019-06-05, so its samples would be read twice"),
     ):
         with pytest.raises(UsageError, match=message):
             fitted(samples, **wrong)

@@ -22,7 +22,7 @@ from ctr_samples.sparksql.failures import expected_errors
 from ctr_samples.sparksql.observations import Progress
 from ctr_samples.sparksql.session import make_active, run_session
 from ctr_samples.tfrecord.options import Options
-from ctr_samples.tfrecord.write_plan import WritePlan, new_run_id, plan_writing, table_write
+from ctr_samples.tfrecord.write_plan import WritePlan, commit, new_run_id, plan_writing
 
 Unreadable = Literal["fail", "skip"]
 Mode = Literal["errorifexists", "overwrite"]
@@ -123,9 +123,7 @@ def _write(
     _check_unreadable(folders, tally.unreadable, tally.first, allowed)
     _check_classes(folders, tally)
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
-    table = Table(plan.storage)
-    published = table.commit(table_write(plan, new_run_id(), shards))
-    return _report(table, published, folders, tally)
+    return _report(Table(plan.storage), commit(plan, new_run_id(), shards), folders, tally)
 
 
 def _in_final_order(files: DataFrame, partitions: int) -> DataFrame:
