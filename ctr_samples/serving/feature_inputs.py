@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import date, datetime
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -131,8 +132,8 @@ def _best(get: Get, feature: Declared, *, sorts_lists: bool) -> Get:
     """Return the values or keys of a map, sorted by number, greatest first unless configured, then by key. Drops null and
     NaN, and turns -0.0 into 0.0. A list stays as it is, unless ``sorts_lists``.
     """
-    sign = 1 if feature.order == "smallest" else -1
-    field = 1 if feature.part == "keys" else 2
+    descending = feature.order != "smallest"
+    field = 0 if feature.part == "keys" else 1
     count = feature.top_k
 
     def best(rows: Rows) -> Any:
@@ -140,7 +141,9 @@ def _best(get: Get, feature: Declared, *, sorts_lists: bool) -> Get:
         if value is None or not (sorts_lists or isinstance(value, Mapping)):
             return value
         entries = value.items() if isinstance(value, Mapping) else [(item, item) for item in plain_list(value)]
-        ranked = sorted((sign * float(v), k, v) for k, v in entries if v is not None and not math.isnan(v))
+        in_order = sorted((key, number) for key, number in entries if number is not None and not math.isnan(number))
+        # The order of equal numbers stays. No number is made a float, which would make large ones equal.
+        ranked = sorted(in_order, key=itemgetter(1), reverse=descending)
         taken = [entry[field] for entry in ranked[:count]]
         return [item + 0 if isinstance(item, float) else item for item in taken]
 
