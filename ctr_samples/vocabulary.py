@@ -45,6 +45,10 @@ class FittedVocabulary:
         """Number of ids, including free ids: the number of rows in an embedding table."""
         return self.first_id + self.capacity
 
+    def id_of(self, token: str | None) -> int | None:
+        """Return the id of a token, or None if it has none of its own. Reads the tokens up to it."""
+        return None if token is None or token not in self.tokens else self.first_id + self.tokens.index(token)
+
     def grown(self, counted: Iterable[tuple[str, int]]) -> FittedVocabulary:
         """Add the unknown tokens of ``counted``, most frequent first, up to the capacity."""
         known = set(self.tokens)

@@ -23,6 +23,11 @@ def test_a_full_vocabulary_takes_no_more_and_says_how_many_were_left_out() -> No
     assert growth.coverage == 0.4
 
 
+def test_only_a_token_of_the_vocabulary_has_an_id_of_its_own() -> None:
+    known = FittedVocabulary(("x", "y"), oov_buckets=2, capacity=3)
+    assert [known.id_of(token) for token in ("x", "y", "z", None)] == [4, 5, None, None]
+
+
 def test_nothing_seen_is_nothing_left_uncovered() -> None:
     now, growth = grown_by(None, EMPTY, TokenCounts([], 0, 0))
     assert now == EMPTY

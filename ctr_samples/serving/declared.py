@@ -14,7 +14,7 @@ from ctr_samples.feature_rules import FeatureKeys
 ELSEWHERE = frozenset({"encoding"})
 """Feature keys that serving reads from the contract, not from the configuration."""
 
-_PATH = re.compile(r"\w+(\.\w+)+")
+_PATH = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)+")
 
 
 @dataclass(frozen=True, slots=True)

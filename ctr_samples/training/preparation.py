@@ -38,11 +38,13 @@ class Preparation:
         self.deviation = tf.Variable(np.ones(self.fields.width, np.float32), trainable=False, name="deviation")
 
     def prepare(self, features: Tensors) -> Tensors:
-        """Convert features to int64 ids ``[batch, length]`` by name, and all numbers as float32 ``[batch, width]``."""
+        """Convert features to the inputs of a model: int64 ids ``[batch, length]`` for each feature with ids, and all numbers
+        as float32 ``[batch, width]``.
+        """
         import tensorflow as tf
 
         stepped = self._steps({name: features[name] for name in self.contract.names()})
-        made = {f.name: _rows_of_ids(stepped[f.name], f.length) for f in self.fields.ids}
+        made = {f.input: _rows_of_ids(stepped[f.name], f.length) for f in self.fields.ids}
         if self.fields.numbers:
             numbers = [tf.cast(tf.reshape(stepped[f.name], [-1, f.size]), tf.float32) for f in self.fields.numbers]
             made[NUMBERS] = tf.concat(numbers, axis=1)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -91,6 +93,29 @@ def test_a_model_needs_neither_ids_nor_numbers_but_one_of_them(name: str, contra
     assert model.probability(model.preparation.prepare(batch())).shape == (3,)
 
 
+NAMES = ("numbers", "weights", "deep", "hidden_0", "number_vectors", "city", "city_weight", "city_vector", "self")
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("numbers", [(), (NUMBER, replace(VECTOR, name="weight"))])
+def test_a_model_does_not_depend_on_the_names_of_its_features(name: str, numbers: tuple[FeatureSpec, ...]) -> None:
+    import keras
+    import tensorflow as tf
+
+    def probabilities(names: Sequence[str]) -> Any:
+        keras.backend.clear_session()  # Keras numbers the names that it gives
+        model = model_of(name, ExampleContract((*[FeatureSpec(n, "int64", buckets=9) for n in names], *numbers)))
+        rng = np.random.default_rng(5)
+        model.network.set_weights([rng.normal(size=weight.shape) for weight in model.network.get_weights()])
+        rows = {one: tf.constant([n % 9, 1, 0], tf.int64) for n, one in enumerate(names)}
+        prepared = model.preparation.prepare(batch() | {"weight": batch()["vector"]} | rows)
+        return model.probability(prepared).numpy().tolist()
+
+    keras.backend.clear_session()
+    names = sorted({*NAMES, *[operation.name for operation in model_of(name).network.operations]})
+    assert probabilities(names) == probabilities([f"f{n}" for n in range(len(names))])
+
+
 def test_the_pairwise_term_is_the_sum_over_all_pairs() -> None:
     rng = np.random.default_rng(1)
     ids, numbers = rng.normal(size=(2, 3, 4)).astype("f"), rng.normal(size=(2, 5, 4)).astype("f")
@@ -105,8 +130,8 @@ def test_a_factorization_machine_is_its_formula() -> None:
     network.set_weights([rng.normal(size=weight.shape) for weight in network.get_weights()])
     held = {weight.path: weight.numpy() for weight in network.weights}
     x = np.array([0.5, 1.0, 2.0])  # the numbers of the first row
-    tables = {name: (held[f"{name}_weight/embeddings"], held[f"{name}_vector/embeddings"]) for name in ("city", "tags")}
-    tables["words"] = held["words_weight/embeddings"], held["words_vector/embeddings"]
+    tables = {name: (held[f"weight.{name}/embeddings"], held[f"vector.{name}/embeddings"]) for name in ("city", "tags")}
+    tables["words"] = held["weight.words/embeddings"], held["vector.words/embeddings"]
     rows = {"city": [3], "tags": [1, 4], "words": [5]}  # without padding
     linear = sum(tables[name][0][ids].mean() for name, ids in rows.items())
     linear += x @ held["weights/kernel"][:, 0] + held["weights/bias"][0]
@@ -114,9 +139,9 @@ def test_a_factorization_machine_is_its_formula() -> None:
     vectors += list(x[:, None] * held["number_vectors/kernel"])
     crossed = sum(a @ b for a, b in itertools.combinations(vectors, 2))
     inputs = {
-        "city": np.array([[3]]),
-        "tags": np.array([[1, 4, 0]]),
-        "words": np.array([[5, 0, 0]]),
+        "ids.city": np.array([[3]]),
+        "ids.tags": np.array([[1, 4, 0]]),
+        "ids.words": np.array([[5, 0, 0]]),
         "numbers": x[None].astype("f"),
     }
     assert np.array(network(inputs))[0, 0] == pytest.approx(linear + crossed, rel=1e-4)
@@ -185,8 +210,8 @@ def test_what_a_contract_leaves_to_the_model_is_done_before_it() -> None:
         }
     )
     assert made["numbers"].numpy()[:, 0] == pytest.approx([np.log(10), 0.0])
-    assert made["bucket"].numpy().tolist() == [[2], [0]]
-    assert made["city"].numpy().tolist() == [[4], [2]]
+    assert made["ids.bucket"].numpy().tolist() == [[2], [0]]
+    assert made["ids.city"].numpy().tolist() == [[4], [2]]
     assert len(preparation.tables) == 1
 
 

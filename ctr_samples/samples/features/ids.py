@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -107,9 +107,17 @@ def with_joined_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
     return frame
 
 
-def with_no_ids(frame: DataFrame, ids: Sequence[JoinedIds]) -> DataFrame:
-    """Add the id columns of :func:`with_joined_ids` without any id, for their types."""
-    return frame.select("*", *[F.lit(None).cast("bigint").alias(id_column(one.feature)) for one in ids])
+def ids_in(row: DataFrame, ids: Sequence[JoinedIds]) -> dict[str, int | None]:
+    """Return the id of each feature's token in a single row. Runs a Spark job unless there are no ``ids``."""
+    if not ids:
+        return {}
+    found = row.select(*[one.token.alias(id_column(one.feature)) for one in ids]).collect()[0]
+    return {one.feature: one.vocabulary.id_of(found[id_column(one.feature)]) for one in ids}
+
+
+def with_ids(frame: DataFrame, ids: Mapping[str, int | None]) -> DataFrame:
+    """Add the id columns of :func:`with_joined_ids`, each with one id in all rows. Lazy."""
+    return frame.select("*", *[F.lit(found).cast("bigint").alias(id_column(name)) for name, found in ids.items()])
 
 
 def id_column(name: str) -> str:

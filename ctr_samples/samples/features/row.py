@@ -17,7 +17,7 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.base import VIEW_METADATA
 from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.features.contracts import columns_contract
-from ctr_samples.samples.features.ids import JoinedIds, joined_ids, with_joined_ids, with_no_ids
+from ctr_samples.samples.features.ids import JoinedIds, ids_in, joined_ids, with_ids, with_joined_ids
 from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.sparksql.expressions import referenced_paths
 from ctr_samples.vocabulary import NOTHING_FITTED, FittedState
@@ -105,7 +105,7 @@ class SampleColumns:
         """
         contract = columns_contract(config, state)
         ids = joined_ids(blank, config, state or NOTHING_FITTED)
-        typed = with_no_ids(blank, ids)
+        typed = with_ids(blank, dict.fromkeys(one.feature for one in ids))
         features = {
             name: feature_column(typed, name, feature, config, state, config.histories)
             for name, feature in config.features.items()
@@ -147,11 +147,13 @@ class SampleColumns:
         with_ids = with_joined_ids(rows, self._ids(self.at(home)))
         return with_ids.select(*rows.columns, *[self.features[name].alias(made(name)) for name in self.at(home)])
 
-    def without_vocabularies(self, rows: DataFrame, homes: Iterable[str]) -> DataFrame:
-        """Like :meth:`add`, for rows of nulls, which have no token of any vocabulary."""
+    def add_to_one(self, row: DataFrame, homes: Iterable[str]) -> DataFrame:
+        """Like :meth:`add`, for a single row, whose tokens are looked up here instead of by a join. Runs a Spark job if
+        there are any.
+        """
         names = [name for home in homes for name in self.at(home)]
-        typed = with_no_ids(rows, self.ids)
-        return typed.select(*rows.columns, *[self.features[name].alias(made(name)) for name in names])
+        with_its_ids = with_ids(row, ids_in(row, self._ids(names)))
+        return with_its_ids.select(*row.columns, *[self.features[name].alias(made(name)) for name in names])
 
     def _ids(self, names: Iterable[str]) -> list[JoinedIds]:
         parts = {part for name in names for part in (name, *self.crosses[name])}

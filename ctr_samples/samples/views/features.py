@@ -72,7 +72,8 @@ class ViewFeatures:
 def absent_payloads(
     spark: SparkSession, columns: SampleColumns, views: Sequence[ViewFeatures]
 ) -> dict[str, pa.StructArray]:
-    """Return the payload of each view for an impression without a row. Runs a Spark job of one row.
+    """Return the payload of each view for an impression without a row. Runs a Spark job of one row, and another one if
+    vocabularies give ids to features of views.
 
     A column with a VARIANT is left out. It is null there, and PySpark cannot collect one that is null in a struct.
     """
@@ -81,6 +82,6 @@ def absent_payloads(
     rows = spark.range(1).select(*[view.of_nothing() for view in views])
     for view in views:
         rows = view.complete(rows)
-    computed = columns.without_vocabularies(rows, [view.name for view in views])
+    computed = columns.add_to_one(rows, [view.name for view in views])
     table = computed.select(*[view.taken(variants=False).alias(view.name) for view in views]).toArrow()
     return {view.name: table[view.name].combine_chunks() for view in views}

@@ -82,7 +82,7 @@ class ViewJoiner:
         """Let the rows of each view have the features that are computed over them, and the columns that other features
         or keys need. Without ``columns``, there are no features, and all columns stay. Call it once, before :meth:`add`.
 
-        Runs a short Spark job for the features of impressions without a row.
+        Runs a short Spark job or two for the features of impressions without a row.
         """
         kept = self._needed if columns is None else {name: self._kept(name, columns) for name in self._views}
         columns = columns or NO_FEATURES

@@ -9,7 +9,7 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 
 NUMBERS = "numbers"
-"""Name of the model input that holds all numbers."""
+"""Name of the model input that holds all numbers. What is named for a feature has a dot in its name, and nothing else has."""
 MOST_IDS = 100_000_000
 """Maximum number of rows in an embedding table, so that it fits in the memory of one machine."""
 
@@ -25,6 +25,11 @@ class IdField:
     buckets: int
     length: int | None = 1
     is_list: bool = False
+
+    @property
+    def input(self) -> str:
+        """Name of the model input that holds its ids."""
+        return f"ids.{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

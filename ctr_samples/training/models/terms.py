@@ -20,7 +20,7 @@ def inputs_of(fields: Fields) -> Tensors:
     """Create symbolic inputs: int64 ``[batch, length]`` per id field, float32 ``[batch, width]`` for all numbers."""
     import keras
 
-    inputs = {f.name: keras.Input((f.length,), name=f.name, dtype="int64") for f in fields.ids}
+    inputs = {f.input: keras.Input((f.length,), name=f.input, dtype="int64") for f in fields.ids}
     return {**inputs, NUMBERS: keras.Input((fields.width,), name=NUMBERS)} if fields.width else inputs
 
 
@@ -31,7 +31,7 @@ def linear(inputs: Tensors, fields: Fields, base_rate: float) -> Any:
     """
     import keras
 
-    terms = [_pooled(inputs[f.name], f, 1, "zeros", "weight") for f in fields.ids]
+    terms = [_pooled(inputs[f.input], f, 1, "zeros", "weight") for f in fields.ids]
     if fields.width:
         terms.append(keras.layers.Dense(1, kernel_initializer="zeros", name="weights")(inputs[NUMBERS]))
     return sum(terms, math.log(base_rate / (1 - base_rate)))
@@ -44,7 +44,7 @@ def id_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
     if not fields.ids:
         return None
     start = keras.initializers.RandomNormal(stddev=_SPREAD)
-    return keras.ops.stack([_pooled(inputs[f.name], f, size, start.clone(), "vector") for f in fields.ids], axis=1)
+    return keras.ops.stack([_pooled(inputs[f.input], f, size, start.clone(), "vector") for f in fields.ids], axis=1)
 
 
 def number_vectors(inputs: Tensors, fields: Fields, size: int) -> Any:
@@ -91,7 +91,7 @@ def _pooled(ids: Any, field: IdField, size: int, start: Any, what: str) -> Any:
     """Return the embedding of an id, or the mean embedding of a list of ids, ``[batch, size]``."""
     import keras
 
-    name = f"{field.name}_{what}"
+    name = f"{what}.{field.name}"
     vectors = keras.layers.Embedding(field.buckets, size, embeddings_initializer=start, name=name)(ids)
     if not field.is_list:
         return vectors[:, 0]

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.config import JobConfig
-from ctr_samples.samples.features.row import IMPRESSION, ROWS, SampleColumns
+from ctr_samples.config import JobConfig, WindowView
+from ctr_samples.samples.features.row import IMPRESSION, ROWS, SampleColumns, made
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
 from ctr_samples.vocabulary import FittedState, FittedVocabulary
 
@@ -51,7 +52,7 @@ def job(**features: dict[str, Any]) -> JobConfig:
             "views": {"item": {**view, "entity": "article"}, "profile": {**view, "entity": "user"}},
             "histories": {"recent": {"source": "a", "where": "true", "last": 3, "within": "1d"}},
             "features": features,
-            "vocabularies": {"cities": {"capacity": 10}},
+            "vocabularies": {"cities": {"capacity": 10}, "counts": {"capacity": 2}},
             "fitted": {"path": "state"},
             "output": {"path": "out"},
         }
@@ -118,6 +119,46 @@ def test_rows_of_a_view_and_impressions_without_a_row_get_the_values_of_joined_r
     ]
     absent = absent_payloads(rows.sparkSession, found, [view])["item"].to_pylist()
     assert [tuple(row.values()) for row in absent] == [(-1.0, 0, 1, "nowhere", None, None)]
+
+
+def test_impressions_without_a_row_get_the_ids_of_the_tokens_that_they_have(frame: Frame) -> None:
+    of_cities = {"dtype": "int64", "vocabulary": "cities"}
+    features = {
+        "known": {"expr": "coalesce(item.city, 'Lund')", **of_cities},
+        "absent": {"expr": "if(item.matched, item.city, 'Oslo')", **of_cities},
+        "unknown": {"expr": "coalesce(item.city, 'Rome')", **of_cities},
+        "empty": {"expr": "coalesce(item.city, '')", **of_cities},
+        "hot": {"expr": "coalesce(item.city, 'Lund')", **of_cities, "multi_hot": True},
+        "cross": {"cross": ["known", "absent"], "hash_buckets": 1_000_000, "dtype": "int64"},
+        "age": {"expr": "if(profile.age > 17, 'Lund', 'Oslo')", **of_cities},
+        "both": {"expr": "coalesce(item.city, if(profile.matched, 'Oslo', 'Lund'))", **of_cities},
+        "user": {"expr": "coalesce(impression.user, 'Oslo')", **of_cities},
+    }
+    found, config = columns(frame, **features), job(**features)
+    kinds = {name: cast(StructType, frame(SCHEMA, []).schema[name].dataType) for name in config.views}
+    views = [ViewFeatures(name, config.views[name], found, kind, ()) for name, kind in kinds.items()]
+    rows = frame(SCHEMA, [(None, (None, None, None, None, False), (None, None, False), None)]).select(*kinds)
+    absent = absent_payloads(rows.sparkSession, found, views)
+    for name in kinds:
+        joined = found.add(rows, name).select(*[made(one) for one in found.at(name)]).collect()
+        assert absent[name].to_pylist() == [row.asDict() for row in joined]
+    ids = absent["item"].to_pylist()[0]
+    assert [ids[made(name)] for name in ("known", "absent", "unknown", "empty")] == [4, 3, 2, 1]
+    assert absent["profile"].to_pylist() == [{made("age"): 3}]
+
+
+def test_an_empty_window_has_the_id_of_its_zero(frame: Frame) -> None:
+    windows = {"step": "10m", "windows": ["1h"], "counts": {"clicks": "true"}}
+    view = WindowView.model_validate(
+        {"source": "b", "on": "item", "key": "k", "event_time": "t", "aggregates": windows}
+    )
+    config = job(of={"from": "item.clicks_1h", "dtype": "int64", "vocabulary": "counts"})
+    counts = {"counts": FittedVocabulary(("3", "0"), oov_buckets=1, capacity=2)}
+    item = "struct<clicks_1h: bigint, age_s: double, matched: boolean>"
+    found = SampleColumns.of(frame(f"item {item}", []), config, replace(STATE, vocabularies=counts))
+    kind = cast(StructType, frame(f"item {item}", []).schema["item"].dataType)
+    absent = absent_payloads(frame("a int", []).sparkSession, found, [ViewFeatures("item", view, found, kind, ())])
+    assert absent["item"].to_pylist() == [{made("of"): 4}]
 
 
 def test_features_of_one_view_are_not_computed_over_joined_rows(frame: Frame) -> None:

@@ -1,0 +1,468 @@
+"""Each conversion that serving does for itself: what it makes of a value is what the job makes of it, or it is refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ctr_samples.config import Feature, JobConfig
+from ctr_samples.errors import InputError
+from ctr_samples.samples.features.ids import joined_ids, with_joined_ids
+from ctr_samples.samples.features.one_feature import feature_column
+from ctr_samples.samples.features.values import source_value
+from ctr_samples.serving.declared import Declared
+from ctr_samples.serving.feature_inputs import source_of
+from ctr_samples.serving.values import feature_of
+from ctr_samples.sparksql.session import run_session
+from ctr_samples.vocabulary import FittedState, FittedVocabulary
+
+REFUSED = "refused"
+ZONES = ["Asia/Kathmandu", "Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "America/St_Johns"]
+"""One with a quarter of an hour, one whose clocks skip 2 o'clock, one midnight, one a whole day, one that is behind."""
+
+
+def served(feature: Mapping[str, Any], zone: str, row: Mapping[str, Any]) -> Any:
+    """The source value of a feature in serving, or that it is refused."""
+    try:
+        return source_of(Declared.of("f", feature), {"timezone": zone})({"item": row, "": {}})
+    except InputError:
+        return REFUSED
+
+
+def in_job(rows: DataFrame, feature: Mapping[str, Any]) -> list[Any]:
+    """The source value of a feature of each row in the job, in the order of ``n``."""
+    column = source_value(rows, Feature.model_validate(feature), "features.f").column
+    return [row[0] for row in rows.orderBy("n").select(column.alias("f")).collect()]
+
+
+def of_texts(spark: SparkSession, texts: Sequence[str], kind: str = "string") -> DataFrame:
+    """A row for each text, read as a column of a type."""
+    rows = spark.createDataFrame(list(enumerate(texts)), "n int, of string")
+    return rows.select("n", F.struct(F.col("of").cast(kind).alias("of")).alias("item"))
+
+
+HOURS = {"from": "item.of", "date_part": "hour_of_week", "dtype": "int64"}
+ORDINARY = (
+    "2019-06-05 10:00:00",
+    "2019-06-05T10:00:00",
+    "2019-06-05T23:59:59.999999",
+    "2019-06-05 10:00:00.123456789",
+    "2019-06-05T10:00:00Z",
+    "2019-06-05 10:00:00.5+05:45",
+    "2019-06-05T10:00:00-09:30",
+    "2019-06-05",
+    "2019-06-05 10:00",
+    "1890-06-05T10:00:00Z",
+    "2019-02-30 10:00:00",
+    "2019-06-05 24:00:00",
+    "2019-06-05 10:60:00",
+    "10:00:00",
+    "yesterday",
+    "",
+    "2019/06/05 10:00:00",
+)
+"""Texts that serving reads, or knows to be no times."""
+SKIPPED = ("2019-03-31 02:30:00", "2018-11-04 00:00:00", "2018-11-04", "2011-12-30 07:00:00", "2019-03-10 02:00:00")
+"""Times that clocks skip in one of the zones."""
+ODD = (
+    "2019-6-5 10:00:00",
+    "2019-06-05 9:05:00",
+    "2019-06-05 10:00:00 UTC",
+    "2019-06-05X10:00:00",
+    "2019-06-05 10",
+    "20190605T100000",
+    "2019-06-05 ١٠:00:00",
+    "٢٠١٩-06-05 10:00:00",
+    "2019-06-05 10:00:00+24:00",
+    "2019-06-05T10:00:00+05",
+    "2019-06-05T10:00:00,5",
+    "2019-W23-3",
+    "0000-06-05 10:00:00",
+    "0001-01-01 00:00:00Z",
+    "9999-12-31 23:59:59Z",
+    "9999-12-31 23:59:59-18:00",
+    "2019-06-05 10:00:00\\u00a0",
+)
+
+
+def texts_by_chance(count: int) -> list[str]:
+    chance = random.Random(7)
+
+    def one_of(*parts: str) -> str:
+        return chance.choice(parts)
+
+    return [
+        one_of("", "", "", " ", "\t", "\u00a0", "\u2003", "\x1f")
+        + one_of("2019", "2019", "2011", "2018", "1890", "0000", "0001", "9999", "19", "12019", "+2019", "２０１９")
+        + one_of("-", "-", "-", "/", "")
+        + one_of("06", "12", "3", "11", "13", "00")
+        + one_of("-", "-", "-", "/", "")
+        + one_of("05", "31", "30", "4", "00", "32", "10")
+        + one_of(" ", "T", " ", "T", "t", "X", "  ", "")
+        + one_of("10:00:00", "02:30:00", "2:30:00", "00:00", "24:00:00", "23:59:60", "7", "", "10:00:0", "1٠:00:00")
+        + one_of("", "", ".5", ".123456789", ".1234567890", ".", ",5")
+        + one_of(
+            "",
+            "",
+            "Z",
+            "z",
+            " Z",
+            "+01:00",
+            "-18:00",
+            "+18:01",
+            "+1:00",
+            "+0100",
+            "+01",
+            " UTC",
+            "UTC",
+            "GMT+1",
+            "[UTC]",
+        )
+        + one_of("", "", "", " ", "\n", "\u00a0", "\x1f")
+        for _ in range(count)
+    ]
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("zone", ZONES)
+def test_a_part_of_a_text_with_a_time_is_that_of_the_job_or_refused(spark: SparkSession, zone: str) -> None:
+    texts = [*ORDINARY, *SKIPPED, *ODD, *texts_by_chance(400)]
+    of_job = in_job(of_texts(run_session(spark, zone), texts), HOURS)
+    of_serving = [served(HOURS, zone, {"of": text}) for text in texts]
+    known = len(ORDINARY) + len(SKIPPED)
+    assert dict(zip(texts[:known], of_serving, strict=False)) == dict(zip(texts[:known], of_job, strict=False))
+    wrong = {t: (a, b) for t, a, b in zip(texts, of_job, of_serving, strict=True) if b not in (a, REFUSED)}
+    assert wrong == {}
+    assert REFUSED in of_serving
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("zone", ZONES)
+def test_a_part_of_a_time_is_that_of_the_job_also_where_clocks_skip(spark: SparkSession, zone: str) -> None:
+    chance = random.Random(8)
+    moments = [
+        *map(datetime.fromisoformat, SKIPPED),
+        *[datetime(2019, m, d, h, 30) for m, d in ((3, 10), (3, 31), (10, 27), (11, 3)) for h in range(4)],
+        *[datetime.fromtimestamp(chance.uniform(-3e9, 3e9), UTC).replace(tzinfo=None) for _ in range(60)],
+    ]
+    session, texts = run_session(spark, zone), [str(moment) for moment in moments]
+    for kind, given in (
+        ("timestamp_ntz", lambda moment: moment),
+        ("timestamp_ntz", lambda moment: moment.replace(fold=1)),
+        ("date", lambda moment: moment.date()),
+    ):
+        expected = in_job(of_texts(session, texts, kind), HOURS)
+        assert [served(HOURS, zone, {"of": given(moment)}) for moment in moments] == expected, kind
+    instants = [f"{text}Z" for text in texts]
+    expected = in_job(of_texts(session, instants, "timestamp"), HOURS)
+    for seen_in in (UTC, ZoneInfo("America/Los_Angeles")):
+        given = [moment.replace(tzinfo=UTC).astimezone(seen_in) for moment in moments]
+        assert [served(HOURS, zone, {"of": time}) for time in given] == expected
+
+
+@pytest.mark.parametrize(
+    ("zone", "day"),
+    [("America/Toronto", date(1919, 3, 31)), ("Asia/Beirut", date(2022, 3, 27)), ("UTC", date(1, 1, 1))],
+)
+def test_a_date_begins_when_the_clocks_say_so(spark: SparkSession, zone: str, day: date) -> None:
+    (expected,) = in_job(of_texts(run_session(spark, zone), [str(day)], "date"), HOURS)
+    assert served(HOURS, zone, {"of": day}) in (expected, REFUSED)
+
+
+MAPS: dict[str, list[Any]] = {
+    "string": [
+        *(
+            "7",
+            "7.0",
+            "10",
+            "1_0",
+            "100",
+            "true",
+            "True",
+            "1.0E7",
+            "10000000.0",
+            "1.0E-5",
+            "0.1",
+            "7.50",
+            "7.5",
+            "1E+2",
+            "NaN",
+        ),
+        *("nan", "b'a'", "a", "x", "", "٧", "2019-06-05", "2019-06-05 10:00:00"),
+    ],
+    "bigint": [7, 10, 1, 0, -7, 2**31, 2**53 + 1, 2**63 - 1, -(2**63), 16_777_217],
+    "int": [7, 0, 2**31 - 1, -(2**31)],
+    "tinyint": [7, 1, 0, -7, 127, -128],
+    "double": [7.0, 0.5, 1e7, 1.0, 0.0, float("inf"), 16_777_217.0, 9007199254740992.0, 0.1],
+    "float": [7.0, 0.5, 1.0, 0.0, 16_777_216.0, float(np.float32(0.1)), float(np.float32(0.3)), float("inf")],
+    "boolean": [True, False],
+    "date": [date(2019, 6, 5), date(1970, 1, 8)],
+    "decimal(9,2)": [
+        Decimal("7.00"),
+        Decimal("1.01"),
+        Decimal("0.10"),
+        Decimal("0.50"),
+        Decimal("1.00"),
+        Decimal("10.00"),
+    ],
+    "binary": [b"7", b"a", b"", b"true"],
+    "timestamp": [datetime(2019, 6, 5, tzinfo=UTC), datetime(2019, 6, 5, 10, tzinfo=UTC)],
+}
+KEYS: dict[str, list[Any]] = {
+    "string": [
+        *(
+            "7",
+            " 7 ",
+            "+7",
+            "-7",
+            "07",
+            "7.0",
+            "1_0",
+            "٧",
+            "１０",
+            "1e1",
+            "7.5",
+            "true",
+            "TRUE",
+            "t",
+            "False",
+            "0",
+            "1",
+            "",
+            "a",
+        ),
+        *(
+            "inf",
+            "Infinity",
+            "NaN",
+            "0.1",
+            "7d",
+            "0x7",
+            "2019-06-05",
+            "2019-6-5",
+            "7\u00a0",
+            "\x1f7",
+            "-",
+            "- 7",
+            "7\n",
+            "x",
+        ),
+        *(
+            "9" * 20,
+            "9" * 5000,
+            "0" * 30 + "7",
+            "9223372036854775807",
+            "9223372036854775808",
+            "16777217",
+            "0.5",
+            "127",
+            "128",
+        ),
+    ],
+    "bigint": [7, 10, 1, 0, -7, 2**53 + 1, 2**63 - 1, -(2**63), 16_777_217, 127, 128, 2**31],
+    "int": [7, 100, 1],
+    "double": [
+        *(
+            7.0,
+            7.9,
+            -7.9,
+            1e7,
+            1e-5,
+            0.1,
+            0.5,
+            0.0,
+            -0.0,
+            1.0,
+            1e19,
+            -1e300,
+            2.0**63,
+            -(2.0**63),
+            2.0**31,
+            16_777_217.0,
+            0.3,
+        ),
+        *(0.30000001192092896, 127.5, float("inf"), float("nan")),
+    ],
+    "float": [7.0, 0.5, 1e7, 2.0**31, -(2.0**31), float(np.float32(0.1)), float(np.float32(0.3)), float("nan")],
+    "boolean": [True, False],
+    "date": [date(2019, 6, 5), date(999, 1, 1)],
+    "decimal(9,2)": [Decimal(text) for text in ("7.00", "7.50", "100.00", "0.10", "-7.99", "1.00")],
+    "decimal(9,4)": [Decimal(text) for text in ("7.0000", "1.0050", "1.0149", "0.1000", "0.0000")],
+    "binary": [b"7", b"a", b"true", b""],
+    "timestamp": [datetime(2019, 6, 5, tzinfo=UTC), datetime(2019, 6, 5, 10, tzinfo=UTC)],
+    "timestamp_ntz": [datetime(2019, 6, 5), datetime(2019, 6, 5, 10)],
+}
+MUST = [
+    *[("string", key) for key in ("string", "bigint", "boolean", "date")],
+    *[("bigint", key) for key in ("bigint", "boolean", "string", "decimal(9,2)")],
+    *[(same, same) for same in ("double", "float", "boolean", "date", "binary", "decimal(9,2)")],
+    ("tinyint", "bigint"),
+]
+"""Types of keys of a map, and of what is looked up in it, whose values serving takes all."""
+
+
+@pytest.mark.some(4)
+@pytest.mark.parametrize("of_map", MAPS)
+def test_an_entry_of_a_map_is_that_of_the_job_or_refused(spark: SparkSession, of_map: str) -> None:
+    session = run_session(spark, "UTC")
+    entries = {key: f"{key!r} of {of_map}" for key in MAPS[of_map]}
+    feature = {"from": "item.all", "at": "item.at", "dtype": "string"}
+    for of_key, keys in KEYS.items():
+        schema = f"n int, item struct<all: map<{of_map}, string>, at: {of_key}>"
+        rows = session.createDataFrame([(n, (entries, key)) for n, key in enumerate([*keys, None])], schema)
+        try:
+            of_job = in_job(rows, feature)
+        except (InputError, AnalysisException):  # the job refuses these types, so nothing is served
+            assert (of_map, of_key) not in MUST
+            continue
+        of_serving = [served(feature, "UTC", {"all": entries, "at": key}) for key in [*keys, None]]
+        wrong = {
+            repr(key): (a, b)
+            for key, a, b in zip([*keys, None], of_job, of_serving, strict=True)
+            if b not in (a, REFUSED)
+        }
+        assert wrong == {}, of_key
+        if (of_map, of_key) in MUST:
+            assert REFUSED not in of_serving, of_key
+
+
+NUMPY = [np.int64(7), np.int8(7), np.bool_(True), np.str_("7"), np.float64(0.5), np.float32(0.5)]
+
+
+@pytest.mark.parametrize("key", NUMPY, ids=repr)
+@pytest.mark.parametrize("of_map", MAPS)
+def test_a_scalar_of_numpy_is_looked_up_as_the_one_of_python(of_map: str, key: Any) -> None:
+    feature = {"from": "item.all", "at": "item.at", "dtype": "string"}
+    entries = {key: repr(key) for key in MAPS[of_map]}
+    assert served(feature, "UTC", {"all": entries, "at": key}) == served(
+        feature, "UTC", {"all": entries, "at": key.item()}
+    )
+
+
+def job(**features: dict[str, Any]) -> JobConfig:
+    return JobConfig.model_validate(
+        {
+            "name": "s",
+            "timezone": "Asia/Kathmandu",
+            "sources": {"a": {"format": "json", "path": "x", "schema": "t timestamp, item string"}},
+            "impressions": {"source": "a", "time": "t", "article": "item", "user": "item"},
+            "labels": {"clicked": {"source": "a", "where": "true", "window": "1h"}},
+            "features": features,
+            "vocabularies": {"tokens": {"capacity": 10, "oov_buckets": 1000}},
+            "fitted": {"path": "state"},
+            "output": {"path": "out"},
+        }
+    )
+
+
+FEATURES: list[dict[str, Any]] = [
+    {"dtype": "int64", "hash_buckets": 2**40},
+    {"dtype": "int64", "vocabulary": "tokens"},
+    {"dtype": "int64", "boundaries": [-1, 0.1, 7, 16_777_217]},
+    {"dtype": "int64"},
+    {"dtype": "float32", "default": -2},
+    {"dtype": "float32", "clip": [-1, 16_777_217]},
+    {"dtype": "string"},
+    {"dtype": "bytes", "nulls": "omit"},
+]
+VALUES: dict[str, list[Any]] = KEYS | {
+    "string": [*KEYS["string"], "é", "\U0001f600", "a\x1fb", " ", "\x00"],
+    "decimal(38,18)": [Decimal("0.100000000000000001"), Decimal("12345678901234567890.123456789012345678")],
+    "tinyint": [7, -128],
+}
+STATE = FittedState(
+    name="s",
+    lineage="l",
+    version=1,
+    run_id="r",
+    created_at="",
+    days=("2019-06-04",),
+    declared={},
+    vocabularies={"tokens": FittedVocabulary(("7", "true", "2019-06-05", "a", "0999-01-01"), 1000, 10)},
+)
+
+
+@pytest.mark.some(6)
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("of", VALUES)
+def test_what_is_made_of_a_value_is_what_the_job_makes_of_it_or_it_is_refused(
+    spark: SparkSession, of: str, listed: bool
+) -> None:
+    session, values = run_session(spark, "Asia/Kathmandu"), [*VALUES[of], None]
+    given = [[value, None, value] for value in values] if listed else values
+    kind = f"array<{of}>" if listed else of
+    rows = session.createDataFrame([(n, (value,)) for n, value in enumerate(given)], f"n int, item struct<of: {kind}>")
+    compared = 0
+    for keys in FEATURES:
+        entry = {"from": "item.of", **keys}
+        if listed:
+            entry |= {"ragged": True, **({"fill": entry.pop("default")} if "default" in entry else {})}
+        config = job(f=entry)
+        try:
+            typed = with_joined_ids(rows, joined_ids(rows, config, STATE))
+            column = feature_column(typed, "f", config.features["f"], config, STATE)
+            of_job = [row[0] for row in typed.orderBy("n").select(column.alias("f")).collect()]
+        except (InputError, AnalysisException):  # the job refuses this type, so nothing is served
+            continue
+        make = feature_of(Declared.of("f", entry), {"timezone": "Asia/Kathmandu"}, STATE, None if listed else 0)
+        for value, expected in zip(given, of_job, strict=True):
+            try:
+                found = make({"item": {"of": value}})
+            except InputError:
+                continue
+            assert _recorded(found, keys["dtype"]) == _recorded(expected, keys["dtype"]), (entry, value)
+            compared += value is not None
+    assert compared or of.startswith("timestamp")
+
+
+def _recorded(value: Any, dtype: str) -> Any:
+    """What a record holds of a value."""
+    if isinstance(value, list):
+        return [_recorded(item, dtype) for item in value]
+    if dtype == "float32" and value is not None:
+        with np.errstate(over="ignore"):
+            return repr(np.float32(float(value)))
+    return value.encode() if isinstance(value, str) else bytes(value) if isinstance(value, bytearray) else value
+
+
+@pytest.mark.parametrize(
+    "feature",
+    [
+        {"from": "item.inside.code", "dtype": "string"},
+        {"from": "item.tags.a", "dtype": "float32"},
+        {"from": "item.tags.b", "dtype": "float32"},
+        {"from": "item.steps.code", "dtype": "string", "ragged": True},
+        {"from": "1.5", "dtype": "float32"},
+        {"from": "item.tags", "at": "'a'", "dtype": "float32"},
+        {"from": "item.tags", "at": "1.5", "dtype": "float32"},
+        {"from": "item.tags", "at": "'1.5'", "dtype": "float32"},
+        {"from": "item.tags", "at": "7", "dtype": "float32"},
+        {"from": "item.tags", "at": "-07", "dtype": "float32"},
+        {"from": "item.tags", "at": "item.inside.code", "dtype": "float32"},
+        {"from": "item.tags", "at": "item.nothing.code", "dtype": "float32"},
+    ],
+    ids=lambda feature: " at ".join(value for key, value in feature.items() if key in ("from", "at")),
+)
+def test_what_a_path_or_a_literal_means_is_what_it_means_to_the_job_or_refused(
+    spark: SparkSession, feature: dict[str, Any]
+) -> None:
+    item: dict[str, Any] = {
+        "inside": {"code": "a"},
+        "tags": {"a": 0.5, "1.5": 2.5, "7": 3.5, "-7": 4.5},
+        "nothing": None,
+    }
+    item["steps"] = [{"code": "x"}, {"code": "y"}]
+    kinds = "inside: struct<code: string>, tags: map<string, double>, nothing: struct<code: string>"
+    kinds += ", steps: array<struct<code: string>>"
+    rows = run_session(spark, "UTC").createDataFrame([(0, item)], f"n int, item struct<{kinds}>")
+    assert served(feature, "UTC", item) in (*in_job(rows, feature), REFUSED)
