@@ -73,7 +73,8 @@ class Origins:
         others = changed_values(manifest, values)
         plain = _marked(config.model_dump(mode="json", by_alias=True), manifest.config, others)
         of_then = _fitted(manifest), manifest.versions.get("ctr_samples", "")
-        return _Finder(config, plain, files, files, *of_then, tied_in(manifest)).origins()
+        is_old = manifest.tied_repeats is None
+        return _Finder(config, plain, files, files, *of_then, tied_in(manifest), is_old).origins()
 
 
 def tied_in(manifest: Manifest) -> set[str]:
@@ -119,6 +120,8 @@ class _Finder:
     fitted: Any
     release: str
     tied: Collection[str]
+    is_old: bool = False
+    """Whether the samples are from before some rules were mended, under the same number of the release."""
 
     def origins(self) -> Origins:
         config = self.config
@@ -144,12 +147,18 @@ class _Finder:
         return {
             **whole,
             **({"columns that tell repeats apart": content} if "impressions" in self.tied else {}),
+            **({"what repeats an impression of a request": "as far as was read"} if self._repeats_otherwise() else {}),
             **dict(self._columns(used)),
             "impressions": shown,
             "output": output,
             "release": self.release,
             **dict(self._source(self.config.impressions.source)),
         }
+
+    def _repeats_otherwise(self) -> bool:
+        shown = self.config.impressions
+        reads_more = self.config.grain != "day" or self.config.sources[shown.source].days_before > 0
+        return self.is_old and shown.repeats_by_day and reads_more
 
     def _label(self, name: str) -> dict[str, Any]:
         label, shown = self.config.labels[name], self.config.impressions.source
@@ -183,8 +192,11 @@ class _Finder:
         for history in among(used, self.config.histories):
             yield f"histories.{history}", self.plain["histories"][history]
             yield from self._source(self.config.histories[history].source)
-        for view in among(used, self.config.views):
+        views = among(used, self.config.views)
+        for view in views:
             yield from self._view(view)
+        if self.is_old and (feature.top_k is not None or (feature.vocabulary is not None and views)):
+            yield "ids of rows that are absent, and the order of large numbers", "as before"
 
     def _view(self, name: str) -> Iterator[tuple[str, Any]]:
         view = self.config.views[name]

@@ -22,15 +22,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
+from ctr_samples.config.environment import digests
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
 from ctr_samples.job.foreseen import changes
+from ctr_samples.job.origins import Origins, differences
 from ctr_samples.job.planning import why_stale
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.readers import iter_batches
 from ctr_samples.samples.training_rows import count_days
 from ctr_samples.shards import Manifest, latest_manifest, open_storage
 from tests.job.partial_days import facts, shards_of
+from tests.support.manifests import manifest
 from tests.support.marks import slow_except
 
 FIRST = int(os.environ.get("RANDOM_CHANGES_FROM", "1"))
@@ -524,3 +527,33 @@ def test_what_is_fitted_is_counted_over_the_rows_that_samples_see(spark: SparkSe
     seen = Counter(color for price, color in rows_in(tied, "plain", "item_price", "item_color"))
     assert {token.encode(): count for token, count in counted.tokens["colors"].tokens} == seen
     assert set(seen) == {b"red", b"blue"}
+
+
+def test_what_older_releases_made_otherwise_is_made_anew_and_the_rest_is_equal(tmp_path: Path) -> None:
+    config = config_of(
+        {
+            **of("item.price", "impression.price"),
+            "best": {"expr": "array(item.price)", "dtype": "float32", "top_k": 1, "ragged": True},
+            "token": {"from": "item.color", "dtype": "int64", "vocabulary": "colors"},
+            "own": {"from": "impression.color", "dtype": "int64", "vocabulary": "colors"},
+        },
+        vocabularies={"colors": {"capacity": 9}},
+        fitted={"path": f"{tmp_path}/fitted"},
+    )
+    document = json.loads(written(tmp_path, "plain", config).read_text())
+    files = {name: {"fingerprint": "f"} for name in document["sources"]}
+    facts_of_then = {"config": document, "inputs": files, "fingerprint": "0" * 64}
+    before, now = (
+        Origins.of_manifest(
+            manifest(**facts_of_then, tied_repeats=tied, environment=digests(VALUES, "changes")), VALUES
+        )
+        for tied in (None, 0)
+    )
+    assert before is not None
+    assert now is not None
+    assert differences(now.rows, before.rows) == [
+        "columns that tell repeats apart",
+        "what repeats an impression of a request",
+    ]
+    changed = [name for name in now.features if differences(now.features[name], before.features[name])]
+    assert changed == ["best", "token"]
