@@ -172,10 +172,11 @@ class Inputs:
             rows = rows.where(of_interest(clocks))  # before counting, so that Spark pushes it down to the files
         counts = [*lines, *([self.watches.coverage.on(name, clocks)] if by_time else [])]
         if logged:
-            counts.append(self.watches.offsets.on(clocks))
             counts.append(self.watches.days.on(name, logged if days is None else days))
         if by_time and logged:
-            clocks = [replace(clock, days=self.days_around(name)) for clock in clocks]
+            around = self.days_around(name)
+            counts.append(self.watches.offsets.on(clocks, around))
+            clocks = [replace(clock, days=around) for clock in clocks]
         rows = observe(rows, [*counts, self.watches.clocks.on(clocks, logged)])
         return (rows.where(self._is_own(clocks)) if by_time and logged else rows).drop(LOG_DAY)
 

@@ -147,7 +147,7 @@ def impression_reach(config: JobConfig, span: Span) -> Reach:
     Of a request, all impressions since the local midnight before the period may be repeated, unless ``dedup`` is set.
     """
     reach = label_reach(plan_labels(config))
-    before = reach + (config.impressions.dedup or timedelta())
+    before = max(reach, config.impressions.dedup or timedelta())
     if config.impressions.repeats_by_day and span.start is not None:
         own = span.start.astimezone(ZoneInfo(config.timezone)).date()
         before = max(before, span.start - local_midnight(own, config.timezone))

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
 from pyspark.sql import functions as F
 
-from ctr_samples.config import JobConfig, SnapshotView
+from ctr_samples.config import JobConfig
 from ctr_samples.config.grain import reach_of
 from ctr_samples.samples.inputs.clocks import Clock, together, which_apply
 from ctr_samples.samples.inputs.log_days import LOG_DAY
@@ -60,13 +60,6 @@ class Offsets:
                 break
         return timedelta(hours=lag)
 
-    @property
-    def is_shift(self) -> bool:
-        """Whether the rows of a directory cover no more than a day, as they do in another time zone."""
-        return min(self.lag(after=False), self.lag(after=True)) <= timedelta(hours=1) and all(
-            self.lag(after=after) < timedelta(hours=_MOST) for after in (False, True)
-        )
-
 
 class OffsetsWatch:
     """Counts rows by their distance from the day in their path. Lives on the driver."""
@@ -75,16 +68,19 @@ class OffsetsWatch:
         self._config, self._observations = config, Observations(active=active)
         self._own = None if span.start is None else span.start.astimezone(ZoneInfo(config.timezone)).date()
 
-    def on(self, clocks: Sequence[Clock]) -> tuple[Observations, Aggregates]:
-        """Return what counts the rows of a log whose path names the day, for :func:`observe`."""
+    def on(self, clocks: Sequence[Clock], days: Sequence[date]) -> tuple[Observations, Aggregates]:
+        """Return what counts the rows of a log whose path names the day, for :func:`observe`. ``clocks`` are those of
+        impressions and labels, and ``days`` those that each run reads for them, whatever it has from partial results.
+        """
         tallies: dict[str, Tally] = {}
-        for some in together([clock for clock in clocks if self._tells_the_day(clock)]) if self._own else ():
+        for some in together(clocks) if self._own and days else ():
             time, own = some[0].time, F.lit(self._own)
-            days = F.datediff(time.cast("date"), F.col(LOG_DAY))
-            hour = F.greatest(F.least(days * _DAY + F.hour(time), F.lit(_DAY + _MOST - 1)), F.lit(-_MOST)) + _MOST
+            apart = F.datediff(time.cast("date"), F.col(LOG_DAY))
+            hour = F.greatest(F.least(apart * _DAY + F.hour(time), F.lit(_DAY + _MOST - 1)), F.lit(-_MOST)) + _MOST
             moved = F.when(time.cast("date") == own, _MOVED).otherwise(_OTHER)
             place = F.when(F.col(LOG_DAY) == own, _OWN).otherwise(moved)
             number = (which_apply([clock.applies for clock in some]) * 3 + place) * _HOURS + hour
+            number = F.when(F.col(LOG_DAY).isin(*days), number)
             tallies["|".join(clock.name for clock in some)] = Tally(number, 3 * _HOURS << len(some))
         return self._observations, tallies
 
@@ -102,12 +98,6 @@ class OffsetsWatch:
             return {}
         needed = dict(self._needed(source, found))
         return {"other_days": other, **({"reads_too_few": needed} if needed else {})}
-
-    def _tells_the_day(self, clock: Clock) -> bool:
-        """Whether a row's time is one of the day in its path, unlike the end of a row or of a snapshot's day."""
-        use, name, key = clock.name.split(".") if clock.name.count(".") == 2 else (clock.name, "", "time")
-        view = self._config.views.get(name) if use == "views" else None
-        return key == "time" or (key == "event_time" and view is not None and not isinstance(view, SnapshotView))
 
     def _offsets(self) -> dict[str, Offsets]:
         offsets: dict[str, Offsets] = {}
@@ -127,13 +117,10 @@ class OffsetsWatch:
     def _needed(self, name: str, found: Mapping[str, Offsets]) -> Iterator[tuple[str, int]]:
         """Yield ``days_before`` and ``days_after`` that are too small for the hours which the directories hold."""
         source, hourly = self._config.sources[name], self._config.grain == "hour"
-        timed = [of for clock, of in found.items() if not clock.startswith(("views.", "histories."))]
-        # Rows of a table may be as old as they like; only a shift of all of them tells of a zone.
-        used = timed or [of for of in found.values() if of.is_shift]
         for key, reach, after in zip(
             ("days_before", "days_after"), reach_of(self._config, name), (True, False), strict=True
         ):
-            lag = max((of.lag(after=after) for of in used), default=timedelta())
+            lag = max((of.lag(after=after) for of in found.values()), default=timedelta())
             # An hourly run reads no later days than windows need, but for days that are read beyond those.
             apart = hourly and not after
             needed = _whole(reach) + _whole(lag) if apart else _whole(reach + lag)
