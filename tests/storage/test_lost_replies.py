@@ -150,7 +150,7 @@ def test_a_put_of_which_nothing_can_be_learnt_is_unknown_and_a_run_after_it_is_t
     proxy: TamperingProxy, storage: Storage, straight: Storage
 ) -> None:
     proxy.harm("PUT", FIRST, "refused after all")
-    proxy.harm("GET", FIRST, "refused", times=1)
+    proxy.harm("GET", FIRST, "refused", times=2)
     with pytest.raises(PublishUnknown, match="If its run_id is .*, this run is published"):
         run(storage)
     assert look(straight) == Look(1, [])

@@ -52,8 +52,8 @@ class Storage(Protocol):
         """
 
     def put_new(self, path: str, data: bytes) -> None:
-        """Create a file in one step. Raises NameTaken if it exists, though perhaps not if it has the same content. After a
-        StorageError, the file may or may not exist.
+        """Create a file in one step. Raises NameTaken if it exists, perhaps because this call made it. After a StorageError,
+        the file may or may not exist.
         """
 
     def read(self, path: str) -> bytes:

@@ -72,19 +72,19 @@ class ObjectStorage:
                     obstore.put(store, path, data, mode="create", use_multipart=False)
                 return
             except StorageError as error:
-                may_pass = isinstance(error.__cause__, AlreadyExistsError | PreconditionError | GenericError)
+                taken = isinstance(error.__cause__, AlreadyExistsError | PreconditionError)
                 try:
                     there = self.read(path)
                 except FileNotFoundError:
-                    if pause is None or not may_pass:
+                    if pause is None or not (taken or isinstance(error.__cause__, GenericError)):
                         raise error from None
                     time.sleep(pause)
                 except StorageError:
                     raise error from None
                 else:
-                    if there == data:
-                        return
-                    raise NameTaken(location) from None
+                    if taken or there != data:
+                        raise NameTaken(location) from None
+                    return
 
     def read(self, path: str) -> bytes:
         """See the interface."""
