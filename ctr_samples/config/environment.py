@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from ctr_samples.config.document import names
@@ -34,5 +35,6 @@ def _is_same(value: str | None, digest: str | None) -> bool:
     return value is not None and digest is not None and _digest(value, bytes.fromhex(digest[:32])) == digest
 
 
+@lru_cache(maxsize=256)  # a run compares each value some three times, and writes it
 def _digest(value: str, salt: bytes) -> str:
     return f"{salt.hex()}:{hashlib.scrypt(value.encode(), salt=salt, dklen=16, **_COST).hex()}"
