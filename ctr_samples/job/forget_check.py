@@ -25,6 +25,7 @@ from ctr_samples.errors import CtrSamplesError, DamagedFile, InputError, UsageEr
 from ctr_samples.job.forget import Users, among_samples, id_columns, ids_made_of, source_of, vocabularies_of
 from ctr_samples.job.gate import metrics_of_run
 from ctr_samples.periods import Period
+from ctr_samples.quality.measure.numbers import named
 from ctr_samples.quality.pseudonyms import Pseudonyms, places_of_ids
 from ctr_samples.shards import Manifest, Storage, generations, open_storage, read_manifest, require_manifest
 from ctr_samples.shards.generations import last_forgotten
@@ -165,7 +166,8 @@ class Search:
     def _names(self, manifest: Manifest) -> dict[str, str]:
         """Return the ids of the users and their pseudonyms in files of a generation, each with its id."""
         places = _places_of_ids(manifest)
-        return {name: one for one in self.ids for name in (one, places.of(one))}
+        told = ((one, form) for one in self.ids for form in (one, named(one.encode())))
+        return {name: one for one, form in told for name in (form, places.of(form))}
 
     def _of_fitted(self, path: str, vocabularies: Collection[str]) -> Iterator[Looked]:
         storage = open_storage(path)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from ctr_samples.quality.measure.numbers import CHUNK, ColumnMeasures, ColumnMoments, Flat
+from ctr_samples.quality.measure.numbers import CHUNK, LONGEST, ColumnMeasures, ColumnMoments, Flat
 
 
 def observed(*batches: pa.Array, default: float | str | None = None) -> ColumnMeasures:
@@ -188,3 +188,16 @@ def test_columns_of_two_tasks_merge_to_that_of_all_rows() -> None:
     merged = observed(first)
     merged.merge(observed(second))
     assert merged.to_dict() == whole.to_dict()
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.string(), pa.large_string()])
+def test_of_a_long_text_only_the_beginning_is_kept_and_long_texts_are_told_apart(kind: pa.DataType) -> None:
+    column = ColumnMeasures()
+    texts = [b"x" * 1_000_000, b"x" * 999_999 + b"y", b"short", b"x" * 1_000_000]
+    column.look(pa.array(texts, pa.binary()).cast(kind), None, as_numbers=False, as_values=True)
+    counts = column.frequent.first()
+    assert [often for _, often, _ in counts] == [2, 1, 1]
+    assert counts[1][0] == "short"
+    for long, _, _ in (counts[0], counts[2]):
+        assert long.startswith("x" * LONGEST + "... (1,000,000 bytes, checksum ")
+        assert len(long) < LONGEST + 50

@@ -54,6 +54,14 @@ def test_a_task_tells_a_thousand_values_apart_and_loses_no_sample() -> None:
     assert counts.others == [20, 20]
 
 
+def test_long_values_and_those_that_are_not_utf_8_are_counted_by_what_can_be_shown() -> None:
+    counts = ValueCounts()
+    texts = pa.array([b"x" * 500, b"x" * 499 + b"y", b"\xff", None]).view(pa.string())
+    counts.observe(texts, np.array([1, 0, 1, 0]))
+    assert sorted(map(len, filter(None, counts.values))) == [4, 290, 290]
+    assert counts.values["\\xff"] == [1, 1]
+
+
 @pytest.mark.parametrize(
     ("positives", "samples", "expected"),
     [(0, 10, (0.0, 0.2775)), (5, 10, (0.2366, 0.7634)), (10, 10, (0.7225, 1.0)), (38, 10_000, (0.00277, 0.00521))],

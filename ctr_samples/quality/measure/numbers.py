@@ -20,6 +20,7 @@ import pyarrow.types as pt
 
 from ctr_samples.codec.kernel_columns import is_list, offsets_of, take_apart, validity
 from ctr_samples.codec.machine_code import kernels
+from ctr_samples.crc32c import crc32c
 from ctr_samples.quality.measure import distinct
 
 Array = npt.NDArray[Any]
@@ -28,6 +29,8 @@ CHUNK = 1 << 16
 """Number of values measured at a time. A chunk fits in the CPU cache, since it is read several times."""
 KEPT = 64
 """Number of most frequent values kept per column."""
+LONGEST = 256
+"""Characters of a text that are kept of a frequent value."""
 SKETCHED = 1 << 14
 """Maximum number of values that a task sketches per column. Vectors therefore have fewer rows."""
 SKETCH_K = 200
@@ -224,9 +227,9 @@ class Frequent:
         first = np.argsort(-often, kind="stable")[:KEPT]
         names = encoded.dictionary.take(pa.array(first))
         if pt.is_string(names.type) or pt.is_large_string(names.type):
-            names = names.cast(pa.large_binary())  # strings from Spark are not always UTF-8
+            names = names.cast(pa.large_binary())  # text from Spark is not always UTF-8
         names = names.to_pylist()
-        counts = {_text(name): [int(often[i]), int(positive[i])] for name, i in zip(names, first, strict=True)}
+        counts = {named(name): [int(often[i]), int(positive[i])] for name, i in zip(names, first, strict=True)}
         self.merge(Frequent(len(values), int(positive.sum()), counts))
 
     def merge(self, other: Frequent) -> None:
@@ -254,8 +257,12 @@ class Frequent:
         return cls(seen, positives, {name: [often, positive] for name, often, positive in entries})
 
 
-def _text(value: Any) -> Any:
-    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else value
+def named(value: Any) -> Any:
+    """Return a value under which it is counted: text for bytes, and of long text the beginning, the size and a checksum."""
+    if not isinstance(value, bytes):
+        return value
+    text = value.decode("utf-8", "backslashreplace")
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(value):,} bytes, checksum {crc32c(value):08x})"
 
 
 @dataclass(slots=True)

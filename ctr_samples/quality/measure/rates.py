@@ -9,6 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ctr_samples.quality.measure.numbers import named
+
 MOST_VALUES = 1_000
 """Maximum number of values that a task tells apart. The samples of all others are counted together."""
 
@@ -23,10 +25,10 @@ class ValueCounts:
     def observe(self, values: pa.Array, positive: npt.NDArray[Any]) -> None:
         """Count a batch. Runs on an executor."""
         encoded = values.dictionary_encode(null_encoding="encode")
-        places, names = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.to_pylist()
+        places, names = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.cast(pa.binary()).to_pylist()
         samples = np.bincount(places, minlength=len(names)).tolist()
         positives = np.bincount(places, positive, len(names)).astype(np.int64).tolist()
-        self.add(zip(names, samples, positives, strict=True))
+        self.add(zip(map(named, names), samples, positives, strict=True))
 
     def add(self, counts: Iterable[Sequence[Any]]) -> None:
         """Add samples and positives of values."""
