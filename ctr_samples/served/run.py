@@ -45,6 +45,9 @@ from ctr_samples.vocabulary import FittedState
 
 _LOOKED_UP = 20_000
 """Served lines without a sample that are looked up in the log of impressions."""
+_ENOUGH = 1_000
+"""Ids that are looked at to see whether all are integers that a double holds: of random ids, one in a thousand is."""
+_ROUNDED = "rounded to 53 bits, as by a double; log ids as text"
 _LEFT_OUT, _NO_IMPRESSION = "left out later, by sampling or `forget`", "no impression has their keys"
 _DAYS = 14
 """Published days on either side whose definitions of features are tried."""
@@ -148,9 +151,13 @@ def _check_ids(task: Task, comparison: Comparison) -> None:
     if not comparison.served:
         raise InputError(f"{task.path} has no served line with an id.")
     example = f"such as {lost[0]}" if len(lost) else "none"
+    some = lost[:_ENOUGH].tolist()
+    rounded = max(map(abs, some), default=0) > 2**53 and all(int(float(one)) == one for one in some)
+    cure = "They went through a double, which rounds them; log them as text." if rounded else \
+        "Check `served.id` and the day of the log."  # fmt: skip
     raise InputError(
         f"None of the {comparison.served:,} served lines has a sample of {task.manifest.run_date}: their ids, {example}, are "
-        "not among those that `ctr-samples show` prints. Check `served.id` and the day of the log."
+        f"not among those that `ctr-samples show` prints. {cure}"
     )
 
 
@@ -160,12 +167,15 @@ def _why_no_sample(inputs: Inputs, lost: Ids) -> dict[str, int]:
     chosen = lost[smallest(lost, _LOOKED_UP)]
     wanted = inputs.spark.createDataFrame([(int(one),) for one in chosen], "impression_id bigint")
     impressions = cut_impressions(inputs.plain(shown.source), shown, span_, Reach(timedelta(days=1), timedelta(days=1)))
-    there = impressions.join(F.broadcast(wanted), "impression_id").select(
-        "impression_id",
-        F.when(~span_.contains(F.col("impression_time")), "another day").otherwise(
-            F.coalesce(F.col(DROPPED), F.lit(_LEFT_OUT))
-        ),
-    )
+    # An id that went through a double is that of an impression after rounding.
+    rounded = F.col("impression_id").cast("double").alias("rounded")
+    served = wanted.select(F.col("impression_id").alias("served"), rounded)
+    there = impressions.select("*", rounded).join(F.broadcast(served), "rounded").select(
+        "served",
+        F.when(F.col("served") != F.col("impression_id"), _ROUNDED)
+        .when(~span_.contains(F.col("impression_time")), "another day")
+        .otherwise(F.coalesce(F.col(DROPPED), F.lit(_LEFT_OUT))),
+    )  # fmt: skip
     found = dict(map(tuple, there.distinct().collect()))
     counts = Counter(found.get(int(one), "not in the log of impressions") for one in chosen)
     return dict(counts.most_common())

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
+from ctr_samples.errors import InputError
 from ctr_samples.simulator.server import Faults, part_of
 from tests.served.served_day import SHOWN, START, Day
 
@@ -110,6 +111,17 @@ def test_served_lines_without_a_sample_are_looked_up(spark: SparkSession, day: D
     coverage = day.compared(spark, lines).coverage
     assert (coverage.not_served, coverage.no_sample) == (1, 1)
     assert coverage.why_no_sample == {"not in the log of impressions": 1}
+
+
+def test_ids_that_went_through_a_double_are_named(spark: SparkSession, day: Day) -> None:
+    def rounded(line: dict[str, Any]) -> dict[str, Any]:
+        return {**line, "impression_id": int(float(line["impression_id"]))}
+
+    lines = day.served()
+    coverage = day.compared(spark, [*map(rounded, lines[:7]), *lines[7:]]).coverage
+    assert coverage.why_no_sample == {"rounded to 53 bits, as by a double; log ids as text": 7}
+    with pytest.raises(InputError, match="They went through a double, which rounds them; log them as text"):
+        day.compared(spark, [line for line in map(rounded, lines) if line not in lines])
 
 
 @pytest.mark.slow
