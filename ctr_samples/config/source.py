@@ -211,7 +211,7 @@ class JsonSource(TextSource):
 
 
 class CsvSource(TextSource):
-    """Files with comma-separated values, one row on each line."""
+    """Files with comma-separated values, one row on each line. An empty cell is null, in quotes (`""`) too."""
 
     kind: ClassVar[str] = "`format: csv`"
     told_by: ClassVar[str] = "this is `format: csv`"

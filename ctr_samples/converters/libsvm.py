@@ -13,6 +13,9 @@ from ctr_samples.sparksql.failures import input_errors
 
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PAIR = rf"^[0-9]{{1,18}}:{_NUMBER}$"
+_TRIPLE = rf"^[0-9]{{1,18}}:[0-9]{{1,18}}:{_NUMBER}$"
+_NO_PAIR = " is not index:value"
+_LIBFFM = f"{_NO_PAIR} but field:index:value, the form of libffm, which is not read"
 _LARGEST = 3.4028234663852886e38
 """Largest float32. A larger number would silently become infinite."""
 _SHOWN = 200
@@ -83,6 +86,7 @@ def _problem(base: int) -> Column:
     """Return an expression that describes the fault of a line, or is null for a valid line."""
     indices, count = F.col("indices"), F.size("indices")
     malformed = F.filter("pairs", lambda pair: ~pair.rlike(_PAIR))
+    first = F.get(malformed, F.lit(0))
     steps = F.zip_with(
         F.slice(indices, 1, F.greatest(count - 1, F.lit(0))), F.slice(indices, 2, count), lambda a, b: b - a
     )
@@ -92,7 +96,9 @@ def _problem(base: int) -> Column:
         .when(
             F.col("qid_text").isNotNull() & ~F.col("qid_text").rlike("^qid:[0-9]{1,18}$"), _no_pair("qid_text", "qid:N")
         )
-        .when(F.size(malformed) > 0, F.concat(_quoted(F.get(malformed, F.lit(0))), F.lit(" is not index:value")))
+        .when(
+            F.size(malformed) > 0, F.concat(_quoted(first), F.when(first.rlike(_TRIPLE), _LIBFFM).otherwise(_NO_PAIR))
+        )
         .when(large, F.lit("it has a number that float32 cannot hold"))
         .when(F.exists(indices, lambda index: index < 0), F.lit("it has the index 0"))
         .when(F.exists(steps, lambda step: step == 0), F.lit("it has an index twice"))
@@ -135,7 +141,7 @@ def _survey(path: str, lines: DataFrame, size: int | None, zero_based: bool) -> 
 
 def _refusal(path: str, counts: str, line: str, problem: str, zero_based: bool) -> str:
     shown = line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"
-    remedy = "correct or remove them"
+    remedy = "leave the fields out" if problem.endswith(_LIBFFM) else "correct or remove them"
     if problem.endswith("the index 0") and not zero_based:
         remedy = "libsvm counts from 1; if these count from 0, as libfm does, set zero_based"
     return f"{path}: {counts} lines cannot be read, such as {shown!r}: {problem}; {remedy}."

@@ -54,7 +54,7 @@ _OUTSIDE = (
     (
         re.compile(
             r"OutOfMemoryError|OversizedAllocationException|Cannot grow BufferHolder|NegativeArraySizeException|"
-            r"ArrowCapacityError|capacity error|exceeds the maximum array|Buffer overflow"
+            r"ArrowCapacityError|capacity error|exceeds the maximum array|Buffer overflow|offset overflow"
         ),
         InputError,
         "A task ran out of memory, most likely because of a very large value. Drop or shorten the column with values of "
@@ -62,6 +62,8 @@ _OUTSIDE = (
     ),
 )
 """Failures with an external cause, by Java or Python message."""
+_NANOSECONDS = re.compile(r"\(TIMESTAMP\(NANOS,|timestamp_(?:ltz|ntz)\([789]\)")
+"""A type that Spark does not read, or reads for ``spark.sql.timestampNanosTypes.enabled`` and PySpark does not know."""
 _FILE = re.compile(r"(?:file|hdfs|s3a?|gs|abfss?):/+[^\s,;)]+|/[^\s,;)]+\.\w+")
 
 
@@ -158,7 +160,7 @@ def _reason(error: PySparkException | Py4JJavaError) -> str:
     if isinstance(error, Py4JJavaError):
         message = str(error.java_exception.getMessage())
         text = message if message.startswith("[") else error.java_exception.toString()
-    if "(TIMESTAMP(NANOS," in text:
+    if _NANOSECONDS.search(text):
         return f"its times are in nanoseconds, which Spark does not read; {_MICROSECONDS}"
     # Before Spark 4.2, the message about an unreadable footer is far below the job failure.
     footer = re.search(r"\[[A-Z_.]*CANNOT_READ_FILE_FOOTER\][^\n]+", str(error))

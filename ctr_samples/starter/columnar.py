@@ -20,13 +20,26 @@ def columnar_table(place: InputPath, name: str, form: str) -> Table:
     files = some_of(place.files)
     read = _of_parquet if form == "parquet" else _of_orc
     parts = [(part, place.day_of(file)) for file in files for part in read(file, _ROWS // len(files))]
-    data = pa.concat_tables([part for part, _ in parts], promote_options="permissive")
+    data = _together([part for part, _ in parts])
     of_rows = tuple(day for part, day in parts for _ in range(part.num_rows))
     options = {"format": (form, ""), "path": (place.path, place.days_said)}
     size = sum(file.stat().st_size for file in place.files)
     columns = columns_of(data)
     dated = place.is_dated
     return Table(name, options, columns, data.num_rows, size, place.days, dated, place.day_column, row_days=of_rows)
+
+
+def _together(parts: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of all parts. A column of integers in some and of floats in others becomes floats, rounded."""
+    kinds = pa.unify_schemas([part.schema for part in parts], promote_options="permissive")
+    rounded = [
+        pa.table({
+            name: column.cast(kinds.field(name).type, safe=False) if pa.types.is_integer(column.type) else column
+            for name, column in zip(part.column_names, part.columns, strict=True)
+        })
+        for part in parts
+    ]  # fmt: skip
+    return pa.concat_tables(rounded, promote_options="permissive")
 
 
 def _of_parquet(file: Path, rows: int) -> Iterator[pa.Table]:

@@ -98,7 +98,11 @@ def test_a_line_of_many_features_is_read(spark: SparkSession, text: TextFile) ->
         ("nan 1:1", "its label is 'nan'"),
         ("1 1:", "'1 1:': '1:' is not index:value"),
         ("1 1:1 x:2", "'x:2' is not index:value"),
-        ("1 1:2:3", "'1:2:3' is not index:value"),
+        (
+            "1 1:2:3",
+            "'1:2:3' is not index:value but field:index:value, the form of libffm, which is not read; leave the",
+        ),
+        ("1 1:2:3:4", "'1:2:3:4' is not index:value; correct or"),
         ("1 1 2", "'1' is not index:value"),
         ("1 -1:2", "'-1:2' is not index:value"),
         ("1 1:inf", "'1:inf' is not index:value"),

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from pyspark.sql import SparkSession
 from typer.testing import Result
 
@@ -407,6 +408,19 @@ def test_numbers_in_names_that_are_no_days_are_none(tmp_path: Path) -> None:
         (tmp_path / name).write_text(LOG)
     (table,) = look_at([str(tmp_path)], no_catalog)
     assert not table.dated
+
+
+def test_a_column_of_integers_in_one_file_and_of_floats_in_another_is_drafted_as_floats(tmp_path: Path) -> None:
+    for number, size in enumerate([pa.array([2**53 + 1, *range(19)]), pa.array([n + 0.5 for n in range(20)])]):
+        (tmp_path / f"dt=2019-06-0{number + 1}").mkdir()
+        columns = {
+            "at": pa.array([datetime(2019, 6, number + 1, hour, tzinfo=UTC) for hour in range(20)]),
+            "item": pa.array([f"item {n % 4}" for n in range(20)]),
+            "size": size,
+            "click": [n % 2 for n in range(20)],
+        }
+        parquet.write_table(pa.table(columns), tmp_path / f"dt=2019-06-0{number + 1}/part.parquet")
+    assert configured(tmp_path, tmp_path).features["size"].dtype == "float32"
 
 
 def test_days_in_the_names_of_files_beside_other_files_are_one_input(tmp_path: Path) -> None:

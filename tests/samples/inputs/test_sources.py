@@ -1097,9 +1097,12 @@ def test_the_nearest_directory_of_the_name_gives_the_day(spark: SparkSession, tm
 
 
 @pytest.mark.parametrize("zone", [None, "UTC"])
+@pytest.mark.parametrize("types_of_nanoseconds", ["false", "true"])
 def test_parquet_as_pandas_writes_it_is_read_or_refused_with_the_remedy(
-    spark: SparkSession, tmp_path: Path, zone: str | None
+    spark: SparkSession, tmp_path: Path, zone: str | None, types_of_nanoseconds: str, request: pytest.FixtureRequest
 ) -> None:
+    spark.conf.set("spark.sql.timestampNanosTypes.enabled", types_of_nanoseconds)
+    request.addfinalizer(lambda: spark.conf.unset("spark.sql.timestampNanosTypes.enabled"))
     at = pd.Series(pd.to_datetime(["2019-06-05 10:00:00.123456789"])).astype("datetime64[ns]").dt.tz_localize(zone)
     table = pd.DataFrame({"t": at}).set_index(pd.Index([7]))
     table.to_parquet(tmp_path / "ns.parquet")
