@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import doctest
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -13,6 +13,14 @@ from ctr_samples import dataframes
 from ctr_samples.errors import InputError
 
 Frame = Callable[..., DataFrame]
+
+
+@pytest.fixture(autouse=True, params=["false", pytest.param("true", marks=pytest.mark.thorough)])
+def large_types(request: pytest.FixtureRequest, spark: SparkSession) -> Iterator[None]:
+    """Let Spark hand text and bytes to Python with offsets of 32 bits, and then of 64 bits."""
+    spark.conf.set("spark.sql.execution.arrow.useLargeVarTypes", request.param)
+    yield
+    spark.conf.unset("spark.sql.execution.arrow.useLargeVarTypes")
 
 
 @pytest.mark.parametrize("name", dataframes.__all__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -14,7 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ctr_samples.samples.columnar.columns import Integers, integers
+from ctr_samples.config.units import format_size
+from ctr_samples.errors import InputError
+from ctr_samples.samples.columnar.columns import MOST_BYTES, Integers, integers
 from ctr_samples.samples.columnar.counts import Counts
 
 PLACE = "_place"
@@ -28,6 +31,9 @@ BLOCK = f"{KEY} int, frame int, rows bigint, checksum bigint, block binary"
 
 HELD = "held."
 """Prefix of counts: the bytes of rows that tasks of a stage held."""
+
+FINAL_ORDER = "order"
+"""Name of the stage whose tasks write the samples."""
 
 COUNTS = -1
 _MOST_ROWS, _MOST_BYTES = 1 << 18, 32 << 20
@@ -154,7 +160,8 @@ class Gather:
 
     Blocks arrive in any order, and are put in order first: a task that Spark repeats must return the same bytes, or
     Spark 4.2 repeats all that depends on it, and ends the job if it cannot. Memory: the rows of the partition, plus what
-    the task needs. Raises DamagedBlock for a block that is incomplete.
+    the task needs. Raises DamagedBlock for a block that is incomplete, and InputError if the values of a column are larger
+    together than Arrow can hold.
     """
 
     task: Task
@@ -192,17 +199,54 @@ class Gather:
             for some, kind in zip(rows, self.kinds, strict=True)
         ]
         del rows
+        first = len(tables) - sum(self.beside)
+        if held > MOST_BYTES:
+            for table in tables[:first]:
+                _check_sizes(table, self.name)
         counts = Counts()
         for text in sorted(before):
             counts.include(Counts.from_json(text))
         if self.name is not None:
             counts.add(f"{HELD}{self.name}", held)
             counts.extend(f"{HELD}{self.name}", held, held)
-        first = len(tables) - sum(self.beside)
         for number, size in enumerate(self.beside):
             yield Beside(number, [tables.pop(first) for _ in range(size)])
         yield from self.task(tables, counts)
         yield counts
+
+
+def _check_sizes(table: pa.Table, stage: str | None) -> None:
+    """Raise InputError if a column has too much text to be one array, which tasks make of it."""
+    sizes: Counter[str] = Counter()
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        for chunk in column.chunks:
+            sizes.update(dict(_sizes_of_text(chunk, name)))
+    name, size = max(sizes.items(), key=itemgetter(1), default=("", 0))
+    if size > MOST_BYTES:
+        raise InputError(
+            f"The values of the column {name} take {format_size(size)} in one partition of {table.num_rows:,} rows, expected "
+            f"at most {format_size(MOST_BYTES)}. Raise `{setting_of(stage)}`, or leave the column out."
+        )
+
+
+def setting_of(stage: str | None) -> str:
+    """Return the setting with the number of tasks of a stage."""
+    return "output.partitions" if stage == FINAL_ORDER else "spark.sql.shuffle.partitions"
+
+
+def _sizes_of_text(array: pa.Array, name: str) -> Iterator[tuple[str, int]]:
+    """Yield the bytes of each column of text or bytes, also below structs, lists and maps."""
+    kind = array.type
+    if pa.types.is_struct(kind):
+        for field, values in zip(kind, array.flatten(), strict=True):
+            yield from _sizes_of_text(values, f"{name}.{field.name}")
+    elif pa.types.is_map(kind):
+        yield from _sizes_of_text(array.keys, f"{name}.key")
+        yield from _sizes_of_text(array.items, f"{name}.value")
+    elif pa.types.is_list(kind):
+        yield from _sizes_of_text(array.flatten(), name)
+    elif pa.types.is_string(kind) or pa.types.is_binary(kind):
+        yield name, array.nbytes
 
 
 def rows_of(content: pa.Buffer) -> pa.RecordBatch:

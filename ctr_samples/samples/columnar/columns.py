@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Self
@@ -23,6 +23,48 @@ def whole(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
+
+def usual(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches from Spark with text, bytes and lists of 32-bit offsets, whatever its settings make of them.
+
+    A batch with more of them than such a column can hold is cut into halves.
+    """
+    seen = wanted = pa.schema([])
+    for rows in batches:
+        if rows.schema != seen:
+            seen = rows.schema
+            wanted = pa.schema([field.with_type(usual_type(field.type)) for field in seen])
+        yield from [rows] if seen == wanted else _cast(rows, wanted)
+
+
+def usual_type(kind: pa.DataType) -> pa.DataType:
+    """Return the type with 32-bit offsets for a large type or a view of text or bytes, also of nested values."""
+    types = pa.types
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    if types.is_large_binary(kind) or types.is_binary_view(kind):
+        return pa.binary()
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(usual_type(field.type)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(*[field.with_type(usual_type(field.type)) for field in (kind.key_field, kind.item_field)])
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(usual_type(kind.value_type)))
+    return kind
+
+
+def _cast(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    half = rows.num_rows // 2
+    if rows.nbytes > MOST_BYTES and half:
+        yield from _cast(rows.slice(0, half), schema)
+        yield from _cast(rows.slice(half), schema)
+    else:
+        yield rows.cast(schema)
+
+
+MOST_BYTES = 2**31 - 1
+"""Bytes of text that a column with 32-bit offsets can hold."""
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
 
 BATCH = 1 << 16
 """Rows of a batch that a task hands on."""
@@ -185,8 +227,11 @@ class Picked:
     matrix: npt.NDArray[Any] | None
 
     @classmethod
-    def of(cls, column: pa.Array) -> Self:
-        """Prepare a column."""
+    def of(cls, column: pa.Array | pa.ChunkedArray) -> Self:
+        """Prepare a column, which may have more text or bytes than an array of its type can hold."""
+        if column.nbytes > MOST_BYTES:
+            column = column.cast(_LARGE.get(column.type, column.type))
+        column = whole(column)
         kind = column.type
         if not pa.types.is_list(kind) or not _is_number(kind.value_type) or column.null_count or not len(column):
             return cls(column, None)
@@ -203,10 +248,16 @@ class Picked:
     def take(self, places: Integers) -> pa.Array:
         """Return the rows at some places."""
         if self.matrix is None or self.matrix.shape[1] * len(places) >= 2**31:
-            return self.column.take(pa.array(places))  # Arrow refuses lists that are too large
+            return _taken(self.column, pa.array(places))  # Arrow refuses lists that are too large
         rows, size = self.matrix[places], self.matrix.shape[1]
         ends = np.arange(0, len(places) * size + 1, size, dtype=np.int32)
         return pa.ListArray.from_arrays(pa.array(ends), pa.array(rows.reshape(-1)), type=self.column.type)
+
+
+def _taken(column: pa.Array, places: pa.Array) -> pa.Array:
+    kind = usual_type(column.type)
+    taken = column.take(places)
+    return taken if kind == column.type else taken.cast(kind)
 
 
 def _is_number(kind: pa.DataType) -> bool:
@@ -220,7 +271,7 @@ def plain(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def _plain(column: pa.Array) -> pa.Array:
     if pa.types.is_dictionary(column.type):
-        return column.dictionary.take(column.indices)
+        return _taken(column.dictionary, column.indices)
     if not pa.types.is_struct(column.type) or not any(pa.types.is_dictionary(field.type) for field in column.type):
         return column
     return pa.StructArray.from_arrays([_plain(one) for one in column.flatten()], column.type.names)

@@ -15,7 +15,7 @@ from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Gather, Item, Place, Scatter, Task
-from ctr_samples.samples.columnar.columns import batches
+from ctr_samples.samples.columnar.columns import batches, usual
 from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema
@@ -211,7 +211,7 @@ class _InOne:
     steps: tuple[Step, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return reduce(lambda items, step: step(items), self.steps, batches)
+        return reduce(lambda items, step: step(items), self.steps, usual(batches))
 
 
 def narrowed(kind: StructType, fields: Fields) -> StructType:

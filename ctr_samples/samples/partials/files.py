@@ -20,6 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from ctr_samples.crc32c import crc32c
+from ctr_samples.samples.columnar.columns import usual
 from ctr_samples.samples.period import Span
 from ctr_samples.shards import Storage
 from ctr_samples.shards.partials import Partial, PartialFile, read_partial_file
@@ -75,7 +76,7 @@ def write_files(rows: DataFrame, write: Write) -> tuple[PartialFile, ...]:
     """Write all partitions. Runs a Spark job."""
 
     def written(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        files = [json.dumps(asdict(file)) for file in write(batches)]
+        files = [json.dumps(asdict(file)) for file in write(usual(batches))]
         if files:
             yield pa.RecordBatch.from_pydict({"file": files})
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import ceil
 
 from ctr_samples.config.units import format_size
-from ctr_samples.samples.columnar.blocks import HELD
+from ctr_samples.samples.columnar.blocks import FINAL_ORDER, HELD, setting_of
 from ctr_samples.samples.columnar.counts import Counts
 
 MULTIPLE = 4
@@ -26,7 +26,7 @@ def crowded(counts: Counts, tasks: int, writing_tasks: int) -> Iterator[str]:
         name = key.removeprefix(HELD)
         if name == key or most <= _MOST:
             continue
-        total, number = counts.sums[key], writing_tasks if name == "order" else tasks
+        total, number = counts.sums[key], writing_tasks if name == FINAL_ORDER else tasks
         held = f"A task of the stage `{name}` held {format_size(int(most))} of rows, and needs up to {MULTIPLE} times as much"
         if most > _UNEVEN * total / number:
             yield (
@@ -34,5 +34,4 @@ def crowded(counts: Counts, tasks: int, writing_tasks: int) -> Iterator[str]:
                 "(spark.executor.memoryOverhead), or look at the most frequent keys in the report."
             )
         else:
-            setting = "output.partitions" if name == "order" else "spark.sql.shuffle.partitions"
-            yield f"{held}; set `{setting}` to {ceil(total / _FAIR):,}, now {number:,}."
+            yield f"{held}; set `{setting_of(name)}` to {ceil(total / _FAIR):,}, now {number:,}."

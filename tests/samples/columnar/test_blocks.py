@@ -134,6 +134,31 @@ def test_blocks_of_two_partitions_in_one_task_are_an_error() -> None:
         gathered(cut(pa.RecordBatch.from_pydict({"_place": pa.array([10, 11], pa.int64())})))
 
 
+def test_a_partition_whose_column_arrow_cannot_hold_together_is_refused_before_its_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kind = pa.struct([("id", pa.int64()), ("tags", pa.list_(pa.struct([("picture", pa.binary())])))])
+    row = {"id": 1, "tags": [{"picture": b"x" * 900}, {"picture": b"y" * 600}]}
+    rows = pa.RecordBatch.from_pydict({"_place": pa.array([5, 5], pa.int64()), "item": pa.array([row] * 2, kind)})
+    blocks = [blocks for part in (rows.slice(0, 1), rows.slice(1)) for blocks in Scatter(0, PARTITIONS)([part])]
+    never = lambda tables, counts: pytest.fail("the task ran")  # noqa: E731
+
+    def read(name: str, beside: Sequence[int] = ()) -> list[object]:
+        return list(Gather(never, [rows.schema], name, beside)(blocks))
+
+    monkeypatch.setattr("ctr_samples.samples.columnar.blocks.MOST_BYTES", 2_867)
+    for stage, setting in (("order", "output.partitions"), ("views", "spark.sql.shuffle.partitions")):
+        with pytest.raises(
+            InputError,
+            match="column item.tags.picture take 2.9 KiB in one partition of 2 rows, expected at most 2.8 KiB. "
+            f"Raise `{setting}`",
+        ):
+            read(stage)
+    monkeypatch.setattr("ctr_samples.samples.columnar.blocks.MOST_BYTES", 3_100)
+    with pytest.raises(pytest.fail.Exception, match="the task ran"):
+        read("order")
+
+
 @pytest.mark.thorough
 def test_a_damaged_block_fails_the_job(frame: Frame) -> None:
     def without_a_byte(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

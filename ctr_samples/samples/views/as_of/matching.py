@@ -243,8 +243,8 @@ def _with_absent(how: AsOf, payload: pa.ChunkedArray) -> dict[str, Picked]:
         there, fields = dict(zip(how.absent.type.names, how.absent.flatten(), strict=True)), list(payload.type)
         columns = [there[f.name].cast(f.type) if f.name in there else pa.nulls(1, f.type) for f in fields]
         absent = pa.StructArray.from_arrays(columns, fields=fields)
-    whole = pa.chunked_array([*payload.chunks, absent], payload.type).combine_chunks()
-    return {name: Picked.of(pc.struct_field(whole, name)) for name in payload.type.names}
+    every = zip(*[chunk.flatten() for chunk in (*payload.chunks, absent)], strict=True)
+    return {name: Picked.of(pa.chunked_array(parts)) for name, parts in zip(payload.type.names, every, strict=True)}
 
 
 def _first_copy(table: pa.Table) -> Flags:
