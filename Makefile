@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
-.PHONY: help setup java demo simulate test test-versions test-oldest test-thorough test-slow test-gate test-storage test-sources test-faults test-wheel test-packed test-recipes test-nightly coverage bench bench-compare fuzz lint format docs docs-site lock clean
+.PHONY: help setup java demo simulate test test-versions test-oldest test-thorough test-slow test-gate test-storage test-sources test-faults test-wheel test-packed test-recipes test-nightly coverage bench bench-compare fuzz lint house format docs docs-site lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -112,6 +112,9 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+house: $(READY)  ## what the project weighs: modules and lines by package, words of documents
+	@$(BIN)/python tools/house.py
 
 format: $(READY)  ## put the code into its form
 	$(BIN)/ruff check --fix-only .
