@@ -180,10 +180,11 @@ def days_before(period: Period, days: int) -> Period | None:
     return period - days * _DAY if isinstance(period, date) else None
 
 
-def next_of(period: Period) -> Period | None:
+def next_of(period: Period, timezone: str) -> Period | None:
     """Return the next day or the next hour of local time, or None for the whole log."""
     if isinstance(period, Hour):
-        return Hour(period.day, period.hour + 1) if period.hour < 23 else Hour(period.day + _DAY, 0)
+        hours = [hour for day in (period.day, period.day + _DAY) for hour in hours_of(day, timezone)]
+        return min((hour for hour in hours if str(hour) > str(period)), key=str)
     return period + _DAY if isinstance(period, date) else None
 
 

@@ -205,10 +205,18 @@ def test_a_list_of_days_may_have_hours_of_a_day_and_other_days() -> None:
 
 
 def test_after_the_last_hour_of_a_day_comes_the_first_of_the_next() -> None:
-    assert next_of(Hour(WEDNESDAY, 22)) == Hour(WEDNESDAY, 23)
-    assert next_of(Hour(WEDNESDAY, 23)) == Hour(date(2019, 6, 6), 0)
-    assert next_of(WEDNESDAY) == date(2019, 6, 6)
-    assert next_of(WHOLE) is None
+    assert next_of(Hour(WEDNESDAY, 22), "UTC") == Hour(WEDNESDAY, 23)
+    assert next_of(Hour(WEDNESDAY, 23), "UTC") == Hour(date(2019, 6, 6), 0)
+    assert next_of(WEDNESDAY, "UTC") == date(2019, 6, 6)
+    assert next_of(WHOLE, "UTC") is None
+
+
+def test_the_next_hour_is_the_one_that_the_clocks_show() -> None:
+    forth, back = date(2019, 3, 31), date(2019, 10, 27)
+    assert next_of(Hour(forth, 1), "Europe/Berlin") == Hour(forth, 3)
+    assert next_of(Hour(back, 2), "Europe/Berlin") == Hour(back, 2, again=True)
+    assert next_of(Hour(back, 2, again=True), "Europe/Berlin") == Hour(back, 3)
+    assert next_of(Hour(back, 2, again=True), "UTC") == Hour(back, 3)
 
 
 def test_a_name_tells_when_its_period_begins() -> None:

@@ -97,7 +97,7 @@ def libsvm(
     console = stderr_console()
     with errors_in_words(console, debug):
         with RunProgress(console) as progress:
-            from ctr_samples.converters.libsvm import read_libsvm, size_of
+            from ctr_samples.converters.libsvm import read_libsvm, size_of_table
             from ctr_samples.sparksql.session import session_of_command
             from ctr_samples.tfrecord.public import write_tfrecord
 
@@ -109,8 +109,7 @@ def libsvm(
                 rows = read_libsvm(spark, input_, size, zero_based=zero_based)
                 progress.stage("writing")
                 write_tfrecord(rows, output, mode=mode.value, compression=compression, shard_size=shard_size)
-        console.print(
-            Text.assemble(("Published", "bold green"), f" {output}, features: {size_of(rows):,}"), soft_wrap=True
-        )
+        features = size_of_table(output)  # of all rows, also of those that were there before
+        console.print(Text.assemble(("Published", "bold green"), f" {output}, features: {features:,}"), soft_wrap=True)
         console.print("Parse them in batches with", markup=False)
-        say(f"tf.io.SparseFeature('indices', 'values', tf.float32, {size_of(rows)})")
+        say(f"tf.io.SparseFeature('indices', 'values', tf.float32, {features})")

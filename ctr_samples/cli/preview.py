@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -50,7 +51,7 @@ def preview(
             console.print(_requests_in_words(loaded.config, sizes), markup=False, highlight=False)
             return
         for row in rows:
-            say(json.dumps(row, ensure_ascii=False, default=partial(_as_text, zone)))
+            say(_line_of(row, zone))
 
 
 def _requests_in_words(config: JobConfig, sizes: RequestSizes | None) -> str:
@@ -95,6 +96,19 @@ def _sources(config: JobConfig) -> dict[str, str]:
     """Return the origin of each value, as written in the configuration."""
     features = {name: feature.from_ or feature.expr or "" for name, feature in config.features.items()}
     return {**features, **{f"view {name}": "the row that was used" for name in config.views}}
+
+
+def _line_of(row: Mapping[str, Any], zone: str) -> str:
+    return json.dumps(_without_nan(row), ensure_ascii=False, default=partial(_as_text, zone))
+
+
+def _without_nan(value: Any) -> Any:
+    """Return a value with None for NaN and infinity, which JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _without_nan(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _as_text(zone: str, value: object) -> str:

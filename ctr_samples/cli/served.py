@@ -15,7 +15,7 @@ from rich.table import Table
 from ctr_samples.cli.generate import Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.cli.report import SampleSet, open_page, written
-from ctr_samples.errors import UsageError
+from ctr_samples.errors import StorageError, UsageError
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def compare_served(
         from ctr_samples.served.run import compare_served as compared
         from ctr_samples.shards import open_storage
         from ctr_samples.shards.naming import SERVED, SERVED_PAGE
-        from ctr_samples.shards.published import address_of, chosen_manifest, file_of_run
+        from ctr_samples.shards.published import chosen_manifest, file_of_run
 
         storage = open_storage(samples)
         manifest = chosen_manifest(storage, None if date is None else parse_period(date), None)
@@ -83,13 +83,20 @@ def compare_served(
         with ExitStack() as stack:
             session = cache(lambda: stack.enter_context(spark_for(job, "ctr-samples compare-served", console)))
             found = compared(task, session, causes=causes, propose=propose is not None)
-        for name, text in ((SERVED, found.to_json()), (SERVED_PAGE, page_of(found))):
-            with storage.new_file(file_of_run(manifest.day, manifest.made_by, name)) as out:
-                out.write(text.encode())
-        page = address_of(storage, manifest, SERVED_PAGE) if file is None else written(file, page_of(found))
         _tell(console, found)
         if propose is not None:
             written(propose, proposed_yaml(found))
+        try:
+            for name, text in ((SERVED, found.to_json()), (SERVED_PAGE, page_of(found))):
+                with storage.new_file(file_of_run(manifest.day, manifest.made_by, name)) as out:
+                    out.write(text.encode())
+        except StorageError as error:  # a set that may only be read
+            if file is None and not (json or prometheus):
+                raise type(error)(f"{error} Or give --output, which writes the page elsewhere.") from error
+            console.print(f"The comparison is not kept beside the samples: {error}", markup=False, soft_wrap=True)
+        page = storage.locate(file_of_run(manifest.day, manifest.made_by, SERVED_PAGE))
+        if file is not None:
+            page = written(file, page_of(found))
         say(
             found.to_json() if json else prometheus_of(found) if prometheus else page,
             end="" if json or prometheus else "\n",

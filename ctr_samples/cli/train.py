@@ -56,7 +56,7 @@ def train(
             use_threads(threads)
             options = FitOptions(
                 samples=samples,
-                days=days_between(first or date or "", last or date or ""),
+                days=days_between(samples, first or date or "", last or date or ""),
                 model=model.value,
                 label=label,
                 epochs=epochs,

@@ -86,7 +86,7 @@ def at(path: str, tree: CommentedMap, where: Sequence[Any]) -> str:
     """Return ``conf/x.yaml:12: views.item.ttl: ``, with the file and line of the nearest existing key."""
     line, node = None, tree
     for part in where:
-        key = int(part) if isinstance(node, CommentedSeq) and str(part).isdigit() else part
+        key = int(part) if isinstance(node, CommentedSeq) and str(part).isdecimal() else part
         try:
             line = line_of(node, key)
             path, node = getattr(node, FILES, {}).get(key, path), node[key]

@@ -40,7 +40,7 @@ class Served(Model):
     )
     within: Duration = Field(timedelta(seconds=1), description="How far `time` may be from that of the impression.")
     columns: dict[Name, str] = Field({}, description="For features with another name in the log: their columns.")
-    tolerance: dict[Name, Annotated[float, Field(ge=0)]] = Field(
+    tolerance: dict[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         {},
         description="For features: the largest difference of two numbers that are near. Default: four steps of float32. Ids "
         "are equal or not.",

@@ -9,7 +9,9 @@ from pyspark.sql import functions as F
 
 from ctr_samples.addresses import check_address
 from ctr_samples.errors import InputError, UsageError
+from ctr_samples.shards import Table, open_storage
 from ctr_samples.sparksql.failures import input_errors
+from ctr_samples.tfrecord.table_columns import schemas_of
 
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PAIR = rf"^[0-9]{{1,18}}:{_NUMBER}$"
@@ -49,6 +51,13 @@ def read_libsvm(spark: SparkSession, path: str, size: int | None = None, *, zero
 def size_of(frame: DataFrame) -> int:
     """Return the number of features in the result of :func:`read_libsvm`: the ``size`` of ``tf.io.SparseFeature``."""
     return int(frame.schema["indices"].metadata["size"])
+
+
+def size_of_table(path: str) -> int:
+    """Return the number of features over all parts of a table that were written from :func:`read_libsvm`."""
+    manifest = Table(open_storage(path)).current()
+    schemas = schemas_of(manifest, path) if manifest is not None else []
+    return max((field.metadata.get("size", 0) for schema in schemas for field in schema), default=0)
 
 
 @dataclass(frozen=True, slots=True)

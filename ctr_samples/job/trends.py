@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import partial
 
 from ctr_samples.errors import DamagedFile, StorageError
@@ -66,23 +65,29 @@ def _published(storage: Storage, root: str, day: DayStatus, manifest: Manifest) 
         note = f"{day.sentence}, without metrics: {error}"
         return manifest.name, DayPoint(str(day.day), "passed", note, generation=manifest.generation)
     standing: Standing = metrics.verdict
+    served, damage = _served(storage, manifest)
     return manifest.name, DayPoint(
         str(day.day),
         standing,
-        day.sentence + (f", accepted: {', '.join(metrics.accepted)}" if metrics.accepted else ""),
+        day.sentence + (f", accepted: {', '.join(metrics.accepted)}" if metrics.accepted else "") + damage,
         f"{root}{run_directory(day.day, manifest.made_by)}/{REPORT}",
         manifest.generation,
-        figures_of(metrics, manifest, _served(storage, manifest)),
+        figures_of(metrics, manifest, served),
         _not_passed(metrics),
         frozenset(name for name, label in metrics.labels.items() if label.binary),
     )
 
 
-def _served(storage: Storage, manifest: Manifest) -> Served | None:
-    """Return the comparison of a day with what was served, or None if there is none that can be read."""
-    with suppress(FileNotFoundError, StorageError, ValueError):
-        return Served.from_json(storage.read(f"{run_directory(manifest.day, manifest.made_by)}/{SERVED}"))
-    return None
+def _served(storage: Storage, manifest: Manifest) -> tuple[Served | None, str]:
+    """Return the comparison of a day with what was served, or None and, if there is one, why it cannot be read."""
+    try:
+        return Served.from_json(storage.read(f"{run_directory(manifest.day, manifest.made_by)}/{SERVED}")), ""
+    except FileNotFoundError:
+        return None, ""
+    except StorageError as error:
+        return None, f", without what was served: {error}"
+    except ValueError:
+        return None, f", without what was served: {SERVED} is damaged; run `ctr-samples compare-served` again"
 
 
 def _not_passed(metrics: Metrics) -> tuple[Finding, ...]:

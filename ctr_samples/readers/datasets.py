@@ -61,7 +61,7 @@ def load_dataset(
     if engine not in ("native", "tensorflow"):
         raise UsageError(f"`engine` is {engine!r}; expected 'native' or 'tensorflow'.")
     reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, threads)
-    return _dataset(open_samples(path, date=date, dates=dates, split=split), reading, engine, keys=keys)
+    return dataset_of(open_samples(path, date=date, dates=dates, split=split), reading, engine, keys=keys)
 
 
 def steps_per_epoch(
@@ -81,7 +81,8 @@ def steps_per_epoch(
     return reading.steps_of(open_samples(path, date=date, dates=dates, split=split))
 
 
-def _dataset(samples: SampleSet, reading: Reading, engine: Engine, *, keys: bool) -> Any:
+def dataset_of(samples: SampleSet, reading: Reading, engine: Engine = "native", *, keys: bool = False) -> Any:
+    """Like :func:`load_dataset`, but takes samples that are open: always the same generations."""
     contract = samples.contract
     names = None if keys else [f.name for f in contract.features if f.role != "key"]
     wanted = contract if names is None else _with_only(contract, names)

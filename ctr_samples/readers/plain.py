@@ -28,7 +28,6 @@ def records_of(samples: SampleSet, order: Order, batch_size: int, steps: int, ep
 
     files = tf.constant([samples.storage.locate(shard.path) for shard in samples.shards])
     kinds = tf.constant([_COMPRESSION[compression_of(shard.path)] for shard in samples.shards])
-    lanes = max((len(order.epoch(0).lanes), 1))
 
     def read(piece: Any) -> Any:
         shard, first, stop = piece[0], piece[1], piece[2]
@@ -45,7 +44,7 @@ def records_of(samples: SampleSet, order: Order, batch_size: int, steps: int, ep
             tf.data.Dataset.from_tensor_slices(tf.boolean_mask(pieces[:, 1:], pieces[:, 0] == lane))
             .flat_map(read)
             .batch(order.window)
-            for lane in range(lanes)
+            for lane in range(order.lanes)  # of some epochs, fewer are in use
         ]
         turns = tf.data.Dataset.from_tensor_slices(blocks[:, 0])
         chosen = tf.data.Dataset.choose_from_datasets(read_lanes, turns, stop_on_empty_dataset=False)

@@ -24,10 +24,14 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """The largest difference of numbers that are near: ``absolute``, or ``relative`` to the offline number."""
+    """The largest difference of numbers that are near: ``absolute``, or ``relative`` to the offline number.
+
+    ``null_is_nan`` says that no served value may stand for NaN, as in tables: pandas and JSON write NaN as null.
+    """
 
     absolute: float = 0.0
     relative: float = _STEPS
+    null_is_nan: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +132,8 @@ class Agreement:
 def compared(offline: Column, served: Column, tolerance: Tolerance) -> Agreement:
     """Compare columns row by row. Two rows without a value are equal."""
     neither = ~offline.present & ~served.present
+    if tolerance.null_is_nan and offline.single:
+        neither |= np.isnan(offline.numbers()) & ~served.present
     alike = offline.present & served.present & (offline.lengths == served.lengths)
     rows = np.flatnonzero(alike)
     mine, theirs = offline.take(rows), served.take(rows)

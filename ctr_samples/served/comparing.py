@@ -14,6 +14,7 @@ import pyarrow as pa
 from ctr_samples.codec import ExampleDecoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure.collecting import columns_of
+from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.quality.served import Compared, Pair
 from ctr_samples.records.read import records_of
 from ctr_samples.served.columns import Column, Tolerance, compared, joined, together
@@ -77,6 +78,8 @@ class Comparison:
     """Finds the impressions of lines without an id."""
     groups: Mapping[str, Sequence[str]]
     """For each view, its features: a line that has those of another sample has another key's row."""
+    names: Pseudonyms | None
+    """Stand for users, requests and other keys in features that hold them. None if the configuration requests raw ids."""
     counts: dict[str, Counts] = field(default_factory=dict)
     samples: int = 0
     served: int = 0
@@ -157,7 +160,8 @@ class Comparison:
             counts.by_hour += np.array([np.bincount(hours[some], minlength=HOURS) for some in (differ | True, differ)])
         rows = np.flatnonzero(both)
         if len(rows):
-            counts.worst = heapq.nlargest(PAIRS, [*counts.worst, *_worst(ids, rows, offline, served)])
+            names = self.names if self.names is not None and name in self.names.features else None
+            counts.worst = heapq.nlargest(PAIRS, [*counts.worst, *_worst(ids, rows, offline, served, names)])
             if spec.shape != () and not offline.of_text:
                 counts.edits.append(_edits(rows[:_MOST_EDITED], offline, served))
         return differ
@@ -204,7 +208,9 @@ def samples_of(storage: Storage, manifest: Manifest, contract: ExampleContract) 
             yield pa.RecordBatch.from_pydict({ID: rows.column(key), **features})
 
 
-def _worst(ids: Ids, rows: Ids, offline: Column, served: Column) -> Iterator[tuple[float, int, str, str]]:
+def _worst(
+    ids: Ids, rows: Ids, offline: Column, served: Column, names: Pseudonyms | None
+) -> Iterator[tuple[float, int, str, str]]:
     """Yield the pairs that differ most: numbers relative to their size, others and ties by their ids."""
     apart = np.ones(len(rows))
     if offline.single and served.single:
@@ -214,31 +220,33 @@ def _worst(ids: Ids, rows: Ids, offline: Column, served: Column) -> Iterator[tup
     at = np.lexsort((~ids[rows], -apart))[:PAIRS]
     for place in at:
         row = int(rows[place])
-        yield float(apart[place]), int(ids[row]), text_of(offline, row), text_of(served, row)
+        yield float(apart[place]), int(ids[row]), text_of(offline, row, names), text_of(served, row, names)
 
 
-def text_of(column: Column, row: int) -> str:
-    """Return the value of a sample as text: numbers, or ``text`` since only its hash is known."""
+def text_of(column: Column, row: int, names: Pseudonyms | None) -> str:
+    """Return the value of a sample as text: numbers or their pseudonyms, or ``text`` since only its hash is known."""
     if not column.present[row]:
         return "none"
     values = column.values[column.splits[row] : column.splits[row + 1]]
     if column.of_text:
         return "text"
-    shown = ", ".join(f"{value:.7g}" if isinstance(value, np.floating) else str(value) for value in values[:6])
+    texts = [f"{value:.7g}" if isinstance(value, np.floating) else str(value) for value in values[:6]]
+    shown = ", ".join(texts if names is None else map(names.of, texts))
     shown += ", ..." if len(values) > 6 else ""
     return shown if len(values) == 1 else f"[{shown}]"
 
 
 def _edits(rows: Ids, offline: Column, served: Column) -> Mapping[str, float]:
-    """Describe lists that differ: lengths, insertions and deletions, and the cosine of vectors of one length."""
+    """Describe lists that differ: lengths, insertions and deletions, and the cosine of finite vectors of one length."""
     edits, cosines, lengths = [], [], []
     for row in rows:
         mine = offline.values[offline.splits[row] : offline.splits[row + 1]]
         theirs = served.values[served.splits[row] : served.splits[row + 1]]
         lengths.append((len(mine), len(theirs)))
         if mine.dtype == np.float64 and len(mine) == len(theirs):
-            norm = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
-            cosines.append(float(mine @ theirs) / norm if norm else 0.0)
+            if np.isfinite(mine).all() and np.isfinite(theirs).all():
+                norm = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
+                cosines.append(float(mine @ theirs) / norm if norm else 0.0)
         else:
             edits.append(len(mine) + len(theirs) - 2 * _common(mine.tolist(), theirs.tolist()))
     found = {

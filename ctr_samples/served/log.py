@@ -124,8 +124,11 @@ class ServedLog:
                 yield pa.RecordBatch.from_pydict(columns)
 
     def _examples(self) -> Iterator[pa.RecordBatch]:
-        keep = [f for f in self.contract.features if f.role in ("feature", "key")]
-        contract = replace(self.contract, features=tuple(replace(f, nulls="omit") for f in keep))
+        joined = self.contract.layout in ("dense", "legacy_121")
+        keep = [replace(f, nulls="omit") for f in self.contract.features if f.role in ("feature", "key")]
+        if not joined:  # values of any number are compared
+            keep = [f if f.role == "key" else replace(f, shape=None) for f in keep]
+        contract = replace(self.contract, features=tuple(keep))
         for batches in self.files.batches(contract, None):
             for batch in batches:
                 ids = batch.column(self.id[0])
@@ -134,6 +137,12 @@ class ServedLog:
                         f"{ids.null_count:,} of {len(ids):,} examples of {self.files.title} have no {self.id[0]!r}. Pass it to "
                         "the Assembler: `given={'impression_id': ...}`."
                     )
+                for spec in contract.features if joined else ():
+                    if nulls := batch.column(spec.name).null_count:
+                        raise InputError(
+                            f"{nulls:,} of {len(ids):,} examples of {self.files.title} have no {spec.name!r} of {spec.size} "
+                            "numbers, in which the samples join their features. Serve with the contract of the samples."
+                        )
                 yield pa.RecordBatch.from_pydict({ID: ids, **dict(columns_of(batch, contract))})
 
     def _text_of_key(self, batch: pa.RecordBatch, way: Way) -> pa.Array:

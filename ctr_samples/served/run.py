@@ -19,6 +19,7 @@ from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.planning import read_inputs
 from ctr_samples.job.reporting import Reporter
 from ctr_samples.periods import Period
+from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.quality.report.wording import span
 from ctr_samples.quality.served import SERVED_FORMAT, Compared, Coverage, Proposal, Served
 from ctr_samples.samples.features.contracts import columns_contract
@@ -80,7 +81,7 @@ def compare_served(task: Task, session: Session, *, causes: bool, propose: bool)
     Raises DamagedFile for damaged shards, and InputError if no served line has a sample.
     """
     tolerances = {
-        name: Tolerance(task.served.tolerance[name]) if name in task.served.tolerance else Tolerance()
+        name: Tolerance(task.served.tolerance.get(name, 0.0), null_is_nan=task.log.format != "tfrecord")
         for name in task.log.columns
     }
     groups = _groups(task.config, task.log)
@@ -88,7 +89,7 @@ def compare_served(task: Task, session: Session, *, causes: bool, propose: bool)
     if task.log.keys:
         inputs = read_inputs(*session()[:1], task.config, task.period, session()[1], watched=False)
         index = ImpressionIndex.of(inputs, list(task.log.keys), task.served.within)
-    comparison = Comparison(task.log, tolerances, task.config.timezone, index, groups)
+    comparison = Comparison(task.log, tolerances, task.config.timezone, index, groups, pseudonyms_of(task.config))
     comparison.run(task.storage, task.manifest)
     _check_ids(task, comparison)
     features = comparison.features()

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.csv as pa_csv
@@ -19,8 +17,6 @@ from ctr_samples.errors import InputError
 from ctr_samples.records.foreign import ForeignRecords
 
 _FORMATS = {".parquet": "parquet", ".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv"}
-_LOOKED_AT = 1000
-"""Lines of a file of JSON that tell which fields have text."""
 _ERRORS = (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError)
 
 Way = Sequence[str]
@@ -56,7 +52,7 @@ def schema_of(files: ForeignRecords, kind: str) -> pa.Schema:
             if kind == "parquet":
                 schema = pq.read_schema(pa.BufferReader(_content(files, file.path)))
             elif kind == "json":
-                schema = pa.schema([*_looked_at(_head(files, file.path, _LOOKED_AT))])
+                schema = _table(_content(files, file.path), kind, ()).schema
             else:
                 schema = pa_csv.open_csv(pa.BufferReader(_head(files, file.path, 1))).schema
         except (*_ERRORS, OSError, ValueError) as error:
@@ -94,55 +90,20 @@ def _table(data: bytes, kind: str, texts: Collection[Way]) -> pa.Table:
         return pa_csv.read_csv(pa.BufferReader(data), convert_options=pa_csv.ConvertOptions(column_types=types))
     if not data.strip():
         return pa.table({})
-    # Text that looks like a time would be read as one.
-    explicit = pa.schema([f for f in map(_texts_of, _looked_at(data)) if f is not None])
-    return pa_json.read_json(pa.BufferReader(data), parse_options=pa_json.ParseOptions(explicit_schema=explicit))
+    table = pa_json.read_json(pa.BufferReader(data))
+    schema = pa.schema([field.with_type(_with_text(field.type)) for field in table.schema])
+    if schema == table.schema:
+        return table
+    return pa_json.read_json(pa.BufferReader(data), parse_options=pa_json.ParseOptions(explicit_schema=schema))
 
 
-def _looked_at(data: bytes) -> Iterator[pa.Field]:
-    """Yield the fields of the first lines of JSON."""
-    lines = (line for line in data.split(b"\n", _LOOKED_AT)[:_LOOKED_AT] if line.strip())
-    kinds: list[pa.DataType] = []
-    for line in lines:
-        try:
-            kinds.append(_kind(json.loads(line)))
-        except ValueError:
-            continue  # the reader of the whole file says what is wrong
-    whole = _merged(kinds)
-    yield from whole if pa.types.is_struct(whole) else ()
-
-
-def _kind(value: Any) -> pa.DataType:
-    if isinstance(value, str):
-        return pa.string()
-    if isinstance(value, Mapping):
-        return pa.struct([pa.field(name, _kind(one)) for name, one in value.items()])
-    if isinstance(value, list):
-        return pa.list_(_merged([_kind(one) for one in value]))
-    return pa.null()
-
-
-def _merged(kinds: Sequence[pa.DataType]) -> pa.DataType:
-    known = [kind for kind in kinds if not pa.types.is_null(kind)]
-    if known and all(pa.types.is_struct(kind) for kind in known):
-        names = dict.fromkeys(field.name for kind in known for field in kind)
-        inside = {name: [kind.field(name).type for kind in known if kind.get_field_index(name) >= 0] for name in names}
-        return pa.struct([pa.field(name, _merged(some)) for name, some in inside.items()])
-    if known and all(pa.types.is_list(kind) for kind in known):
-        return pa.list_(_merged([kind.value_type for kind in known]))
-    return known[0] if known else pa.null()
-
-
-def _texts_of(field: pa.Field) -> pa.Field | None:
-    """Return a field with only what holds text, or None."""
-    kind = field.type
+def _with_text(kind: pa.DataType) -> pa.DataType:
+    """Return a type with text in place of times: JSON has none, but Arrow reads text that looks like a time as one."""
     if pa.types.is_struct(kind):
-        inside = [one for one in map(_texts_of, kind) if one is not None]
-        return pa.field(field.name, pa.struct(inside)) if inside else None
-    leaf = kind
-    while pa.types.is_list(leaf):
-        leaf = leaf.value_type
-    return field if pa.types.is_string(leaf) else None
+        return pa.struct([field.with_type(_with_text(field.type)) for field in kind])
+    if pa.types.is_list(kind):
+        return pa.list_(_with_text(kind.value_type))
+    return pa.string() if pa.types.is_temporal(kind) else kind
 
 
 def plain(column: pa.Array, spec: FeatureSpec, where: str) -> pa.Array:

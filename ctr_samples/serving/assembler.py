@@ -16,7 +16,7 @@ from ctr_samples.periods import Period, calendar_day, period_of
 from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.values import crossed, feature_of
 from ctr_samples.serving.wire import MessageWriter, layout_of
-from ctr_samples.shards import Manifest, open_storage, require_manifest
+from ctr_samples.shards import Manifest, open_storage, periods_of, require_manifest
 from ctr_samples.shards.states import require_state
 from ctr_samples.vocabulary import FittedState
 
@@ -121,10 +121,19 @@ def _only_of_biases(declared: Sequence[Declared]) -> set[str]:
 def load_assembler(path: str | Path, *, date: Period | str, lists: Collection[str] = ()) -> Assembler:
     """Load the assembler of a published day from its manifest and the fitted state named there. Reads the store once.
 
-    Raises InputError if the day is missing or the fitted state differs from the samples' state. Raises UsageError for
-    an argument of the wrong type, and for names in ``lists`` that are not multi-hot features.
+    A day may have been built hour by hour. Raises InputError if it is missing, if its hours make features otherwise, or if
+    the fitted state differs from the samples' state. Raises UsageError for an argument of the wrong type, and for names in
+    ``lists`` that are not multi-hot features.
     """
-    manifest = require_manifest(open_storage(path), period_of(date))
+    storage = open_storage(path)
+    manifests = [require_manifest(storage, period) for period in periods_of(storage, period_of(date))]
+    manifest = manifests[-1]
+    for other in manifests:
+        if (other.config["features"], other.contract) != (manifest.config["features"], manifest.contract):
+            raise InputError(
+                f"{other.run_date} and {manifest.run_date} make their features otherwise; give the hour whose samples the "
+                "model was trained on."
+            )
     fitted = manifest.contract.get("state")
     day = calendar_day(manifest.day)
     state = require_state(open_storage(_filled(manifest.config["fitted"]["path"])), day) if fitted and day else None

@@ -88,9 +88,13 @@ def days_of(storage: Storage) -> list[Period]:
     """Return sorted periods below an output directory, published or not: days, all hours of days, or the whole log."""
     found = [day for day in map(day_of, storage.names("")) if day is not None]
     days = [day for day in found if isinstance(day, date)]
-    if not days or not hours_among(days[-1], storage.names(day_directory(days[-1]))):
-        return found
-    return [hour for day in days for hour in hours_among(day, storage.names(day_directory(day)))]
+    for day in reversed(days):
+        names = storage.names(day_directory(day))
+        if hours_among(day, names):
+            return [hour for day in days for hour in hours_among(day, storage.names(day_directory(day)))]
+        if {"data", "manifests"}.intersection(names):  # an empty directory tells nothing
+            break
+    return found
 
 
 def periods_of(storage: Storage, period: Period) -> list[Period]:

@@ -56,10 +56,12 @@ def _first_repeated(keys: pa.Array) -> int | None:
 def lists_of_lists(name: str, values: pa.Array, lengths: pa.Array, target: pa.DataType) -> pa.Array:
     """Build a list of lists from its values and the length of each inner list."""
     flat, counts = take_apart(values), take_apart(lengths)
-    inner = np.concatenate([[0], np.cumsum(counts.values.to_numpy())])
-    negative = np.flatnonzero(np.diff(inner) < 0)
+    sizes = counts.values.to_numpy()
+    negative = np.flatnonzero(sizes < 0)
     if len(negative):
         raise ColumnError(counts.owner(int(negative[0])), f"{name!r} has a negative row length")
+    # A sum of lengths beyond that of all values could wrap around to the right one.
+    inner = np.concatenate([[0], np.cumsum(np.minimum(sizes, len(flat.values) + 1))])
     _same_lengths(name, inner[counts.offsets], flat.offsets, "row lengths and values")
     steps = pa.Array.from_buffers(
         target.value_type, len(inner) - 1, [None, pa.py_buffer(inner.astype(np.int32))], children=[flat.values]

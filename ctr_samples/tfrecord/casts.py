@@ -91,14 +91,15 @@ def _microseconds(array: pa.Array, unit: TimeUnit | None) -> pa.Array:
 
 
 def _decimals(array: pa.Array, kind: DecimalType, target: pa.DataType) -> pa.Array:
-    wide = pc.cast(array, pa.float64())
-    limit = 10.0 ** (kind.precision - kind.scale)
-    fits = pc.and_(pc.is_finite(wide), pc.less(pc.abs(wide), limit))
-    _refuse(array, lambda: pc.invert(fits), f"does not fit into {kind.simpleString()}")
-    return pc.cast(wide, target)
+    return _cast_each(pc.cast(array, pa.float64()), target, f"does not fit into {kind.simpleString()}")
 
 
 def _texts(array: pa.Array, target: pa.DataType) -> pa.Array:
+    return _cast_each(array, target, "is not UTF-8; read the column as binary")
+
+
+def _cast_each(array: pa.Array, target: pa.DataType, problem: str) -> pa.Array:
+    """Cast values of which some may not fit. Raises MisfitError for the first one."""
     try:
         return pc.cast(array, target)
     except pa.ArrowInvalid:
@@ -106,7 +107,8 @@ def _texts(array: pa.Array, target: pa.DataType) -> pa.Array:
             try:
                 pc.cast(value, target)
             except pa.ArrowInvalid:
-                raise MisfitError(row, value.as_py()[:40], "is not UTF-8; read the column as binary") from None
+                found = value.as_py()
+                raise MisfitError(row, found[:40] if isinstance(found, bytes) else found, problem) from None
         raise
 
 

@@ -203,7 +203,7 @@ def _size(option: str, text: str) -> int:
     from ctr_samples.config.units import parse_size  # here, since Python workers never need the configuration's models
 
     try:
-        size = int(text) if text.strip().isdigit() else parse_size(text.strip())
+        size = int(text) if text.strip().isdecimal() else parse_size(text.strip())
     except ValueError as error:
         raise UsageError(f"The option {option} is {text!r}; {error}, or a number of bytes.") from None
     if size < 1:

@@ -27,7 +27,8 @@ _known: WeakKeyDictionary[SparkSession, Packing] = WeakKeyDictionary()
 
 
 def register(spark: SparkSession) -> None:
-    """Register ``format("tfrecord")`` with a session, also as ``tfrecords``. Runs on the driver.
+    """Register ``format("tfrecord")`` with a session, also as ``tfrecords``. Runs on the driver, in each thread that writes:
+    Spark looks for the format in the session that is active there.
 
     Copies ``spark.sql.files.maxPartitionBytes``, ``openCostInBytes`` and ``minPartitionNum``, which Spark does not pass
     to a Python data source later. A second call only copies changed values. Does not change the session's settings.

@@ -55,9 +55,14 @@ class Checkpoints:
 
     def save(self, steps: int) -> None:
         """Write a checkpoint and keep the newest three. Only the chief writes."""
+        import tensorflow as tf
+
         if self._manager is not None:
             self._steps.assign(steps)
-            self._manager.save(checkpoint_number=steps)
+            try:
+                self._manager.save(checkpoint_number=steps)
+            except (OSError, tf.errors.OpError) as error:
+                raise not_written("checkpoints", self._directory, error) from None
 
     def _check(self, settings: Mapping[str, Any]) -> None:
         """Reject checkpoints of a different training run, whose weights may match in shape but not in meaning."""
@@ -77,6 +82,23 @@ class Checkpoints:
                     f"{self._directory} has checkpoints of a training with {name} {before.get(name)!r}, but this one has "
                     f"{current.get(name)!r}; use the same arguments to resume, or a new directory to start over."
                 )
+
+
+def check_place(name: str, directory: str | None) -> None:
+    """Raise UsageError, with the option's ``name``, if nothing can be written to a directory. Creates the directory."""
+    if directory is None:
+        return
+    try:
+        Path(directory).mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryDirectory(dir=directory).cleanup()
+    except OSError as error:
+        raise not_written(name, directory, error) from None
+
+
+def not_written(name: str, directory: str, error: Exception) -> UsageError:
+    """Return the error for a directory to which nothing can be written."""
+    said = (error.strerror if isinstance(error, OSError) else None) or str(error).splitlines()[0]
+    return UsageError(f"Nothing can be written to {directory} ({said}); choose another `--{name}`.")
 
 
 def _write_at_once(path: Path, text: str) -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,14 @@ import numpy as np
 
 from ctr_samples.arguments import check_kind, path_text
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.errors import ContractError, InputError, UsageError
+from ctr_samples.errors import ContractError, InputError
 from ctr_samples.feature_rules import FITTED_KEYS, among, words_in
 from ctr_samples.periods import Period, period_of
 from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.plain import Parser, records_of
-from ctr_samples.readers.sample_set import samples_of
-from ctr_samples.shards import Manifest, open_storage, require_manifest
+from ctr_samples.readers.sample_set import open_samples
+from ctr_samples.shards import Manifest
+from ctr_samples.training.checkpoints import not_written
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.evaluation import Evaluation, evaluate
 
@@ -44,9 +45,9 @@ def export(model: ClickModel, directory: str | Path, about: Mapping[str, Any]) -
 
     root = Path(path_text("directory", directory))
     check_kind("model", model, ClickModel, "that was trained")
-    root.mkdir(parents=True, exist_ok=True)
     staged = root / f".{uuid.uuid4().hex}"
     try:
+        root.mkdir(parents=True, exist_ok=True)
         module = tf.Module()
         module.held = model.variables, model.preparation.tables
         signatures = {EXAMPLES: _of_examples(model), FEATURES: _of_features(model)}
@@ -54,10 +55,10 @@ def export(model: ClickModel, directory: str | Path, about: Mapping[str, Any]) -
         (staged / ABOUT).parent.mkdir()
         written = {**about, "contract": model.preparation.contract.to_dict()}
         (staged / ABOUT).write_text(json.dumps(written, indent=1) + "\n")
-        version = max((int(path.name) for path in root.iterdir() if path.name.isdigit()), default=0) + 1
+        version = max((int(path.name) for path in root.iterdir() if path.name.isdecimal()), default=0) + 1
         staged.rename(root / str(version))
-    except OSError as error:
-        raise UsageError(f"The model cannot be written to {directory} ({error}); choose another `--export`.") from None
+    except (OSError, tf.errors.OpError) as error:
+        raise not_written("export", str(root), error) from None
     finally:
         shutil.rmtree(staged, ignore_errors=True)
     return str(root / str(version))
@@ -194,28 +195,31 @@ def evaluate_export(
 ) -> Evaluation:
     """Evaluate an exported model as a server would run it, on the serialized records of one split of a day.
 
-    ``path`` is a version, such as ``export/1``. This package only locates the shards. TensorFlow reads and decodes the
-    records, so it needs access to the shard paths.
+    ``path`` is a version, such as ``export/1``. Only samples count of which all masks of the training are 1. This package
+    only locates the shards. TensorFlow reads and decodes the records, so it needs access to the shard paths.
     """
     path, samples = path_text("path", path), path_text("samples", samples)
     period, reading = period_of(date), Reading(batch_size)
     exported = Exported.load(path)
-    storage = open_storage(samples)
     predict, about = exported.model.signatures[EXAMPLES], exported.about
-    label = about["label"]
-    sample_set = samples_of(storage, [require_manifest(storage, period)], split)
-    sample_set.check()
-    parse = Parser(_only_scores(sample_set.contract, label))
+    sample_set = open_samples(samples, date=period, split=split)
+    label, masks = about["label"], about.get("masks", ())
+    for name in (label, *masks):
+        if name not in sample_set.contract.names():
+            raise InputError(f"The samples of {period} have no {name!r}, which the model {path} was trained with.")
+    factors = [*sample_set.contract.names("weight"), *masks]
+    parse = Parser(_only(sample_set.contract, {label, *factors}))
     columns = []
     for records in records_of(sample_set, reading.order_of(sample_set), batch_size, reading.steps_of(sample_set), 1, 0):
-        truth = parse(records)
-        predicted = predict(examples=records)[PROBABILITY]
-        columns.append(
-            [truth[label].numpy(), predicted.numpy(), *(truth[w].numpy() for w in sample_set.contract.names("weight"))]
-        )
-    labels, predictions, *weights = (np.concatenate(parts) for parts in zip(*columns, strict=True))
-    return evaluate(labels, predictions, about["base_rate"], *weights)
+        truth = {name: column.numpy() for name, column in parse(records).items()}
+        predicted = predict(examples=records)[PROBABILITY].numpy()
+        counts = np.prod([truth[name] for name in factors], axis=0) * np.ones(len(predicted))
+        columns.append([values[counts > 0] for values in (truth[label], predicted, counts)])
+    labels, predictions, weights = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    if not len(labels):
+        raise InputError(f"{split} of {period} has no sample that counts: none has all masks and a weight above 0.")
+    return evaluate(labels, predictions, about["base_rate"], weights)
 
 
-def _only_scores(contract: ExampleContract, label: str) -> ExampleContract:
-    return replace(contract, features=tuple(f for f in contract.features if f.name == label or f.role == "weight"))
+def _only(contract: ExampleContract, names: Collection[str]) -> ExampleContract:
+    return replace(contract, features=tuple(f for f in contract.features if f.name in names))

@@ -8,7 +8,8 @@ from numbers import Real
 
 from ctr_samples.arguments import check_text, check_whole, names_in, path_text
 from ctr_samples.errors import UsageError
-from ctr_samples.periods import Period, days_of, period_of, periods_between
+from ctr_samples.periods import Hour, Period, days_of, period_of, periods_between, zone_of
+from ctr_samples.shards import open_storage, require_manifest
 from ctr_samples.training.models import MODELS
 
 
@@ -80,6 +81,10 @@ class FitOptions:
         return self.epochs or MODELS[self.model].epochs
 
 
-def days_between(first: Period | str, last: Period | str) -> tuple[str, ...]:
-    """List all days, or all hours, from first to last. Uses UTC, since the samples determine the existing hours."""
-    return tuple(map(str, periods_between(period_of(first), period_of(last), "UTC")))
+def days_between(samples: str, first: Period | str, last: Period | str) -> tuple[str, ...]:
+    """List all days, or all hours, from first to last. The hours are those of the samples' time zone. Raises InputError if
+    the first hour is not published.
+    """
+    begin, end = period_of(first), period_of(last)
+    zone = zone_of(require_manifest(open_storage(samples), begin).config) if isinstance(begin, Hour) else "UTC"
+    return tuple(map(str, periods_between(begin, end, zone)))

@@ -47,6 +47,8 @@ class FitReport:
     differences: Mapping[str, Difference] = field(default_factory=dict)
     empty: tuple[str, ...] = ()
     """Parts without a sample that counts."""
+    other_contract: str | None = None
+    """The day after the last one, if it is not scored since its contract differs."""
 
     def render(self) -> RenderableType:
         """Format the report as tables, notes and warnings."""
@@ -73,6 +75,8 @@ class FitReport:
             yield f"The model is exported to {self.exported}"
         for name in self.empty:
             yield f"{name} is not scored: none of its samples has all masks and a weight above 0."
+        if self.other_contract is not None:
+            yield f"{self.other_contract} is not scored: its contract differs from that of {self.days[-1]}."
         for name, found in self.differences.items():
             yield f"On {name}, against {self.against}: {_told(found)}."
         if self.left_out:

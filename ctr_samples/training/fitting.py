@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 
 from ctr_samples.arguments import check_kind
 from ctr_samples.errors import DamagedFile, UsageError
-from ctr_samples.training.checkpoints import Checkpoints
+from ctr_samples.training.checkpoints import Checkpoints, check_place
 from ctr_samples.training.click_model import ClickModel, Recipe
 from ctr_samples.training.evaluation import Difference, Evaluation
 from ctr_samples.training.exporting import Exported, export, made_from
@@ -35,18 +36,22 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
     started = time.monotonic()
     strategy = strategy_here()
     training_set = open_training_set(options.samples, options.days, options.label, options.masks)
-    parts = parts_to_score(training_set, options.eval_date)
+    parts, other_contract = parts_to_score(training_set, options.eval_date)
     checked_slice(training_set.contract, options.by)
     against = None if options.against is None else Exported.load(options.against)
     if against is not None:
         against.check(training_set.contract, training_set.label, training_set.manifests[-1])
+    if is_chief(strategy):
+        for name in ("checkpoints", "export"):
+            check_place(name, getattr(options, name))
     with damage_in_words():
         loop, steps, losses = _train(options, training_set, strategy, on_step)
         if not is_chief(strategy):
             loop.wait_for_all()
             return None
         report = _report(options, training_set, loop.model.copy(), parts, steps, against)
-        report = replace(report, losses=losses, seconds=time.monotonic() - started)
+        seconds = time.monotonic() - started
+        report = replace(report, losses=losses, seconds=seconds, other_contract=other_contract)
     loop.wait_for_all()
     return report
 
@@ -127,6 +132,12 @@ def _train(
         settings = {**settings_of(options, training_set), "replicas": replicas}
         kept = Checkpoints(options.checkpoints, loop.variables, settings, is_chief=is_chief(strategy))
     done = kept.restore() if kept else 0
+    epoch, losses = total // options.passes, list[float]()
+    if done > total:
+        raise UsageError(
+            f"`epochs` is {options.passes}, but {options.checkpoints} has a model of {math.ceil(done / epoch)} epochs; give as "
+            "many or more to train on, or a new directory to start over."
+        )
     if not done:
         loop.model.preparation.fit(batches.for_scale())
 
@@ -140,7 +151,6 @@ def _train(
         on_step(done, total)
 
     first = done
-    epoch, losses = total // options.passes, list[float]()
     loop.run(lambda *place: batches.of(first, *place), total - first, after_step)
     whole = losses[-2:] if first == 0 and replicas == 1 and len(losses) > 1 else []
     return loop, done, tuple(whole)

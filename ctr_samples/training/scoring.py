@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
-from ctr_samples.periods import next_of, overlap, parse_period
-from ctr_samples.readers.datasets import load_dataset
-from ctr_samples.shards import Manifest, Storage, latest_manifest, require_manifest
+from ctr_samples.periods import next_of, overlap, parse_period, zone_of
+from ctr_samples.readers.batches import Reading
+from ctr_samples.readers.datasets import dataset_of
+from ctr_samples.readers.sample_set import SampleSet, samples_of
+from ctr_samples.shards import Manifest, Storage, latest_manifest, periods_of, require_manifest
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.evaluation import Difference, Evaluation, difference, evaluate, evaluate_slices
 from ctr_samples.training.exporting import Exported
@@ -25,11 +27,19 @@ _BATCH = 4096
 
 @dataclass(frozen=True, slots=True)
 class EvaluationSet:
-    """Samples to evaluate together: splits of one or more days."""
+    """Samples to evaluate together: splits of one or more days, as opened before the training."""
 
     title: str
-    days: tuple[str, ...]
-    splits: tuple[str, ...]
+    splits: tuple[SampleSet, ...]
+
+    @classmethod
+    def of(cls, title: str, storage: Storage, manifests: Sequence[Manifest], splits: Sequence[str]) -> Self:
+        """Open the splits. Raises DamagedFile if a shard is missing or has the wrong size."""
+        having = [(split, [m for m in manifests if split in m.splits]) for split in splits]
+        samples = tuple(samples_of(storage, some, split) for split, some in having)
+        for one in samples:
+            one.check()
+        return cls(title, samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,40 +51,36 @@ class Scores:
     against: Difference | None
 
 
-def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> list[EvaluationSet]:
-    """Return the parts to evaluate: each split of the training days, and ``eval_date`` or the next published day.
+def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> tuple[list[EvaluationSet], str | None]:
+    """Return the parts to evaluate: each split of the training days, and ``eval_date`` or the next published day. If the
+    next day has another contract, return its name instead.
 
     Raises UsageError if ``eval_date`` overlaps a training day, and ContractError if its contract differs.
     """
-    days = tuple(manifest.run_date for manifest in training_set.manifests)
-    splits = sorted(
-        {split for manifest in training_set.manifests for split in manifest.splits}, key=lambda s: (s != "train", s)
-    )
-    parts = []
-    for split in splits:
-        having = tuple(m.run_date for m in training_set.manifests if split in m.splits)
-        parts.append(EvaluationSet(split, having, (split,)))
-    after = next_of(parse_period(max(days))) if eval_date is None else parse_period(eval_date)
+    storage, trained_on = training_set.storage, training_set.manifests
+    parts = [EvaluationSet.of(split, storage, trained_on, [split]) for split in _splits(trained_on)]
+    last = max(trained_on, key=lambda manifest: manifest.run_date)
+    after = next_of(last.day, zone_of(last.config)) if eval_date is None else parse_period(eval_date)
+    days = [manifest.run_date for manifest in trained_on]
     if after is not None and (trained := next((day for day in days if overlap(after, parse_period(day))), None)):
         also = "is also a training day" if trained == str(after) else f"overlaps the training day {trained}"
         raise UsageError(f"The evaluation day {after} {also}; choose another one.")
-    if after is None:
-        return parts
-    manifest = (
-        require_manifest(training_set.storage, after) if eval_date else latest_manifest(training_set.storage, after)
-    )
-    if manifest is None:
-        return parts
-    if manifest.contract.get("fingerprint") != _fingerprint(training_set):
+    if after is None or (eval_date is None and latest_manifest(storage, after) is None):
+        return parts, None
+    manifests = [require_manifest(storage, period) for period in periods_of(storage, after)]
+    if any(m.contract.get("fingerprint") != last.contract.get("fingerprint") for m in manifests):
+        if eval_date is None:
+            return parts, str(after)
         raise ContractError(
             f"The contract of {after} differs from that of {days[0]}, so a model of one cannot be evaluated on the other; "
             "generate both with one configuration and one lineage of fitted state, or choose another day to evaluate on."
         )
-    return [*parts, EvaluationSet(str(after), (str(after),), tuple(manifest.splits))]
+    return [*parts, EvaluationSet.of(str(after), storage, manifests, _splits(manifests))], None
 
 
-def _fingerprint(training_set: TrainingSet) -> Any:
-    return training_set.manifests[0].contract.get("fingerprint")
+def _splits(manifests: Iterable[Manifest]) -> list[str]:
+    """Return all splits, train first."""
+    return sorted({split for manifest in manifests for split in manifest.splits}, key=lambda s: (s != "train", s))
 
 
 def checked_slice(contract: ExampleContract, by: str | None) -> None:
@@ -100,9 +106,8 @@ def score(
 ) -> Scores | None:
     """Evaluate the model on every sample of a part that counts, using the sample weights if present. None if none counts."""
     columns = []
-    for split in part.splits:
-        dataset = load_dataset(training_set.path, dates=part.days, split=split, batch_size=_BATCH, threads=threads)
-        for features, labels, *weight in dataset:
+    for samples in part.splits:
+        for features, labels, *weight in dataset_of(samples, Reading(_BATCH, threads=threads)):
             by_value = features[by] if by else labels
             of_batch = [
                 x.numpy()
@@ -135,8 +140,8 @@ def names_of_ids(training_set: TrainingSet, part: EvaluationSet, by: str, ids: I
     spec = next(feature for feature in training_set.contract.features if feature.name == by)
     if spec.buckets is None or spec.model is not None:
         return {}
-    storage = training_set.storage
-    first, tokens = _tokens(storage, [require_manifest(storage, parse_period(day)) for day in part.days], spec)
+    manifests = [manifest for samples in part.splits for manifest in samples.manifests]
+    first, tokens = _tokens(training_set.storage, manifests, spec)
     named = {first + place: token for place, token in enumerate(tokens) if not token.startswith("\0")}
     return {number: named.get(number, f"id {number}") for number in ids}
 

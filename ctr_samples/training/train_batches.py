@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from ctr_samples.errors import UsageError
-from ctr_samples.readers.datasets import load_dataset
+from ctr_samples.readers.batches import Reading
+from ctr_samples.readers.datasets import dataset_of
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.fit_options import FitOptions
 from ctr_samples.training.preparation import ENOUGH_RECORDS
@@ -36,11 +37,8 @@ class TrainBatches:
     def of(self, done: int, worker: int, workers: int, replicas: int) -> Any:
         """Return an endless dataset for a worker, starting after step ``done``, with one batch per replica and step."""
         alone = replicas == 1
-        dataset = load_dataset(
-            self.options.samples,
-            dates=self.options.days,
-            split="train",
-            batch_size=self.options.batch_size // replicas,
+        reading = Reading(
+            self.options.batch_size // replicas,
             shuffle=True,
             seed=self.options.seed,
             shard=(worker, workers),
@@ -49,20 +47,13 @@ class TrainBatches:
             drop_remainder=not alone,
             threads=self.options.threads,
         )
-        return dataset.map(self._prepared)
+        return dataset_of(self.training_set.samples, reading).map(self._prepared)
 
     def for_scale(self) -> Any:
         """Return prepared features of the samples used to scale numbers, identical on every worker."""
         size = self.options.batch_size
-        dataset = load_dataset(
-            self.options.samples,
-            dates=self.options.days,
-            split="train",
-            batch_size=size,
-            shuffle=True,
-            seed=self.options.seed,
-            threads=self.options.threads,
-        )
+        reading = Reading(size, shuffle=True, seed=self.options.seed, threads=self.options.threads)
+        dataset = dataset_of(self.training_set.samples, reading)
         return dataset.take(max(1, ENOUGH_RECORDS // size)).map(
             lambda features, *_: self.model.preparation.prepare(features)
         )

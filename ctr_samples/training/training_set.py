@@ -11,7 +11,7 @@ import numpy as np
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.readers.batches import iter_batches
+from ctr_samples.readers.batches import Reading, columns_of
 from ctr_samples.readers.sample_set import SampleSet, open_samples
 from ctr_samples.shards import Manifest, Storage
 
@@ -24,7 +24,6 @@ class TrainingSet:
     which may be masks or 0/1 labels, are 1.
     """
 
-    path: str
     samples: SampleSet
     label: str
     masks: tuple[str, ...] = ()
@@ -101,12 +100,12 @@ class TrainingSet:
 
     def with_rate(self) -> TrainingSet:
         """Read all labels to find the share of positives. Raises InputError if a class is missing."""
-        days = [manifest.run_date for manifest in self.manifests]
         positives = chosen = 0.0
-        for _, labels, weight, _ in iter_batches(self.path, dates=days, split="train", batch_size=_BATCH, columns=[]):
-            given = np.ones(len(labels[self.label])) if weight is None else weight
-            counts: Any = prod([labels[name] for name in self.masks], start=given)
-            positives += float((counts * labels[self.label]).sum())
+        factors = [*self.contract.names("weight"), *dict.fromkeys(self.masks)]
+        for batch in columns_of(self.samples, Reading(_BATCH), [self.label, *factors]):
+            columns: Any = batch.by_name()
+            counts = prod([columns[name] for name in factors], start=np.ones(len(batch)))
+            positives += float((counts * columns[self.label]).sum())
             chosen += float(counts.sum())
         if not 0 < positives < chosen:
             which = f" with {' and '.join(self.masks)}" if self.masks else ""
@@ -133,7 +132,7 @@ def open_training_set(path: str, days: Sequence[str], label: str | None, masks: 
     Also raises InputError if the label is missing, never positive or always positive.
     """
     samples = open_samples(path, dates=days, split="train")
-    training_set = TrainingSet(path, samples, _label(samples.contract, label), tuple(masks))
+    training_set = TrainingSet(samples, _label(samples.contract, label), tuple(masks))
     _check_masks(training_set)
     if not 0 < training_set.positives < training_set.records:
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

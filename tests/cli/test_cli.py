@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import Result
 
+from ctr_samples.cli.preview import _line_of
 from ctr_samples.config import LoadedConfig
 from ctr_samples.config.masking import masking, remember
 from ctr_samples.errors import InputError
@@ -197,6 +199,12 @@ def test_show_prints_the_first_examples_with_every_feature(output: Path) -> None
     assert re.search(r"│ position +│ [123] +│ [123] +│", shown)
     assert re.search(r"│ affinity +│ \[0, 0, 0, 0, … 80", shown)
     assert "impression_id" in shown
+
+
+def test_a_sample_as_json_has_null_in_place_of_numbers_that_json_lacks() -> None:
+    sample = {"age": float("nan"), "vector": [1.0, float("inf")], "origin": {"score": -float("inf")}, "name": "nan"}
+    expected = {"age": None, "vector": [1.0, None], "origin": {"score": None}, "name": "nan"}
+    assert json.loads(_line_of(sample, "UTC"), parse_constant=pytest.fail) == expected
 
 
 def test_paths_lists_the_files_of_a_split(output: Path) -> None:

@@ -168,6 +168,19 @@ def test_the_job_writes_the_lines_and_says_how_to_parse_them(
     assert tf.sparse.to_dense(tf.io.parse_single_example(record, {"x": x})["x"]).numpy().tolist() == [1, *[0] * 7, 2]
 
 
+def test_the_job_tells_the_size_of_all_rows_that_are_there(spark: SparkSession, text: TextFile, tmp_path: Path) -> None:
+    output = ("--output", str(tmp_path / "out"))
+    for line, mode, size in (
+        ("1 9:1", "append", 9),
+        ("1 4:1", "append", 9),
+        ("1 12:1", "append", 12),
+        ("1 4:1", "overwrite", 4),
+    ):
+        done = run_job("--input", text(line), *output, "--mode", mode)
+        assert done.stdout == f"tf.io.SparseFeature('indices', 'values', tf.float32, {size})\n"
+        assert f"features: {size}" in done.stderr
+
+
 def test_the_job_says_in_one_sentence_what_is_wrong(spark: SparkSession, text: TextFile, tmp_path: Path) -> None:
     path = text("1 [bold]:2\n")
     done = run_job("--input", path, "--output", str(tmp_path / "out"))

@@ -76,6 +76,11 @@ def test_both_engines_read_in_one_order(compressed: Path, more: dict[str, Any]) 
     assert len(ours) == len(load(compressed, **more)) > 1
 
 
+def test_a_worker_whose_later_epochs_read_more_shards_at_once_gets_all_of_them(samples: Path) -> None:
+    more = {"shuffle": 64, "seed": 1, "shard": (0, 4), "epochs": 2, "keys": True}
+    assert batches(samples, **more) == batches(samples, engine="tensorflow", **more)
+
+
 def test_a_dataset_knows_its_length_and_its_static_shapes(samples: Path) -> None:
     dataset = load(samples, epochs=3, skip=2, drop_remainder=True)
     assert (dataset.steps_per_epoch, len(dataset)) == (12, 34)

@@ -63,6 +63,24 @@ def test_a_declared_tolerance_makes_numbers_near(mine: float, theirs: float) -> 
     assert not compared(column(FLOAT, mine), column(FLOAT, theirs), Tolerance(0.01)).agree[0]
 
 
+@pytest.mark.parametrize(
+    ("spec", "mine", "theirs", "is_equal"),
+    [
+        (FLOAT, float("nan"), None, True),
+        (FLOAT, float("inf"), None, False),
+        (FLOAT, 1.0, None, False),
+        (FLOAT, None, float("nan"), False),
+        (VECTOR, [float("nan"), 1.0], None, False),
+        (VECTOR, [float("nan"), 1.0], [None, 1.0], True),
+    ],
+)
+def test_null_in_a_table_stands_for_nan(spec: FeatureSpec, mine: Any, theirs: Any, is_equal: bool) -> None:
+    found = compared(column(spec, mine), column(spec, theirs), Tolerance(null_is_nan=True))
+    assert found.equal[0] == is_equal
+    if theirs is None:
+        assert not compared(column(spec, mine), column(spec, theirs), Tolerance()).equal[0], "tf.Examples have NaN"
+
+
 def test_hashes_are_equal_for_equal_values_alone() -> None:
     values = [[1, 2], [2, 1], [12], [], None, [1, 2, 0], [1, 2]]
     hashes = column(LIST, *values).hashes()

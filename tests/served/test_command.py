@@ -15,9 +15,11 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from ctr_samples.cli import app
+from ctr_samples.errors import AccessDenied
 from ctr_samples.job.trends import trends_page
 from ctr_samples.quality.served import DOCUMENT, Served
 from ctr_samples.shards import open_storage
+from ctr_samples.shards.storage.local import LocalStorage
 from ctr_samples.simulator.server import Faults
 from tests.served.served_day import SHOWN, Day
 from tests.support.project import PROJECT
@@ -75,6 +77,41 @@ def test_an_equal_log_ends_with_0(spark: SparkSession, day: Day) -> None:
     pq.write_table(pa.Table.from_pylist(day.served()), day.root / "equal.parquet")
     code, _, beside = run(day, day.root / "equal.parquet")
     assert (code, "0 of the features differ anywhere" in " ".join(beside.split())) == (0, True)
+
+
+def closed(*_: object) -> None:
+    raise AccessDenied("Cannot write served.json: Read-only file system.")
+
+
+def test_samples_that_may_only_be_read_are_compared_and_the_page_goes_elsewhere(
+    spark: SparkSession, day: Day, late: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalStorage, "new_file", closed)
+    monkeypatch.setattr(LocalStorage, "put_new", closed)
+    code, said, beside = run(day, late, "-o", str(tmp_path / "page.html"))
+    assert (code, said) == (3, f"{tmp_path / 'page.html'}\n")
+    assert "The comparison is not kept beside the samples: Cannot write served.json: Read-only" in beside
+    assert "Beyond the limits" in (tmp_path / "page.html").read_text()
+    code, said, _ = run(day, late, "--json", "--no-causes")
+    assert (code, Served.from_json(said).coverage.matched) == (3, SHOWN)
+
+
+def test_without_a_place_for_the_page_the_result_is_told_before_the_error(
+    spark: SparkSession, day: Day, late: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalStorage, "new_file", closed)
+    code, said, beside = run(day, late, "--no-causes")
+    assert (code, said) == (2, "")
+    assert "`served.limits.different` is 0.01" in beside
+    assert beside.endswith("Read-only file system. Or give --output, which writes the page elsewhere.\n")
+
+
+def test_a_comparison_that_cannot_be_read_is_named_in_trends(spark: SparkSession, day: Day, late: Path) -> None:
+    run(day, late, "--no-causes")
+    (document,) = (day.root / "out").rglob("served.json")
+    document.write_text(document.read_text().replace('"served": ', '"other": ', 1))
+    page = trends_page(open_storage(day.root / "out"), None, None)
+    assert "without what was served: served.json is damaged; run `ctr-samples compare-served` again" in page
 
 
 def test_the_schema_is_that_of_the_document() -> None:

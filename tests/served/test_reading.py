@@ -8,17 +8,34 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 import tensorflow as tf
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import Served as ServedConfig
 from ctr_samples.config import load_config
+from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ConfigError, InputError
+from ctr_samples.job.reporting import Silent
+from ctr_samples.served.log import ServedLog
+from ctr_samples.served.run import Task, compare_served
 from ctr_samples.serving import load_assembler
+from ctr_samples.shards import open_storage, require_manifest
 from tests.served.served_day import DAY, SHOWN, Day
+from tests.support.small_days import published
 
 pytestmark = pytest.mark.thorough
+
+KEY = FeatureSpec("impression_id", "int64", role="key")
+CLICKED = FeatureSpec("clicked", "int64", role="label")
+
+
+def with_nan(split: str, first: int) -> pa.RecordBatch:
+    """Fifty samples, four of five with NaN."""
+    ids = range(first, first + 50)
+    ages = pa.array([float("nan") if n % 5 else n for n in ids], pa.float32())
+    return pa.RecordBatch.from_pydict({"impression_id": list(ids), "age": ages, "clicked": [n % 2 for n in ids]})
 
 
 def test_json_and_csv_say_the_same_as_parquet(spark: SparkSession, day: Day) -> None:
@@ -32,6 +49,21 @@ def test_json_and_csv_say_the_same_as_parquet(spark: SparkSession, day: Day) -> 
         assert {name: one.differ for name, one in found.items()} == {**dict.fromkeys(found, 0), "age": 600}
         assert sum(n for n, _ in found["age"].by_hour) == SHOWN
         assert sum(n for _, n in found["age"].by_hour) == 600
+
+
+def test_nan_of_the_samples_is_served_in_parquet_and_csv(spark: SparkSession, day: Day, tmp_path: Path) -> None:
+    samples = tmp_path / "samples"
+    published(samples, ExampleContract((KEY, FeatureSpec("age", "float32"), CLICKED)), with_nan)
+    frame = pd.DataFrame({"impression_id": range(500), "age": [float("nan") if n % 5 else n for n in range(500)]})
+    frame.to_parquet(tmp_path / "served.parquet")
+    frame.to_csv(tmp_path / "served.csv", index=False, na_rep="NaN")
+    storage = open_storage(samples)
+    manifest = require_manifest(storage, DAY)
+    for name in ("served.parquet", "served.csv"):
+        log = ServedLog.open(str(tmp_path / name), ExampleContract.from_dict(dict(manifest.contract)), ServedConfig())
+        task = Task(storage, manifest, log, load_config(day.root / "c.yaml").config, DAY, name)
+        found = compare_served(task, lambda: (spark, Silent()), causes=False, propose=False)
+        assert found.features["age"].equal == 500
 
 
 def test_columns_may_be_nested_and_have_other_names(spark: SparkSession, day: Day) -> None:

@@ -10,7 +10,8 @@ import pytest
 
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.serving import Assembler, load_assembler
-from tests.support.manifests import manifest
+from ctr_samples.shards import open_storage, publish
+from tests.support.manifests import NO_FEATURES, manifest
 
 CONFIG = {"features": {"topics": {"from": "impression.topics", "multi_hot": True, "hash_buckets": 8}}}
 
@@ -36,6 +37,19 @@ def test_a_path_and_a_day_of_another_type_are_refused(path: Any, more: dict[str,
 def test_a_path_may_be_text_or_a_path_and_a_day_text_or_a_date(path: Any, day: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="has no samples"):
         load_assembler(path(tmp_path), date=day)
+
+
+def test_an_assembler_is_that_of_all_hours_of_a_day(tmp_path: Path) -> None:
+    for hour in ("2019-06-05T07", "2019-06-05T08"):
+        publish(open_storage(tmp_path), manifest(config=CONFIG, run_date=hour))
+    assert load_assembler(tmp_path, date="2019-06-05").contract == NO_FEATURES
+    other = {"features": {"topics": {**CONFIG["features"]["topics"], "hash_buckets": 9}}}
+    publish(open_storage(tmp_path), manifest(config=other, run_date="2019-06-05T09"))
+    with pytest.raises(
+        InputError, match="2019-06-05T07 and 2019-06-05T09 make their features otherwise; give the hour whose samples"
+    ):
+        load_assembler(tmp_path, date="2019-06-05")
+    assert load_assembler(tmp_path, date="2019-06-05T08").contract == NO_FEATURES
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,20 @@ def test_the_hours_of_all_days_are_listed_in_order(storage: Storage) -> None:
     assert periods_of(storage, SEVEN) == [SEVEN]
 
 
+@pytest.mark.parametrize("inside", ["", "hour=99", ".kept"])
+def test_a_last_day_without_anything_hides_no_hours(storage: Storage, inside: str) -> None:
+    for hour in (TWO, SEVEN):
+        published(storage, hour)
+    (Path(storage.locate("dt=2019-12-01")) / inside).mkdir(parents=True)
+    assert published_days(storage) == [SEVEN, TWO]
+
+
+def test_an_empty_directory_of_a_day_turns_no_day_into_hours(storage: Storage) -> None:
+    published(storage, WEDNESDAY)
+    Path(storage.locate("dt=2019-12-01")).mkdir()
+    assert days_of(storage) == [WEDNESDAY, date(2019, 12, 1)]
+
+
 @pytest.mark.parametrize("period", PERIODS, ids=str)
 def test_a_generation_can_be_gone_back_to(storage: Storage, period: Period) -> None:
     first = published(storage, period)

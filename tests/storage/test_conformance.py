@@ -263,6 +263,15 @@ def test_a_path_that_leaves_the_storage_is_refused_by_every_method(storage: Stor
     assert paths(storage) == []
 
 
+@pytest.mark.parametrize("name", ["\u6771\u3000\u4eac", "New\u00a0York", "\U0001f469\u200d\U0001f33e", "e\u0301"])
+def test_a_name_of_any_script_is_kept(storage: Storage, name: str) -> None:
+    write(storage, f"city={name}/a", b"new")
+    storage.put_new(f"city={name}/b", b"put")
+    assert storage.names("") == [f"city={name}"]
+    assert paths(storage) == [f"city={name}/a", f"city={name}/b"]
+    assert (storage.read(f"city={name}/a"), storage.size(f"city={name}/b")) == (b"new", 3)
+
+
 @pytest.mark.parametrize("path", ["a\nx", "a\u202ex", "d\x7f/x"])
 def test_no_file_is_made_under_a_name_that_cannot_be_seen_and_none_is_found(storage: Storage, path: str) -> None:
     for make in (lambda: storage.put_new(path, b""), lambda: write(storage, path, b"")):

@@ -91,6 +91,7 @@ def test_options_of_spark_itself_are_left_alone() -> None:
         ({"path": "/x", "codec": "org.apache.hadoop.io.compress.SnappyCodec"}, "TensorFlow reads gzip, zlib and unc"),
         ({"path": "/x", "codec": "gzip", "compression": "none"}, "codec and compression disagree"),
         ({"path": "/x", "shardSize": "big"}, "shardSize is 'big'; expected a size such as 64MiB"),
+        ({"path": "/x", "shardSize": "\u00b2"}, "shardSize is '\u00b2'; expected a size such as 64MiB"),
         ({"path": "/x", "shardSize": "0"}, "shardSize is '0'; expected at least one byte"),
         ({"path": "/x", "recursiveFileLookup": "yes"}, "recursiveFileLookup is 'yes'; expected true or false"),
         ({"path": "/x", "modifiedAfter": "2020-01-01"}, "does not know the option 'modifiedAfter'; choose files by"),

@@ -177,6 +177,7 @@ def test_the_schema_of_a_contract_has_arrays_for_shapes_and_steps() -> None:
         ("x date", "int64", [1, 2**40], "does not fit into date"),
         ("x decimal(4, 2)", "float32", [1.0, 100.0], "the value 100.0 of 'x' does not fit into decimal"),
         ("x decimal(4, 2)", "float32", [1.0, float("nan")], "does not fit into decimal"),
+        ("x decimal(3, 2)", "float32", [1.0, -9.998], "the value -9.99.* of 'x' does not fit into decimal"),
         ("x string", "bytes", [b"a", b"\xff\xfe"], "is not UTF-8; read the column as binary"),
     ],
 )
@@ -250,6 +251,11 @@ def test_tensors_and_matrices_are_read_by_the_contract_of_the_data(ddl: Ddl) -> 
         ("x map<string, int>", {"x.keys": [b"a", b"a"], "x.values": [1, 2]}, "a key of 'x' is there twice"),
         ("x array<array<int>>", {"x.values": [1], "x.row_lengths": [2]}, "row lengths and values of 'x' do not"),
         ("x array<array<int>>", {"x.values": [1], "x.row_lengths": [2, -1]}, "'x' has a negative row length"),
+        (
+            "x array<array<int>>",
+            {"x.values": [1], "x.row_lengths": [2**62] * 4 + [1]},
+            "row lengths and values of 'x' do not",
+        ),
         ("x array<int> not null", {}, "'x' is absent, but the schema says NOT NULL"),
         (
             "x struct<a: int not null, b: array<int>> not null",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,26 @@ from ctr_samples.tfrecord import public
 from tests.tfrecord.published_tables import publish_table
 
 Frame = Callable[..., DataFrame]
+
+
+@pytest.mark.thorough
+def test_partitions_may_have_blanks_and_joined_characters_of_any_script(tfrecord: SparkSession, tmp_path: Path) -> None:
+    path, names = str(tmp_path / "table"), ["\u6771\u3000\u4eac", "New\u00a0York", "\U0001f469\u200d\U0001f33e"]
+    frame = tfrecord.createDataFrame(list(enumerate(names)), "id int, city string").coalesce(1)
+    ctr_samples.write_tfrecord(frame, path, partition_by=["city"])
+    back = tfrecord.read.format("tfrecord").load(path)
+    assert sorted(map(tuple, back.select("id", "city").collect())) == list(enumerate(names))
+
+
+@pytest.mark.thorough
+def test_a_thread_that_registers_the_format_may_write_in_it(tfrecord: SparkSession, tmp_path: Path) -> None:
+    def write() -> None:
+        ctr_samples.register(tfrecord)
+        tfrecord.range(3).write.format("tfrecord").mode("append").save(str(tmp_path / "table"))
+
+    with ThreadPoolExecutor(1) as threads:
+        threads.submit(write).result()
+    assert tfrecord.read.format("tfrecord").load(str(tmp_path / "table")).count() == 3
 
 
 @pytest.mark.slow

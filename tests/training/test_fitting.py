@@ -16,12 +16,15 @@ from rich.console import Console
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
+from ctr_samples.training.exporting import evaluate_export
 from ctr_samples.training.fit_options import FitOptions, days_between
 from ctr_samples.training.fitting import fit
 from tests.support.small_days import CONTRACT, RUN, published, rows
 from tests.support.tampering import keep_only, rewrite
 
-DAY, NEXT = "2019-06-05", "2019-06-06"
+DAY, NEXT, BACK = "2019-06-05", "2019-06-06", "2019-10-27"
+LATER = "20190607T020000-bbbbbbbb"
+OTHER = ExampleContract(tuple(replace(f, buckets=9) if f.name == "city" else f for f in CONTRACT.features))
 
 
 def fitted(samples: Path, **more: Any) -> Any:
@@ -194,8 +197,8 @@ def test_what_cannot_be_trained_on_is_named_before_anything_is_read(samples: Pat
         with pytest.raises(UsageError, match=message):
             fitted(samples, **wrong)
     with pytest.raises(UsageError, match="The last day is 2019-06-04, before the first, 2019-06-05"):
-        days_between(DAY, "2019-06-04")
-    assert days_between("2019-02-27", "2019-03-01") == ("2019-02-27", "2019-02-28", "2019-03-01")
+        days_between("out", DAY, "2019-06-04")
+    assert days_between("out", "2019-02-27", "2019-03-01") == ("2019-02-27", "2019-02-28", "2019-03-01")
 
 
 def test_days_without_both_kinds_of_labels_or_without_a_train_split_are_refused(tmp_path: Path) -> None:
@@ -222,7 +225,89 @@ def test_a_day_of_another_contract_is_refused_to_train_on_and_to_score(two_days:
     with pytest.raises(ContractError, match="with different contracts"):
         fitted(two_days, days=(DAY, NEXT))
     with pytest.raises(ContractError, match="The contract of 2019-06-06 differs from that of 2019-06-05"):
-        fitted(two_days)
+        fitted(two_days, eval_date=NEXT)
+    report = fitted(two_days, epochs=1)
+    assert list(report.splits) == ["train", "eval"]
+    assert "2019-06-06 is not scored: its contract differs from that of 2019-06-05." in text_of(report)
+
+
+@pytest.mark.thorough
+def test_days_that_are_republished_during_the_training_are_trained_on_and_scored_as_they_were(two_days: Path) -> None:
+    def republish(done: int, _: int) -> None:
+        if done == 1:
+            for day in (DAY, NEXT):
+                published(
+                    two_days, OTHER, lambda _, first: rows(first, 30), day=day, run=LATER, generation=2, parent=RUN
+                )
+
+    options = FitOptions(samples=str(two_days), days=(DAY,), epochs=2, batch_size=32, by="city")
+    report = fit(options, on_step=republish)
+    assert report is not None
+    assert report.steps == 26
+    assert {name: scores.samples for name, scores in report.splits.items()} == {"train": 400, "eval": 100, NEXT: 500}
+
+
+@pytest.mark.parametrize("option", ["checkpoints", "export"])
+def test_a_place_that_cannot_be_written_is_named_before_the_training(
+    samples: Path, tmp_path: Path, option: str
+) -> None:
+    (tmp_path / "file").touch()
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        options = FitOptions(**{"samples": str(samples), "days": (DAY,), option: str(place)})
+        with pytest.raises(
+            UsageError, match=rf"Nothing can be written to {place} \(.*\); choose another `--{option}`."
+        ):
+            fit(options, on_step=lambda *_: pytest.fail("it was trained"))
+
+
+@pytest.mark.thorough
+def test_hours_are_those_of_the_clocks_of_the_samples(tmp_path: Path) -> None:
+    for hour in ("T01", "T02", "T02b", "T03"):
+        zone = {"timezone": "Europe/Berlin"}
+        published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), day=f"{BACK}{hour}", config=zone)
+    hours = days_between(str(tmp_path), f"{BACK}T01", f"{BACK}T03")
+    assert hours == tuple(f"{BACK}{hour}" for hour in ("T01", "T02", "T02b", "T03"))
+    report = fitted(tmp_path, days=hours[:2], epochs=1)
+    assert {name: scores.samples for name, scores in report.splits.items()} == {
+        "train": 800,
+        "eval": 200,
+        hours[2]: 500,
+    }
+    with pytest.raises(InputError, match="has no samples of 2019-10-27T00"):
+        days_between(str(tmp_path), f"{BACK}T00", f"{BACK}T03")
+
+
+@pytest.mark.thorough
+def test_a_model_is_scored_on_a_day_that_was_built_by_the_hour(tmp_path: Path) -> None:
+    for hour in (f"{DAY}T22", f"{DAY}T23", f"{NEXT}T00", f"{NEXT}T01"):
+        published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), day=hour)
+    report = fitted(tmp_path, eval_date=NEXT, epochs=1, export=str(tmp_path / "model"))
+    assert report.splits[NEXT].samples == 1000
+    scores = evaluate_export(report.exported, str(tmp_path), date=NEXT, split="eval")
+    assert scores.samples == 200
+
+
+@pytest.mark.thorough
+def test_an_export_is_scored_on_the_samples_that_count(tmp_path: Path) -> None:
+    def masked(split: str, first: int) -> pa.RecordBatch:
+        final = pa.array([int(n % 3 > 0) for n in range(50)], pa.int64())
+        weights = pa.array([float(n % 5) for n in range(50)], pa.float32())
+        return rows(first, 50).append_column("clicked__final", final).append_column("sample_weight", weights)
+
+    specs = FeatureSpec("clicked__final", "int64", role="mask"), FeatureSpec("sample_weight", "float32", role="weight")
+    published(tmp_path / "out", ExampleContract((*CONTRACT.features, *specs)), masked)
+    place = tmp_path / "model"
+    (place / "\N{SUPERSCRIPT TWO}").mkdir(parents=True)
+    report = fitted(tmp_path / "out", masks=("clicked__final",), epochs=1, export=str(place))
+    assert report.exported == str(place / "1")
+    for split, trained in report.splits.items():
+        scores = evaluate_export(report.exported, str(tmp_path / "out"), date=DAY, split=split)
+        assert (scores.samples, scores.positives) == (trained.samples, trained.positives)
+        for name in ("log_loss", "constant_log_loss", "auc", "calibration"):
+            assert getattr(scores, name) == pytest.approx(getattr(trained, name), abs=1e-6), f"{split} {name}"
+    published(tmp_path / "other", CONTRACT, lambda split, first: rows(first, 50))
+    with pytest.raises(InputError, match=f"samples of {DAY} have no 'clicked__final', which the model .* was trained"):
+        evaluate_export(report.exported, str(tmp_path / "other"), date=DAY, split="eval")
 
 
 def test_a_record_that_is_damaged_ends_the_training_with_the_sentence_that_says_where(tmp_path: Path) -> None:
@@ -247,7 +332,8 @@ def test_checkpoints_of_another_training_are_refused_and_damaged_ones_named(samp
     again = fitted(samples, checkpoints=str(kept), epochs=1)  # nothing is left to do
     assert again.splits == first.splits
     assert fitted(samples, checkpoints=str(kept), epochs=2).steps == 26
-    assert fitted(samples, checkpoints=str(kept), epochs=1).steps == 26, "what was trained cannot be taken back"
+    with pytest.raises(UsageError, match=rf"`epochs` is 1, but {kept} has a model of 2 epochs; give as many or more"):
+        fitted(samples, checkpoints=str(kept), epochs=1)
     data = kept / "ckpt-26.data-00000-of-00001"
     data.write_bytes(data.read_bytes()[:100])
     with pytest.raises(DamagedFile, match="ckpt-26 cannot be read .* to resume from the one before"):

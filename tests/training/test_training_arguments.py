@@ -64,7 +64,7 @@ def test_only_options_can_be_fitted(options: Any) -> None:
 @pytest.mark.parametrize("first", [3, None])
 def test_days_between_what_are_no_days_are_refused(first: Any) -> None:
     with pytest.raises(UsageError, match="expected a day"):
-        days_between(first, DAY)
+        days_between("out", first, DAY)
 
 
 @pytest.mark.parametrize(

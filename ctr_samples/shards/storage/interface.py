@@ -93,11 +93,15 @@ def checked(path: str) -> str:
     return path
 
 
+_NOT_IN_NAMES = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]")
+"""Control characters, marks that end a line or turn the direction of text, and what is no character."""
+
+
 def plain(path: str) -> str:
-    """Return a new file's path. Raise StorageError if it contains invisible characters, which only foreign files may
-    have.
+    """Return a new file's path. Raise StorageError if it has characters that some stores cannot keep, or that make it look
+    like another path, which only foreign files may have.
     """
-    if not path.isprintable():
+    if _NOT_IN_NAMES.search(path):
         raise StorageError(f"The path {path!r} has a character that cannot be seen; expected a plain name.")
     return path
 
