@@ -213,12 +213,17 @@ def stable_hash(salt: str, parts: Sequence[Column]) -> Column:
 def joint_key(keys: Sequence[Column]) -> Column:
     """Concatenate several keys into a single key, null if any part is null. A single key stays unchanged.
 
-    Length prefixes distinguish ("1", "23") from ("12", "3").
+    Length prefixes distinguish ("1", "23") from ("12", "3"). A length counts characters. Text that is not valid UTF-8 has
+    the negative number of its bytes, since programs count characters in it differently.
     """
     if len(keys) == 1:
         return keys[0]
     *others, last = [key.cast("string") for key in keys]
-    return F.concat(*[part for key in others for part in (F.length(key).cast("string"), F.lit(":"), key)], last)
+    return F.concat(*[part for key in others for part in (_length(key).cast("string"), F.lit(":"), key)], last)
+
+
+def _length(text: Column) -> Column:
+    return F.when(F.is_valid_utf8(text), F.length(text)).otherwise(-F.octet_length(text))
 
 
 def content_hash(rows: DataFrame) -> Column:
