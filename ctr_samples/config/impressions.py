@@ -33,7 +33,9 @@ class Impressions(Model):
     )
     request: Expression | None = Field(None, description="A request id that actions carry too.")
     position: Expression | None = Field(
-        None, description="Its place in the list shown; with `explode` it is the place in the column."
+        None,
+        description="Its place in the list shown; with `explode` it is the place in the column. A number beyond 2,147,483,647, "
+        "or below -2,147,483,648, is no place.",
     )
     explode: Literal["article"] | None = Field(
         None,

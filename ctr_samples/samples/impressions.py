@@ -183,7 +183,7 @@ def line_columns(
         time_column(log, config.time, "impressions.time").alias("impression_time"),
         *[key(name, text) for name, text in config.entities.items()],
         request.alias("request"),
-        position.cast("int").alias("position"),
+        position.cast("bigint").try_cast("int").alias("position"),
     ]
     columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in config.columns.items()]
     columns += [_value_of(log, name, label).alias(row_label(name)) for name, label in labels.items()]

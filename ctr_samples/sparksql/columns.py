@@ -167,6 +167,11 @@ def number_column(frame: DataFrame, text: str, where: str) -> Column:
     raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number{hint_of_variant(kind, text)}.")
 
 
+def without_negative_zero(column: Column, kind: DataType) -> Column:
+    """Return a value of any type, with -0.0 as 0.0."""
+    return column + F.lit(0).cast(kind) if isinstance(kind, FloatType | DoubleType) else column
+
+
 def order_column(frame: DataFrame, text: str, where: str) -> Column:
     """Return a sort column: a number, text or a time. Raise InputError for other types."""
     column, kind = typed_expression(frame, text, where)

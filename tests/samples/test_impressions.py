@@ -63,6 +63,16 @@ def test_a_list_becomes_one_impression_for_each_article_with_its_position(frame:
     ]
 
 
+def test_a_number_that_is_no_place_in_a_list_is_none(frame: Frame) -> None:
+    rows = [
+        ("2019-06-05 10:00:00", f"u{n}", "a", place)
+        for n, place in enumerate([3, 2**31 - 1, 2**31, 2**32 - 1, -(2**40)])
+    ]
+    log = frame("at timestamp, user_id string, article_id string, place bigint", rows)
+    shown = SHOWN.model_copy(update={"where": None, "position": "place"})
+    assert [row[3] for row in cut(log, shown)] == [3, 2**31 - 1, None, None, None]
+
+
 def test_an_article_twice_in_one_list_is_a_repeat(frame: Frame) -> None:
     log = frame(LOG, [("2019-06-05 10:00:00", "u1", "[7, 8, 7]", "exposure")])
     assert [row[2:] for row in cut(log, SHOWN.model_copy(update={"explode": "article"}))] == [
