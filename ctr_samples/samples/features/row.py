@@ -7,10 +7,11 @@ read. Only a feature of several of these, of a history, or of the age of a row n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from ctr_samples.config import JobConfig
@@ -146,6 +147,12 @@ class SampleColumns:
         """
         with_ids = with_joined_ids(rows, self._ids(self.at(home)))
         return with_ids.select(*rows.columns, *[self.features[name].alias(made(name)) for name in self.at(home)])
+
+    def where(self, is_sample: Column) -> Self:
+        """Return the columns with nulls in the rows that are no samples, in which no expression is evaluated."""
+        ids = [replace(one, token=F.when(is_sample, one.token)) for one in self.ids]
+        features = {name: F.when(is_sample, column) for name, column in self.features.items()}
+        return replace(self, ids=ids, features=features)
 
     def add_to_one(self, row: DataFrame, homes: Iterable[str]) -> DataFrame:
         """Like :meth:`add`, for a single row, whose tokens are looked up here instead of by a join. Runs a Spark job if

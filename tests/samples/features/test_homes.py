@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.config import JobConfig, WindowView
+from ctr_samples.config import JobConfig, WindowView, load_config
+from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.row import IMPRESSION, ROWS, SampleColumns, made
+from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
 from ctr_samples.vocabulary import FittedState, FittedVocabulary
 
@@ -95,6 +100,42 @@ def test_a_cross_is_at_home_where_all_its_parts_are(frame: Frame) -> None:
     assert (found.homes["one"], found.homes["two"]) == ("item", ROWS)
     rows = frame(SCHEMA, []).select("item", "profile")
     assert "_feature_one" in found.add(rows, "item").columns
+
+
+SHARES = """
+name: s
+timezone: UTC
+sources: {log: {format: json, path: PLACE/log.json, schema: "at TIMESTAMP, user STRING, item STRING, n INT"}}
+impressions: {source: log, time: at, keys: {user: user, item: item}, columns: {n: n}}
+labels: {clicked: {expr: n > 0}}
+vocabularies: {cities: {capacity: 10}}
+fitted: {path: PLACE/fitted}
+features:
+  share: {expr: 100 div impression.n, dtype: int64}
+  share_of_none: {expr: "100 div coalesce(impression.n, 0)", dtype: int64}
+  hashed: {expr: 100 div impression.n, dtype: int64, hash_buckets: 10}
+  token: {expr: "string(100 div impression.n)", dtype: int64, vocabulary: cities}
+output: {path: PLACE/out}
+split: {eval: 0}
+"""
+
+
+def test_a_feature_of_an_impression_is_not_computed_over_rows_that_are_no_samples(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "c.yaml").write_text(SHARES.replace("PLACE", str(tmp_path)))
+    rows = [
+        {"at": "2019-06-05T10:00:00Z", "user": "u", "item": "a", "n": 4},
+        {"at": "2019-06-05T10:00:00Z", "user": "u", "n": 0},  # dropped: what was shown is unknown
+        {"at": None, "user": "u", "item": "a", "n": 0},
+        {"at": "2019-06-06T00:05:00Z", "user": "u", "item": "a", "n": 0},  # of the next day
+        {"at": "2019-06-04T23:55:00Z", "user": "u", "item": "a", "n": None},
+    ]
+    (tmp_path / "log.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    inputs = Inputs.read(spark, load_config(tmp_path / "c.yaml").config, date(2019, 6, 5))
+    samples = SampleBuilder(inputs, STATE).build().samples.rows(inputs.watches.tasks)
+    [row] = samples.select("share", "share_of_none", "hashed", "token").collect()
+    assert (row["share"], row["share_of_none"]) == (25, 25)
 
 
 def test_rows_of_a_view_and_impressions_without_a_row_get_the_values_of_joined_rows(frame: Frame) -> None:
