@@ -50,7 +50,9 @@ class Impressions(Model):
     dedup: Duration | None = Field(
         None,
         description="An impression this soon after the previous one with the same keys, and of the same `request`, is a "
-        "repeat. Default: with `request`, any later one of the same request and day is; without, one at the same instant.",
+        "repeat. Default: with `request`, any later one of the same request and day is; without, one at the same instant. "
+        "The earliest stays; of one instant that with the least `position`, then one by its content. See "
+        "[which repeat stays](logs.md#which-repeat-stays).",
     )
     skip_above: Name | None = Field(
         None,

@@ -47,8 +47,10 @@ def micros_at(instant: datetime) -> int:
     return micros_of(instant - _EPOCH)
 
 
-def hint_of_variant(kind: DataType, text: str) -> str:
-    """Return how to take a value out of a VARIANT, to append to an error. Empty for other types."""
+def hint_of_parts(kind: DataType, text: str) -> str:
+    """Return how to take values out of a VARIANT or a list, to append to an error. Empty for other types."""
+    if isinstance(kind, ArrayType):
+        return f"; set `explode: {{shown: {text}}}` of its source (`sources.<name>.explode`) for a row of each element `shown`"
     return (
         f"; take a field of it, as in variant_get({text}, '$.field', 'string')" if kind.typeName() == "variant" else ""
     )
@@ -82,7 +84,7 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
         return F.when(column.rlike(r"^\s*\d{4}-\d{1,2}-\d{1,2}"), F.try_to_timestamp(column))
     if isinstance(kind, TimestampType | TimestampNTZType | DateType):
         return as_type(column, kind, TimestampType())
-    hint = hint_of_variant(kind, text)
+    hint = hint_of_parts(kind, text)
     if isinstance(kind, INTEGERS):
         hint = f"; say its unit: timestamp_seconds({text}), timestamp_millis({text}) or timestamp_micros({text})"
     elif isinstance(kind, NumericType):
@@ -155,7 +157,7 @@ def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, BooleanType):
         return column
-    hint = hint_of_variant(kind, text) or f", such as `{text} = 1`"
+    hint = hint_of_parts(kind, text) or f", such as `{text} = 1`"
     raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a condition{hint}.")
 
 
@@ -164,12 +166,22 @@ def number_column(frame: DataFrame, text: str, where: str) -> Column:
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
         return column.try_cast("double") + F.lit(0.0)
-    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number{hint_of_variant(kind, text)}.")
+    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number{hint_of_parts(kind, text)}.")
 
 
 def without_negative_zero(column: Column, kind: DataType) -> Column:
     """Return a value of any type, with -0.0 as 0.0."""
     return column + F.lit(0).cast(kind) if isinstance(kind, FloatType | DoubleType) else column
+
+
+def place_column(frame: DataFrame, text: str, where: str) -> Column:
+    """Return a place in a list as int, null if it does not fit. Raise InputError for types that are no numbers."""
+    column, kind = typed_expression(frame, text, where)
+    if isinstance(kind, ArrayType | BinaryType | DateType | MapType | StructType | TimestampNTZType):
+        raise InputError(
+            f"{where}: {text} is {kind.simpleString()}, expected a whole number{hint_of_parts(kind, text)}."
+        )
+    return column.cast("bigint").try_cast("int")
 
 
 def order_column(frame: DataFrame, text: str, where: str) -> Column:
@@ -180,7 +192,7 @@ def order_column(frame: DataFrame, text: str, where: str) -> Column:
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestampNTZType)):
         return column
     raise InputError(
-        f"{where}: {text} is {kind.simpleString()}, expected a number, text or a time{hint_of_variant(kind, text)}."
+        f"{where}: {text} is {kind.simpleString()}, expected a number, text or a time{hint_of_parts(kind, text)}."
     )
 
 
@@ -283,9 +295,7 @@ def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:
     if isinstance(kind, INTEGERS):
         return as_type(column, kind, LongType())
     raise InputError(
-        f"{where}: {text} is {kind.simpleString()}, expected a key: text or an integer"
-        + ("; set `explode: article` if it is a list" if isinstance(kind, ArrayType) else hint_of_variant(kind, text))
-        + "."
+        f"{where}: {text} is {kind.simpleString()}, expected a key: text or an integer{hint_of_parts(kind, text)}."
     )
 
 

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions
+from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import DROPPED, Repeats, cut_impressions
 from ctr_samples.samples.period import NO_REACH, Reach, Span
 
@@ -71,6 +72,14 @@ def test_a_number_that_is_no_place_in_a_list_is_none(frame: Frame) -> None:
     log = frame("at timestamp, user_id string, article_id string, place bigint", rows)
     shown = SHOWN.model_copy(update={"where": None, "position": "place"})
     assert [row[3] for row in cut(log, shown)] == [3, 2**31 - 1, None, None, None]
+
+
+@pytest.mark.parametrize("kind", ["array<int>", "struct<n: int>", "map<string, int>", "date", "binary"])
+def test_what_is_no_number_is_no_place_in_a_list(frame: Frame, kind: str) -> None:
+    log = frame(f"at timestamp, user_id string, article_id string, place {kind}", [])
+    shown = SHOWN.model_copy(update={"where": None, "position": "place"})
+    with pytest.raises(InputError, match=r"impressions\.position: place is .*, expected a whole number"):
+        cut(log, shown)
 
 
 def test_an_article_twice_in_one_list_is_a_repeat(frame: Frame) -> None:

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType
 
 from ctr_samples.config import Feature
 from ctr_samples.errors import InputError
-from ctr_samples.sparksql.columns import hint_of_variant, time_column, without_negative_zero
+from ctr_samples.sparksql.columns import hint_of_parts, time_column, without_negative_zero
 from ctr_samples.sparksql.expressions import typed_expression
 
 _WHOLE = ("boolean", "byte", "short", "integer", "long")
@@ -68,7 +68,7 @@ def source_value(frame: DataFrame, feature: Feature, where: str) -> Value:
         value = _best(value, feature)
     if value.item.typeName() == "variant":
         raise value.refuse(
-            f"found {value.kind.simpleString()}, expected a value of one type{hint_of_variant(value.item, text)}."
+            f"found {value.kind.simpleString()}, expected a value of one type{hint_of_parts(value.item, text)}."
         )
     return value
 
