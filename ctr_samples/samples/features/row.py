@@ -6,7 +6,7 @@ read. Only a feature of several of these, of a history, or of the age of a row n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -47,28 +47,35 @@ def value_of(name: str) -> str:
     return f"_by {name}"
 
 
-def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
-    """Return the columns of each view that features or join keys of other views need. Joins carry only these columns."""
-    needed: dict[str, list[str]] = {name: [] for name in config.views}
-    for name in config.features:
-        for path in _references(spark, config, name):
-            view, column = path[0], path[1] if len(path) > 1 else ""
-            if view in needed and column not in VIEW_METADATA and column not in needed[view]:
-                needed[view].append(column)
-    for part in [part for view in config.views.values() for part in view.joined_on]:
-        view, *fields = part.split(".")
-        if fields and fields[0] not in needed[view]:
-            needed[view].append(fields[0])
-    return needed
+def view_columns(
+    spark: SparkSession, config: JobConfig, columns_of: Callable[[str], Sequence[str]]
+) -> dict[str, list[str]]:
+    """Return the columns of each view that features or join keys of other views need. Joins carry only these columns.
+
+    A feature of a whole view needs all columns of its source, which ``columns_of`` returns. Names are equal in any case.
+    """
+    needed: dict[str, dict[str, str]] = {name: {} for name in config.views}
+    references = [path for name in config.features for path in _references(spark, config, name)]
+    keys = [part.split(".") for view in config.views.values() for part in view.joined_on if "." in part]
+    for view, *fields in [*references, *keys]:
+        if view not in needed:
+            continue
+        counted = config.views[view].counted
+        spelled = {} if counted is None else {column.lower(): column for column in counted.column_names}
+        for column in fields[:1] or spelled.values() or columns_of(config.views[view].source):
+            if column.lower() not in VIEW_METADATA:
+                needed[view].setdefault(column.lower(), spelled.get(column.lower(), column))
+    return {view: list(columns.values()) for view, columns in needed.items()}
 
 
 def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[Sequence[str]]:
     """Yield the references in a feature's expressions: a column, or a view with the fields of one of its columns."""
     feature = config.features[name]
+    structs = {one.lower(): one for one in (IMPRESSION, *config.views, *config.histories)}
     source = "from" if feature.from_ else "expr"
     for key, text in ((source, feature.from_ or feature.expr), ("at", feature.at)):
-        if text:
-            yield from referenced_paths(spark, text, f"features.{name}.{key}")
+        for root, *fields in referenced_paths(spark, text, f"features.{name}.{key}") if text else ():
+            yield structs.get(root.lower(), root), *fields
 
 
 def order_of(config: JobConfig) -> tuple[str, ...]:
@@ -126,15 +133,17 @@ class SampleColumns:
         return tuple(name for name, of in self.homes.items() if of == home)
 
     def fields_of(self, struct: str) -> set[str] | None:
-        """Return the fields of a struct that features over joined rows need, or None if they need all."""
+        """Return the fields of a struct that features over joined rows need, in lower case, or None if they need all."""
         paths = [path for name in self.at(ROWS) for path in self.paths[name] if path[0] == struct]
-        return None if any(len(path) == 1 for path in paths) else {path[1] for path in paths}
+        return None if any(len(path) == 1 for path in paths) else {path[1].lower() for path in paths}
 
     def wide_fields(self, struct: str, kind: StructType) -> list[str]:
         """Return the lists and maps of a struct that features over joined rows need, unless they need all of it."""
         needed = self.fields_of(struct) or ()
         return [
-            field.name for field in kind if field.name in needed and isinstance(field.dataType, ArrayType | MapType)
+            field.name
+            for field in kind
+            if field.name.lower() in needed and isinstance(field.dataType, ArrayType | MapType)
         ]
 
     def moves(self, home: str) -> bool:

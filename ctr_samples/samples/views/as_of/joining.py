@@ -179,8 +179,13 @@ def _length(text: bytes) -> int:
 
 def _part(rows: pa.Table, part: str) -> pa.Array:
     first, *fields = part.split(".") if "." in part else (IMPRESSION, part)
-    column = reduce(pc.struct_field, fields, whole(rows[first]))
+    column = reduce(_field, fields, whole(rows[first]))
     return column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
+
+
+def _field(struct: pa.Array, name: str) -> pa.Array:
+    """Return a field of a struct, by its name in any case."""
+    return pc.struct_field(struct, [[one.lower() for one in struct.type.names].index(name.lower())])
 
 
 def _place_of_key(on: Sequence[str], hot: HotKeys, partitions: int, batch: pa.RecordBatch) -> Integers:

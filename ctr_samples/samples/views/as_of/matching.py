@@ -244,7 +244,7 @@ def _with_absent(how: AsOf, payload: pa.ChunkedArray) -> dict[str, Picked]:
         columns = [there[f.name].cast(f.type) if f.name in there else pa.nulls(1, f.type) for f in fields]
         absent = pa.StructArray.from_arrays(columns, fields=fields)
     whole = pa.chunked_array([*payload.chunks, absent], payload.type).combine_chunks()
-    return {name: Picked.of(pc.struct_field(whole, name)) for name in payload.type.names}
+    return {name: Picked.of(pc.struct_field(whole, [name])) for name in payload.type.names}
 
 
 def _first_copy(table: pa.Table) -> Flags:
