@@ -16,6 +16,7 @@ from ctr_samples.config.feature import Feature
 from ctr_samples.config.feature_conflicts import MOST_MULTI_HOT
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.problems import Problem, nearest
+from ctr_samples.feature_rules import among
 
 LEGACY_SIZE = 121
 
@@ -65,10 +66,10 @@ def _sources(config: JobConfig, name: str, feature: Feature, used: set[str]) -> 
     for place, text in ((where, feature.from_ or feature.expr or ""), (("features", name, "at"), feature.at or "")):
         code = _without_strings(text)
         parameters = _lambda_parameters(code) - set(config.views) - set(config.histories)
+        used.update(among(_roots(code), [*config.views, *config.histories]))
         for view, column in _paths(code):
             if view in parameters:
                 continue
-            used.add(view)
             yield from (Problem(place, what) for what in _unknown_column(config, view, column))
 
 
@@ -158,6 +159,14 @@ def _without_strings(text: str) -> str:
     return re.sub(quoted, lambda found: found[1] or "''", text)
 
 
+def _roots(code: str) -> set[str]:
+    """Return what may name a view or a column in lower case, as in ``item.price``, ``item['price']`` or ``to_json(item)``: all
+    names that follow no dot.
+    """
+    found = re.findall(rf"(?<![\w.`])(?:{_PART})", code)
+    return {part.strip("`").lower() for part in found}
+
+
 def _paths(code: str) -> Iterator[tuple[str, str]]:
     """Yield the first two parts of each name.
 
@@ -179,12 +188,12 @@ def _lambda_parameters(code: str) -> set[str]:
 def _unknown_column(config: JobConfig, view: str, column: str) -> Iterator[str]:
     if view == "impression":
         valid = config.impressions.column_names
-        if column not in valid:
+        if not among([column.lower()], valid):
             yield f"impressions have no column {column!r}{nearest(column, valid)}"
         return
     if view in config.histories:
         valid = [*HISTORY_COLUMNS, *config.histories[view].columns]
-        if column not in valid:
+        if not among([column.lower()], valid):
             yield f"history {view!r} has no column {column!r}{nearest(column, valid)}"
         return
     if view not in config.views:
@@ -193,5 +202,5 @@ def _unknown_column(config: JobConfig, view: str, column: str) -> Iterator[str]:
     counted = config.views[view].counted
     if counted is not None:
         valid = [*counted.column_names, *VIEW_METADATA]
-        if column not in valid:
+        if not among([column.lower()], valid):
             yield f"view {view!r} has no column {column!r}{nearest(column, valid)}"

@@ -33,7 +33,9 @@ class Impressions(Model):
     )
     request: Expression | None = Field(None, description="A request id that actions carry too.")
     position: Expression | None = Field(
-        None, description="Its place in the list shown; with `explode` it is the place in the column."
+        None,
+        description="Its place in the list shown; with `explode` it is the place in the column. A number beyond 2,147,483,647, "
+        "or below -2,147,483,648, is no place.",
     )
     explode: Literal["article"] | None = Field(
         None,
@@ -48,7 +50,9 @@ class Impressions(Model):
     dedup: Duration | None = Field(
         None,
         description="An impression this soon after the previous one with the same keys, and of the same `request`, is a "
-        "repeat. Default: with `request`, any later one of the same request and day is; without, one at the same instant.",
+        "repeat. Default: with `request`, any later one of the same request and day is; without, one at the same instant. "
+        "The earliest stays; of one instant that with the least `position`, then one by its content. See "
+        "[which repeat stays](logs.md#which-repeat-stays).",
     )
     skip_above: Name | None = Field(
         None,

@@ -119,6 +119,11 @@ def load_config(
         _override(tree, override)
     if problem := too_large(tree):
         raise ConfigError(f"{path} {problem}.")
+    for where in _no_names(tree):
+        raise ConfigError(
+            f"{at(str(path), tree, where)}found a key that is a map or a list, expected a name; put a value with braces or "
+            "brackets in quotes."
+        )
 
     def value_of(name: str, where: tuple[Any, ...]) -> str:
         if name not in environ:
@@ -194,6 +199,17 @@ def _parse(path: Path) -> CommentedMap:
     return tree
 
 
+def _no_names(node: Any, where: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the places of maps with keys that are maps or lists."""
+    if isinstance(node, Mapping | list):
+        children = node.items() if isinstance(node, Mapping) else enumerate(node)
+        for key, child in children:
+            if isinstance(key, Mapping | tuple):
+                yield where
+            else:
+                yield from _no_names(child, (*where, key))
+
+
 def _override(tree: CommentedMap, override: str) -> None:
     key, equals, text = override.partition("=")
     if not equals or not re.fullmatch(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", key):
@@ -206,7 +222,7 @@ def _override(tree: CommentedMap, override: str) -> None:
             raise ConfigError(f"--set {override}: {'.'.join(parents[: depth + 1])} holds a value, not keys.")
     try:
         node[last] = YAML(typ="safe", pure=True).load(text)
-    except (YAMLError, ValueError, RecursionError):
+    except (YAMLError, ValueError, TypeError, RecursionError):
         raise ConfigError(f"--set {override}: the value is not YAML; quote it.") from None
 
 

@@ -299,7 +299,7 @@ def _joined_on(name: str, view: View, config: JobConfig) -> Iterator[Problem]:
             yield Problem(("views", name, "on"), f"impressions have no key {part!r}{nearest(part, valid)}")
         elif dot and other not in config.views:
             yield Problem(("views", name, "on"), f"there is no view {other!r}{nearest(other, config.views)}")
-        elif dot and column.partition(".")[0] in VIEW_METADATA:
+        elif dot and column.partition(".")[0].lower() in VIEW_METADATA:
             yield Problem(("views", name, "on"), f"{part!r} is no key; expected a column of the source of {other!r}")
         elif dot and config.views[other].counted is not None:
             what = f"{other!r} has counts and no keys; expected a view whose rows are those of its source"

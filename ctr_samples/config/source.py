@@ -50,7 +50,13 @@ class SourceKind(Kind):
     thing: ClassVar[str] = "source"
 
     format: Literal["json", "csv", "parquet", "orc", "table", "jdbc"] = Field(description="How the input is stored.")
-    days_before: int = Field(0, ge=0, le=3660, description="How many days before the run date are read too.")
+    days_before: int = Field(
+        0,
+        ge=0,
+        le=3660,
+        description="How many days before the run date are read too. The run date must be there and have data, or the run is "
+        "refused. Other days may be missing, which is told: see [missing days](logs.md#missing-days).",
+    )
     days_after: int = Field(0, ge=0, le=366, description="How many days after the run date are read too (late clicks).")
     bad_records: BadRecords = Field(BadRecords(), description="How many unreadable lines and rows are tolerated.")
     explode: dict[Name, Expression] = Field(
@@ -155,7 +161,9 @@ class FileSource(SourceKind):
 
 
 class ColumnarSource(FileSource):
-    """Files that know their own columns and types."""
+    """Files that know their own columns and types. A time without a zone is in `timezone`: see
+    [times without a zone](logs.md#times-without-a-zone).
+    """
 
     kind: ClassVar[str] = "`format: parquet` and `orc`"
     told_by: ClassVar[str] = "this is `format: parquet` or `orc`"
@@ -177,7 +185,8 @@ class TextSource(FileSource):
     encoding: str = Field(
         "UTF-8",
         description="What the bytes of the files mean, as in ISO-8859-1 (Latin-1), windows-1252, GBK or UTF-16. A line with "
-        "other bytes is malformed. Files in UTF-16 or UTF-32 are read whole by a task each.",
+        "other bytes is malformed. Files in UTF-16 or UTF-32 are read whole by a task each. See "
+        "[encodings](logs.md#encodings).",
     )
 
     @field_validator("encoding")

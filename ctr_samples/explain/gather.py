@@ -260,7 +260,7 @@ class Gatherer:
 
     def _views(self, impression: Impression, spark: Any) -> dict[str, ViewEvidence]:
         """Return the evidence of each view. Processes views that supply the key of another view first."""
-        needed = view_columns(spark, self.config)
+        needed = view_columns(spark, self.config, self.inputs.columns_of)
         found: dict[str, ViewEvidence] = {}
         for name in sorted(self.config.views, key=partial(level_of, self.config)):
             found[name] = self._view(name, needed[name], impression, found)
@@ -343,7 +343,8 @@ def _key_part(part: str, impression: Impression, found: Mapping[str, ViewEvidenc
         chosen = [v.what for v in judge_rows(impression.time, evidence.rows, evidence.rules) if v.taken]
     value = chosen[0].values if chosen else None
     for field_name in path:
-        value = None if value is None else value[field_name]
+        named = {} if value is None else {one.lower(): of for one, of in value.items()}
+        value = named.get(field_name.lower())
     return value
 
 

@@ -27,6 +27,7 @@ from ctr_samples.job.gate import metrics_of_run
 from ctr_samples.periods import Period
 from ctr_samples.quality.measure.numbers import named
 from ctr_samples.quality.pseudonyms import Pseudonyms, places_of_ids
+from ctr_samples.samples.columnar.columns import texts as texts_of
 from ctr_samples.shards import Manifest, Storage, generations, open_storage, read_manifest, require_manifest
 from ctr_samples.shards.generations import last_forgotten
 from ctr_samples.shards.naming import (
@@ -191,7 +192,7 @@ class Search:
         for name, column in zip(table.column_names, table.columns, strict=True):
             if pa.types.is_string(column.type) or pa.types.is_int64(column.type):
                 wanted = set(self.ids) if keyed and name in _KEYS else texts
-                left |= wanted.intersection(part for one in column.unique().to_pylist() for part in _parts(one))
+                left |= wanted.intersection(part for one in texts_of(column.unique()) for part in _parts(one or ""))
         return left
 
 
@@ -260,10 +261,9 @@ def _is_keyed(config: Mapping[str, Any], name: str, source: str) -> bool:
     return name not in job.views or any(key in theirs or "." in key for key in job.views[name].joined_on)
 
 
-def _parts(key: object) -> list[str]:
-    """Return a key, and the parts of a joint one (see ``joint_key``), as text."""
-    text = str(key)
-    parts, rest = [text], text
+def _parts(key: str) -> list[str]:
+    """Return a key, and the parts of a joint one (see ``joint_key``)."""
+    parts, rest = [key], key
     while (length := _JOINT.match(rest)) and len(rest) >= length.end() + int(length[1]):
         parts.append(rest[length.end() : length.end() + int(length[1])])
         rest = rest[length.end() + int(length[1]) :]

@@ -127,7 +127,7 @@ def _fact_lines(manifest: Manifest) -> Iterator[RenderableType]:
     for name, counts in manifest.labels.items():
         orphans, without = counts.get("orphans", 0), counts.get("without_value", 0)
         if "actions" in counts:
-            note = "actions on the day" + (f", {orphans:,} outside any label window" if orphans else "")
+            note = "actions on the day" + (f", {orphans:,} without an impression" if orphans else "")
             rows.append((name, f"{counts['actions']:,}", note))
         elif without:
             rows.append((name, f"{without:,}", "impressions without a value in their own row"))
@@ -179,8 +179,9 @@ def _flips(flips: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
     count = {name: flips.get(name, 0) for name in ("flipped_to_1", "flipped_to_0", "changed", "new", "gone")}
     changed = f", {count['changed']:,} changed value" if count["changed"] else ""
     others = f"; {count['new']:,} samples are new, {count['gone']:,} gone" if count["new"] or count["gone"] else ""
-    to = f"{count['flipped_to_1']:,} to 1, {count['flipped_to_0']:,} to 0"
-    yield "", f"{count['flipped_to_1'] + count['flipped_to_0']:,}", f"flipped {since}: {to}{changed}{others}"
+    flipped = count["flipped_to_1"] + count["flipped_to_0"]
+    to = f": {count['flipped_to_1']:,} to 1, {count['flipped_to_0']:,} to 0" if flipped else ""
+    yield "", f"{flipped:,}", f"flipped {since}{to}{changed}{others}"
 
 
 def _next(manifest: Manifest, storage: Storage) -> Iterator[RenderableType]:
@@ -238,7 +239,9 @@ class DayLine:
     @classmethod
     def of(cls, outcome: DayOutcome) -> DayLine:
         """Return the row for a day that just succeeded or failed."""
-        return cls(outcome.day, outcome.manifest, outcome.became, outcome.seconds or None)
+        is_open = outcome.manifest is not None and not outcome.manifest.label_mature
+        note = f"{outcome.became}, labels not final" if is_open else outcome.became
+        return cls(outcome.day, outcome.manifest, note, outcome.seconds or None)
 
 
 def days_table(lines: Sequence[DayLine]) -> Table:

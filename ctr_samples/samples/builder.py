@@ -71,6 +71,8 @@ from ctr_samples.vocabulary import FittedState
 ORIGIN = "_origin"
 """Column of :meth:`SampleBuilder.build_few` that holds the origin of the values."""
 
+_IS_SAMPLE = "_is_sample"
+"""Column of events: whether one is an impression of the day with what was shown. Repeats are found later."""
 _SPARE = 20
 """Oversampling factor for the chosen impressions, used if later steps may drop some of them."""
 
@@ -273,8 +275,11 @@ class SampleBuilder:
         if not is_late:
             there = F.col(LABEL).isNull()
             whole = F.struct(*[of_shown(name).alias(name) for name in shown_in(events).names])
-            placed = self._placed(events.withColumn(IMPRESSION, whole), columns)
-            carried = tuple(name for name in placed.columns if name not in (*events.columns, IMPRESSION))
+            has_item = F.lit(True) if shown.shown_key is None else of_shown(shown.shown_key).isNotNull()
+            is_sample = there & has_item & inputs.span.contains(of_shown("impression_time"))
+            told = events.withColumn(_IS_SAMPLE, is_sample).withColumn(IMPRESSION, whole)
+            placed = self._placed(told, columns.where(F.col(_IS_SAMPLE)))
+            carried = tuple(name for name in placed.columns if name not in (*told.columns, IMPRESSION))
             events = placed.select(*events.columns, *[F.when(there, F.col(quoted(n))).alias(n) for n in carried])
         by = by if not is_late and can_lie_by(plans, shown.entities, by) else ()
         labelling = Labelling(plans, inputs.span, Repeats.of(shown, config.timezone), tuple(rows.items()), carried, by)

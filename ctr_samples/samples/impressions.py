@@ -29,6 +29,7 @@ from ctr_samples.sparksql.columns import (
     key_list_column,
     micros_of,
     number_column,
+    place_column,
     stable_hash,
     time_column,
     unreadable_time,
@@ -178,12 +179,12 @@ def line_columns(
 
     null = F.lit(None).cast("string")
     request = key_column(log, config.request, "impressions.request") if config.request else null
-    position = compile_expression(log, config.position, "impressions.position") if config.position else F.lit(0)
+    position = place_column(log, config.position, "impressions.position") if config.position else F.lit(0)
     columns = [
         time_column(log, config.time, "impressions.time").alias("impression_time"),
         *[key(name, text) for name, text in config.entities.items()],
         request.alias("request"),
-        position.cast("int").alias("position"),
+        position.alias("position"),
     ]
     columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in config.columns.items()]
     columns += [_value_of(log, name, label).alias(row_label(name)) for name, label in labels.items()]

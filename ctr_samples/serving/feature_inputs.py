@@ -93,7 +93,7 @@ def _absent(root: str, column: str, config: Mapping[str, Any]) -> Any:
     """Return the value of a column whose row is missing."""
     if root in config.get("histories", {}):
         return {"length": 0, "matched": False}.get(column, [])
-    if column == "matched":
+    if column.lower() == "matched":
         return False
     view = config.get("views", {}).get(root) or {}
     if view.get("aggregates") and column != "age_s":
@@ -103,7 +103,7 @@ def _absent(root: str, column: str, config: Mapping[str, Any]) -> Any:
 
 
 def _derived(row: Mapping[str, Any], root: str, column: str, name: str) -> Any:
-    if column == "matched":
+    if column.lower() == "matched":
         return bool(row["items"]) if "items" in row else True
     if column == "length" and "items" in row:
         return len(row["items"])

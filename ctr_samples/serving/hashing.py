@@ -74,11 +74,22 @@ def prefix_of(salt: str) -> bytes:
     return salt.encode() + SEPARATOR
 
 
+def encoded(text: str, name: str) -> bytes:
+    """Return text as UTF-8. Raises InputError for half of a surrogate pair, which no log can have."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"features.{name}: found {text!r}, which has half of a surrogate pair, expected text that UTF-8 can hold; pass it "
+            "as the log has it."
+        ) from None
+
+
 def text_of(value: Any, name: str) -> bytes:
     """Convert a value to text as Spark does. Raises InputError for types that Java formats differently."""
     kind = type(value)
     if kind is str:
-        return value.encode()  # type: ignore[no-any-return]
+        return encoded(value, name)
     if value is None:
         return MISSING
     if kind is int:

@@ -11,7 +11,7 @@ from typing import Any
 from ctr_samples.errors import InputError
 from ctr_samples.serving.declared import Declared, path_of
 from ctr_samples.serving.feature_inputs import Get, Rows, number_of, plain_list, source_of
-from ctr_samples.serving.hashing import bucket_of, prefix_of, text_of
+from ctr_samples.serving.hashing import bucket_of, encoded, prefix_of, text_of
 from ctr_samples.vocabulary import FIRST_OOV, MISSING, NOTHING_FITTED, FittedState, FittedVocabulary
 
 Change = Callable[[Any], Any]
@@ -230,7 +230,7 @@ def _texts(feature: Declared) -> Change:
         if value is None or isinstance(value, bytes):
             return value
         if isinstance(value, str):
-            return value.encode()
+            return encoded(value, feature.name)
         if isinstance(value, bytearray | memoryview):
             return bytes(value)
         raise InputError(

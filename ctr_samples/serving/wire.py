@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from operator import index
 from typing import Any
 
 from ctr_samples.codec.plan import in_wire_order
@@ -75,7 +76,7 @@ def _int64(value: int) -> bytes:
         return _SMALL[value]
     if not -(1 << 63) <= value < 1 << 63:
         raise OverflowError("it does not fit into 64 bits")
-    rest = value if value >= 0 else value + _WHOLE
+    rest = value if value >= 0 else index(value) + _WHOLE
     low = _LOW[rest & 0x3FFF]
     rest >>= 14
     while rest >= 1 << 14:

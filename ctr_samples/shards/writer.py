@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -205,7 +206,7 @@ class _OpenShard:
         self._stack = ExitStack()
         file = self._stack.enter_context(storage.new_file(path))
         self._frames = open_frames(cast(BinaryIO, file))
-        self._label_sums: dict[str, float] = {}
+        self._label_sums: dict[str, list[float]] = {}
 
     @property
     def size(self) -> int:
@@ -217,15 +218,13 @@ class _OpenShard:
     def append(self, batch: Any, labels: pa.RecordBatch) -> None:
         self._frames.write(batch)
         for name in labels.schema.names:
-            self._label_sums[name] = self._label_sums.get(name, 0) + _sum(labels.column(name))
+            self._label_sums[name] = _added(self._label_sums.get(name, []), labels.column(name))
 
     def close(self) -> Shard:
         self._frames.close()
         self._stack.close()
-        frames = self._frames
-        return Shard(
-            self._path, self._split, self._partition, frames.records, frames.size, frames.crc32c, dict(self._label_sums)
-        )
+        frames, sums = self._frames, {name: sum(parts) for name, parts in self._label_sums.items()}
+        return Shard(self._path, self._split, self._partition, frames.records, frames.size, frames.crc32c, sums)
 
     def abandon(self, error: BaseException) -> None:
         self._stack.__exit__(type(error), error, error.__traceback__)
@@ -241,8 +240,17 @@ def _pieces(rows: pa.RecordBatch, most_bytes: int) -> Iterator[pa.RecordBatch]:
         yield rows.slice(first, step)
 
 
-def _sum(column: Any) -> float:
-    return pc.sum(column).as_py() or 0
+def _added(parts: list[float], column: pa.Array) -> list[float]:
+    """Return few numbers whose sum is exactly that of other ``parts`` and a column, the greatest first. So the sum does not
+    depend on how records come in batches.
+    """
+    total = pc.sum(column).as_py() or 0
+    if not (pa.types.is_floating(column.type) and math.isfinite(sum(parts) + total)):
+        return [sum(parts) + total]
+    numbers, exact = [*parts, *column.drop_null().to_pylist()], list[float]()
+    while rest := math.fsum([*numbers, *[-part for part in exact]]):
+        exact.append(rest)
+    return exact
 
 
 _PIECE = 4 * 2**20

@@ -47,8 +47,10 @@ def micros_at(instant: datetime) -> int:
     return micros_of(instant - _EPOCH)
 
 
-def hint_of_variant(kind: DataType, text: str) -> str:
-    """Return how to take a value out of a VARIANT, to append to an error. Empty for other types."""
+def hint_of_parts(kind: DataType, text: str) -> str:
+    """Return how to take values out of a VARIANT or a list, to append to an error. Empty for other types."""
+    if isinstance(kind, ArrayType):
+        return f"; set `explode: {{shown: {text}}}` of its source (`sources.<name>.explode`) for a row of each element `shown`"
     return (
         f"; take a field of it, as in variant_get({text}, '$.field', 'string')" if kind.typeName() == "variant" else ""
     )
@@ -82,7 +84,7 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
         return F.when(column.rlike(r"^\s*\d{4}-\d{1,2}-\d{1,2}"), F.try_to_timestamp(column))
     if isinstance(kind, TimestampType | TimestampNTZType | DateType):
         return as_type(column, kind, TimestampType())
-    hint = hint_of_variant(kind, text)
+    hint = hint_of_parts(kind, text)
     if isinstance(kind, INTEGERS):
         hint = f"; say its unit: timestamp_seconds({text}), timestamp_millis({text}) or timestamp_micros({text})"
     elif isinstance(kind, NumericType):
@@ -155,7 +157,7 @@ def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, BooleanType):
         return column
-    hint = hint_of_variant(kind, text) or f", such as `{text} = 1`"
+    hint = hint_of_parts(kind, text) or f", such as `{text} = 1`"
     raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a condition{hint}.")
 
 
@@ -164,7 +166,22 @@ def number_column(frame: DataFrame, text: str, where: str) -> Column:
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
         return column.try_cast("double") + F.lit(0.0)
-    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number{hint_of_variant(kind, text)}.")
+    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number{hint_of_parts(kind, text)}.")
+
+
+def without_negative_zero(column: Column, kind: DataType) -> Column:
+    """Return a value of any type, with -0.0 as 0.0."""
+    return column + F.lit(0).cast(kind) if isinstance(kind, FloatType | DoubleType) else column
+
+
+def place_column(frame: DataFrame, text: str, where: str) -> Column:
+    """Return a place in a list as int, null if it does not fit. Raise InputError for types that are no numbers."""
+    column, kind = typed_expression(frame, text, where)
+    if isinstance(kind, ArrayType | BinaryType | DateType | MapType | StructType | TimestampNTZType):
+        raise InputError(
+            f"{where}: {text} is {kind.simpleString()}, expected a whole number{hint_of_parts(kind, text)}."
+        )
+    return column.cast("bigint").try_cast("int")
 
 
 def order_column(frame: DataFrame, text: str, where: str) -> Column:
@@ -175,7 +192,7 @@ def order_column(frame: DataFrame, text: str, where: str) -> Column:
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestampNTZType)):
         return column
     raise InputError(
-        f"{where}: {text} is {kind.simpleString()}, expected a number, text or a time{hint_of_variant(kind, text)}."
+        f"{where}: {text} is {kind.simpleString()}, expected a number, text or a time{hint_of_parts(kind, text)}."
     )
 
 
@@ -213,12 +230,17 @@ def stable_hash(salt: str, parts: Sequence[Column]) -> Column:
 def joint_key(keys: Sequence[Column]) -> Column:
     """Concatenate several keys into a single key, null if any part is null. A single key stays unchanged.
 
-    Length prefixes distinguish ("1", "23") from ("12", "3").
+    Length prefixes distinguish ("1", "23") from ("12", "3"). A length counts characters. Text that is not valid UTF-8 has
+    the negative number of its bytes, since programs count characters in it differently.
     """
     if len(keys) == 1:
         return keys[0]
     *others, last = [key.cast("string") for key in keys]
-    return F.concat(*[part for key in others for part in (F.length(key).cast("string"), F.lit(":"), key)], last)
+    return F.concat(*[part for key in others for part in (_length(key).cast("string"), F.lit(":"), key)], last)
+
+
+def _length(text: Column) -> Column:
+    return F.when(F.is_valid_utf8(text), F.length(text)).otherwise(-F.octet_length(text))
 
 
 def content_hash(rows: DataFrame) -> Column:
@@ -273,9 +295,7 @@ def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:
     if isinstance(kind, INTEGERS):
         return as_type(column, kind, LongType())
     raise InputError(
-        f"{where}: {text} is {kind.simpleString()}, expected a key: text or an integer"
-        + ("; set `explode: article` if it is a list" if isinstance(kind, ArrayType) else hint_of_variant(kind, text))
-        + "."
+        f"{where}: {text} is {kind.simpleString()}, expected a key: text or an integer{hint_of_parts(kind, text)}."
     )
 
 

@@ -75,7 +75,7 @@ def compile_expression(frame: DataFrame, text: str, where: str) -> Column:
     return typed_expression(frame, text, where)[0]
 
 
-def _columns_of_data(frame: DataFrame) -> list[str]:
+def columns_of_data(frame: DataFrame) -> list[str]:
     """Return the columns that come from the data rather than from this package."""
     return [name for name in frame.columns if name not in (MALFORMED, IS_REPEAT) and not name.startswith(PREPARED)]
 
@@ -94,7 +94,7 @@ def _typed(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
     parsed = _parsed(frame.sparkSession, text, where)
     columns = {name.lower() for name in frame.columns}
     for root in sorted({path[0].lower() for path in parsed.paths} - columns):
-        what = f"{where}: there is no column {root!r}{nearest(root, _columns_of_data(frame))}"
+        what = f"{where}: there is no column {root!r}{nearest(root, columns_of_data(frame))}"
         raise InputError(end_sentence(what))
     column = F.expr(parsed.fast)
     kind = _type_at(frame.schema, parsed.paths[0]) if parsed.is_column else None

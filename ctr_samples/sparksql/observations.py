@@ -44,7 +44,7 @@ class Observations:
         for values in self.values():
             for key, value in values.items():
                 if not isinstance(value, list | bytes | bytearray):
-                    counts[key] = max(counts.get(key, 0), int(value or 0))
+                    counts[key] = max(counts.get(key, int(value or 0)), int(value or 0))
         return counts
 
     def tallies(self) -> dict[str, dict[int, int]]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from py4j import java_gateway
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
@@ -84,6 +85,7 @@ def session_of_command(
     classes that commands need, and archives them for later commands. A ``quick`` session starts sooner and computes more
     slowly: for little data. Raises UsageError if SPARK_REMOTE is set.
     """
+    logging.getLogger().addFilter(_is_not_of_py4j)
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
@@ -109,6 +111,13 @@ def session_of_command(
         yield session
     finally:
         stop(session)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """Return False for stack traces of calls to the JVM that Ctrl-C or its death ends: they are raised, too, and told in a
+    sentence.
+    """
+    return record.pathname != str(java_gateway.__file__)
 
 
 def _settings_of_workers() -> dict[str, str]:

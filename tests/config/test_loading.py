@@ -399,6 +399,26 @@ def test_text_that_is_not_yaml_is_refused_with_its_line(tmp_path: Path) -> None:
     assert problem(tmp_path, MINIMAL + "x: [1, 2\n").startswith("c.yaml:16: this is not YAML")
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "x: {{a: b}}",
+            "c.yaml:15: x: found a key that is a map or a list, expected a name; put a value with braces or brackets",
+        ),
+        ("x: {y: [{[1]: 2}]}", "c.yaml:15: x.y.0: found a key that is a map or a list"),
+        ("? [a]\n: 1", "c.yaml: found a key that is a map or a list"),
+    ],
+)
+def test_a_map_or_a_list_as_a_key_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    assert problem(tmp_path, MINIMAL + text + "\n").startswith(message)
+
+
+def test_a_map_as_a_key_of_an_override_is_refused(tmp_path: Path) -> None:
+    said = problem(tmp_path, MINIMAL, "sources={{a: b}: 1}")
+    assert said == "--set sources={{a: b}: 1}: the value is not YAML; quote it."
+
+
 def test_a_template_without_quotes_inside_braces_is_told(tmp_path: Path) -> None:
     said = problem(tmp_path, MINIMAL.replace("{path: out}", "{path: ${HOME}/out}"))
     assert said.endswith("inside braces a value with `${NAME}` needs quotes.")
@@ -674,6 +694,29 @@ def test_a_label_that_is_not_reduced_has_no_mask(tmp_path: Path) -> None:
 def test_lambda_parameters_and_text_in_quotes_are_no_views(tmp_path: Path, expression: str) -> None:
     features = f"\n  x:\n    dtype: int64\n    expr: >-\n      {expression}"
     load_config(written(tmp_path, with_lines(features=features)))
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "item['price']",
+        "item .price",
+        "item. price",
+        "to_json(item)",
+        "`item`.price",
+        "transform(ARRAY(1), x -> x + Item['a'])",
+    ],
+)
+def test_a_view_is_used_however_its_fields_are_spelled(tmp_path: Path, expression: str) -> None:
+    features = f"\n  x:\n    dtype: int64\n    expr: >-\n      {expression}"
+    view = "views:\n  item: {source: log, on: article, key: article_id, static: true}\n"
+    assert "is used by no feature" in problem(tmp_path, MINIMAL + view)
+    load_config(written(tmp_path, with_lines(features=features) + view))
+
+
+@pytest.mark.parametrize("expression", ["impression['position']", "impression .Position", "impression.POSITION"])
+def test_a_column_of_impressions_may_be_spelled_in_any_case(tmp_path: Path, expression: str) -> None:
+    load_config(written(tmp_path, with_lines(features=f'\n  x: {{dtype: int64, expr: "{expression}"}}')))
 
 
 def test_a_view_beside_a_lambda_is_still_checked(tmp_path: Path) -> None:

@@ -109,6 +109,7 @@ def test_a_backfill_that_is_ended_loses_nothing_and_the_second_call_makes_the_ot
         wait_until(lambda: len(made()) >= 2, "two published days", fail_if_ended)
         os.killpg(process.pid, end)
         assert process.wait(120) == code, log.read_text()
+        assert "Traceback" not in log.read_text()
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)

@@ -8,6 +8,8 @@ import shutil
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import Result
@@ -139,6 +141,14 @@ def test_a_check_goes_on_after_files_that_it_cannot_read(root: Path) -> None:
     done = forget(root, "--check")
     damaged = [line for line in done.stdout.splitlines() if ": it cannot be searched: " in line]
     assert (done.exit_code, len(damaged), "users.txt" in done.stdout) == (3, 2, True)
+
+
+def test_a_check_reads_keys_that_are_no_utf8(root: Path) -> None:
+    kept = next(root.glob("partials/**/steps*.parquet"))
+    keys = pa.array([b"caf\xe9", b"u3", None], pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"key": keys}), kept.with_name("joint.parquet"))
+    done = forget(root, "--check")
+    assert (done.exit_code, "joint.parquet: 1 id(s)" in done.stdout) == (3, True)
 
 
 def test_impression_ids_alone_are_searched_in_the_shards_only(root: Path) -> None:

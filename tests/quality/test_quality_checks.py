@@ -239,7 +239,7 @@ BROKEN: list[tuple[str, str, Callable[[Day], None], str]] = [
         "matched",
         "blocks",
         changed("views/user", {"matched": 5000, "match_rate": 0.5, "age_s_median": 36_000}),
-        "50.0% of the samples match a row of user (95.0% on 2019-06-04)",
+        "50.0% of the samples match no row of user (5.0% on 2019-06-04)",
     ),
     (
         "age",
@@ -420,7 +420,7 @@ def test_a_view_that_is_hardly_ever_found_is_heard_of_on_a_first_day() -> None:
     (finding,) = (one for one in found(first) if one.check == "matched" and one.standing != "passed")
     assert (finding.subject, finding.standing) == ("user", "warns")
     assert finding.sentence.startswith(
-        "0.0% of the samples match a row of user, and there is no earlier day to compare with; "
+        "100.0% of the samples match no row of user, and there is no earlier day to compare with; "
     )
 
 

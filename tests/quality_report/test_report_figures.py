@@ -13,8 +13,23 @@ from ctr_samples.quality.report.charts import bar, columns, round_top
 from ctr_samples.quality.report.clicks import clicks_of
 from ctr_samples.quality.report.features import collisions
 from ctr_samples.quality.report.histograms import histogram_of
-from ctr_samples.quality.report.labels import delays_of
+from ctr_samples.quality.report.labels import actions_of, delays_of
 from tests.quality_report.day_documents import metrics, values
+from tests.support.manifests import manifest
+
+
+@pytest.mark.parametrize(
+    ("flips", "told"),
+    [
+        ({"flipped_to_1": 0, "flipped_to_0": 0}, "none"),
+        ({"flipped_to_1": 3, "flipped_to_0": 0}, "3 to 1"),
+        ({"flipped_to_1": 0, "flipped_to_0": 0, "changed": 2}, "2 to another value"),
+        ({"not_compared": "too many"}, "not compared"),
+    ],
+)
+def test_the_page_says_which_labels_flipped_and_how(flips: dict[str, object], told: str) -> None:
+    run = manifest(labels={"clicked": {"actions": 9, "orphans": 4, "flips": {"against": 1, **flips}}})
+    assert next(iter(actions_of(run, 9).rows))[-1] == told
 
 
 def cdf(at: list[float], below: list[float]) -> Curve:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions
+from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import DROPPED, Repeats, cut_impressions
 from ctr_samples.samples.period import NO_REACH, Reach, Span
 
@@ -61,6 +62,24 @@ def test_a_list_becomes_one_impression_for_each_article_with_its_position(frame:
         ("11:00:00", "u1", "7", 0, None),
         ("13:00:00", "u1", None, 0, "no_article"),
     ]
+
+
+def test_a_number_that_is_no_place_in_a_list_is_none(frame: Frame) -> None:
+    rows = [
+        ("2019-06-05 10:00:00", f"u{n}", "a", place)
+        for n, place in enumerate([3, 2**31 - 1, 2**31, 2**32 - 1, -(2**40)])
+    ]
+    log = frame("at timestamp, user_id string, article_id string, place bigint", rows)
+    shown = SHOWN.model_copy(update={"where": None, "position": "place"})
+    assert [row[3] for row in cut(log, shown)] == [3, 2**31 - 1, None, None, None]
+
+
+@pytest.mark.parametrize("kind", ["array<int>", "struct<n: int>", "map<string, int>", "date", "binary"])
+def test_what_is_no_number_is_no_place_in_a_list(frame: Frame, kind: str) -> None:
+    log = frame(f"at timestamp, user_id string, article_id string, place {kind}", [])
+    shown = SHOWN.model_copy(update={"where": None, "position": "place"})
+    with pytest.raises(InputError, match=r"impressions\.position: place is .*, expected a whole number"):
+        cut(log, shown)
 
 
 def test_an_article_twice_in_one_list_is_a_repeat(frame: Frame) -> None:

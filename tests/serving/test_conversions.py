@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Feature, JobConfig
+from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 from ctr_samples.samples.features.ids import joined_ids, with_joined_ids
 from ctr_samples.samples.features.one_feature import feature_column
@@ -23,6 +24,7 @@ from ctr_samples.samples.features.values import source_value
 from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.feature_inputs import source_of
 from ctr_samples.serving.values import feature_of
+from ctr_samples.serving.wire import MessageWriter
 from ctr_samples.sparksql.session import run_session
 from ctr_samples.vocabulary import FittedState, FittedVocabulary
 
@@ -466,3 +468,19 @@ def test_what_a_path_or_a_literal_means_is_what_it_means_to_the_job_or_refused(
     kinds += ", steps: array<struct<code: string>>"
     rows = run_session(spark, "UTC").createDataFrame([(0, item)], f"n int, item struct<{kinds}>")
     assert served(feature, "UTC", item) in (*in_job(rows, feature), REFUSED)
+
+
+@pytest.mark.parametrize("more", [{"hash_buckets": 9}, {"dtype": "string"}, {"vocabulary": "tokens"}])
+def test_half_of_a_surrogate_pair_is_refused_in_a_sentence(more: dict[str, Any]) -> None:
+    declared = Declared.of("f", {"from": "item.of", "dtype": "int64", **more})
+    value = feature_of(declared, {"timezone": "UTC"}, STATE, 0)
+    with pytest.raises(InputError, match=r"features\.f: found 'a\\ud800', which has half of a surrogate pair"):
+        value({"item": {"of": "a\ud800"}, "": {}})
+
+
+@pytest.mark.parametrize("number", [-1, -(2**63), -5, 1 << 14, 2**63 - 1, 7])
+def test_an_integer_of_numpy_is_written_like_one_of_python(number: int) -> None:
+    for shape in ((), None):
+        contract = ExampleContract((FeatureSpec("f", "int64", shape),))
+        each = [MessageWriter(contract).write({"f": x if shape == () else [x]}) for x in (number, np.int64(number))]
+        assert each[0] == each[1]

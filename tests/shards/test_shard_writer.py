@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+import math
 import os
 import re
 from pathlib import Path
@@ -118,6 +120,32 @@ def test_shards_roll_at_the_same_records_however_these_come_in_batches(storage: 
     for first in range(0, len(lines), at_a_time):
         writer.write(rows(*lines[first : first + at_a_time]), "train")
     assert [(s.records, s.bytes) for s in writer.close().shards] == [(2, 10), (2, 11), (4, 17), (2, 12)]
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, 7])
+def test_the_sums_of_labels_do_not_depend_on_how_records_come_in_batches(storage: Storage, at_a_time: int) -> None:
+    numbers = [0.1, 1e17, 0.2, -1e17, 0.3, 2.0, 1e-9]
+    writer = writer_of(storage, shard_size=100, labels=["watched", "clicked", "skipped"])
+    for first in range(0, len(numbers), at_a_time):
+        some = numbers[first : first + at_a_time]
+        columns = {
+            "line": [b"x\n" for _ in some],
+            "watched": some,
+            "clicked": [1 for _ in some],
+            "skipped": [0.0 for _ in some],
+        }
+        writer.write(pa.RecordBatch.from_pydict(columns), "train")
+    [shard] = writer.close().shards
+    assert json.dumps(shard.label_sums) == f'{{"watched": {math.fsum(numbers)!r}, "clicked": 7, "skipped": 0}}'
+
+
+@pytest.mark.parametrize(
+    ("numbers", "total"), [([1.0, math.inf], "inf"), ([math.inf, -math.inf], "nan"), ([math.nan], "nan")]
+)
+def test_a_sum_of_labels_that_are_not_finite_is_none(storage: Storage, numbers: list[float], total: str) -> None:
+    writer = writer_of(storage, shard_size=100, labels=["watched"])
+    writer.write(pa.RecordBatch.from_pydict({"line": [b"x\n" for _ in numbers], "watched": numbers}), "train")
+    assert str(writer.close().shards[0].label_sums["watched"]) == total
 
 
 def test_a_shard_rolls_inside_a_batch_that_is_larger(storage: Storage) -> None:

@@ -71,8 +71,11 @@ def test_a_fraction_is_no_key(frame: Frame) -> None:
 
 
 def test_a_list_where_one_key_is_expected_hints_at_explode(frame: Frame) -> None:
-    with pytest.raises(InputError, match="set `explode: article` if it is a list"):
-        key_column(frame("id array<int>", []), "id", "impressions.article")
+    with pytest.raises(
+        InputError,
+        match=r"set `explode: \{shown: ids\}` of its source \(`sources\.<name>\.explode`\) for a row of each element",
+    ):
+        key_column(frame("ids array<int>", []), "ids", "impressions.keys.item")
 
 
 @pytest.mark.parametrize(

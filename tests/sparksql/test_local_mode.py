@@ -95,3 +95,30 @@ def test_spark_forks_the_workers_itself_if_packages_come_with_the_job_or_the_use
         archive.writestr("a_package.py", "")
     given = [part.replace("packages.zip", str(packages)) for part in given]
     assert "[('pyspark.daemon', False)]" in output_of([SUBMIT, "--master", "local[2]", *given], IMPORTED, tmp_path)
+
+
+INTERRUPTED = """
+import os, signal
+from ctr_samples.sparksql.session import session_of_command
+
+driver = os.getpid()
+
+def interrupt(batches):
+    os.kill(driver, signal.SIGINT)
+    yield from batches
+
+try:
+    with session_of_command("interrupted") as spark:
+        spark.range(1, numPartitions=1).mapInArrow(interrupt, "id long").collect()
+except KeyboardInterrupt:
+    print("stopped")
+"""
+
+
+@pytest.mark.thorough
+def test_an_interrupted_call_to_the_jvm_prints_no_stack_trace(tmp_path: Path) -> None:
+    program = tmp_path / "interrupted.py"
+    program.write_text(INTERRUPTED)
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=False)
+    assert (done.stdout, "Traceback" in done.stderr) == ("stopped\n", False), done.stderr

@@ -25,3 +25,9 @@ def test_of_several_places_each_number_has_its_greatest_count(spark: SparkSessio
     some.union(observations.on(rows, {"n": Tally(F.col("n"), 4)})).collect()
     assert observations.tallies() == {"n": {1: 2, 2: 1}}
     assert observations.counts() == {"rows": 2}
+
+
+def test_the_greatest_of_negative_numbers_is_negative(spark: SparkSession) -> None:
+    observations = Observations()
+    observations.on(spark.range(5), {"first": F.min(F.col("id") - 9), "last": F.max(F.col("id") - 9)}).collect()
+    assert observations.counts() == {"first": -9, "last": -5}

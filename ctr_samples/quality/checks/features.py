@@ -208,10 +208,10 @@ def matched(days: Days) -> Iterator[Score]:
         new, before = now["match_rate"], days.before and days.before.views.get(name)
         if days.before and before:
             old = before["match_rate"]
-            words = f"{new:.1%} of the samples match a row of {name} ({was(f'{old:.1%}', days.before)})"
+            words = f"{1 - new:.1%} of the samples match no row of {name} ({was(f'{1 - old:.1%}', days.before)})"
             yield Score(name, rise(1 - new, 1 - old, days.now.rows, days.before.rows), words)
         elif days.now.rows:
-            words = f"{new:.1%} of the samples match a row of {name}, and there is no earlier day to compare with"
+            words = f"{1 - new:.1%} of the samples match no row of {name}, and there is no earlier day to compare with"
             yield Score(name, 1 - new if new < _HALF else 0.0, words, known=False)
 
 

@@ -101,7 +101,12 @@ def funnels_of(metrics: Measured, limit: int) -> Table:
 
 def _flips(label: Mapping[str, Any]) -> str:
     flips = label.get("flips")
-    return f"{count(flips.get('flipped_to_1'))} to 1, {count(flips.get('flipped_to_0'))} to 0" if flips else ""
+    if not flips:
+        return ""
+    if "not_compared" in flips:
+        return "not compared"
+    kinds = {"flipped_to_1": "to 1", "flipped_to_0": "to 0", "changed": "to another value"}
+    return ", ".join(f"{count(flips[kind])} {to}" for kind, to in kinds.items() if flips.get(kind)) or "none"
 
 
 def users_of(users: Users | None, limit: int) -> Table:

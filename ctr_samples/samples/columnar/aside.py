@@ -108,7 +108,7 @@ class _SetAside:
 
     def _numbers(self, rows: pa.RecordBatch) -> list[pa.DictionaryArray]:
         """Return the shared fields."""
-        return [pc.struct_field(rows.column(name), one) for name, fields in self.shared.items() for one in fields]
+        return [pc.struct_field(rows.column(name), [one]) for name, fields in self.shared.items() for one in fields]
 
     def _starts(self, rows: pa.RecordBatch) -> Integers:
         """Return where the runs of rows that share all shared fields begin."""

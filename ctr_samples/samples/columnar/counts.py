@@ -15,7 +15,9 @@ class Counts:
 
     sums: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[tuple[int, list[Any]]]] = field(default_factory=dict)
-    """The rows with the greatest ranks, which are hashes, so that every run samples the same rows."""
+    """The rows with the greatest ranks, which are hashes, and of equal ranks by their values, so that every run samples the
+    same rows.
+    """
     most: dict[str, int] = field(default_factory=dict)
     """Maximum number of rows in each sample."""
     extremes: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -29,7 +31,7 @@ class Counts:
         """Add rows with their ranks to a sample, which keeps at most ``most``. Values are text, numbers or None."""
         self.most[name] = most
         every = [*self.samples.get(name, ()), *((int(rank), list(row)) for rank, row in rows)]
-        self.samples[name] = heapq.nlargest(most, every, key=lambda one: one[0])
+        self.samples[name] = heapq.nlargest(most, every, key=lambda one: (one[0], repr(one[1])))
 
     def extend(self, name: str, least: float, greatest: float) -> None:
         """Add to the range of some numbers."""

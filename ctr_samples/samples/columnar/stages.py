@@ -255,7 +255,7 @@ def _with_fields(column: pa.Array, names: Collection[str] | None) -> pa.Array | 
     if names is None:
         return column
     kept = [name for name in column.type.names if _is_among(name, names)]
-    return pa.StructArray.from_arrays([pc.struct_field(column, name) for name in kept], kept) if kept else None
+    return pa.StructArray.from_arrays([pc.struct_field(column, [name]) for name in kept], kept) if kept else None
 
 
 def _is_among(name: str, names: Collection[str]) -> bool:

@@ -19,7 +19,7 @@ from ctr_samples.config import Feature, JobConfig
 from ctr_samples.errors import InputError
 from ctr_samples.samples.features.number_steps import bucketised
 from ctr_samples.samples.features.values import Value, source_value
-from ctr_samples.sparksql.columns import stable_hash
+from ctr_samples.sparksql.columns import stable_hash, without_negative_zero
 from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, FittedVocabulary
 
 MOST_TOKENS_OF_A_LIST = 200_000
@@ -51,11 +51,15 @@ def made_ids(value: Value, name: str, feature: Feature, state: FittedState) -> V
 
 
 def hashed(value: Value, buckets: int, salt: str) -> Value:
-    """Hash values to ids starting at 1. Id 0 marks missing values and list padding.
+    """Hash values to ids starting at 1. Id 0 marks missing values and list padding. -0.0 has the id of 0.0.
 
     The salt keeps equal values of two features apart.
     """
-    ids = value.each(lambda item: F.pmod(stable_hash(salt, [item]), F.lit(buckets - 1)) + 1, LongType())
+
+    def hashed_item(item: Column) -> Column:
+        return F.pmod(stable_hash(salt, [without_negative_zero(item, value.item)]), F.lit(buckets - 1)) + 1
+
+    ids = value.each(hashed_item, LongType())
     if value.levels:
         return ids
     return Value(F.when(value.column.isNull(), F.lit(0)).otherwise(ids.column).cast("bigint"), LongType(), value.where)

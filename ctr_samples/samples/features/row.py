@@ -6,11 +6,12 @@ read. Only a feature of several of these, of a history, or of the age of a row n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, MapType, StructType
 
 from ctr_samples.config import JobConfig
@@ -46,28 +47,35 @@ def value_of(name: str) -> str:
     return f"_by {name}"
 
 
-def view_columns(spark: SparkSession, config: JobConfig) -> dict[str, list[str]]:
-    """Return the columns of each view that features or join keys of other views need. Joins carry only these columns."""
-    needed: dict[str, list[str]] = {name: [] for name in config.views}
-    for name in config.features:
-        for path in _references(spark, config, name):
-            view, column = path[0], path[1] if len(path) > 1 else ""
-            if view in needed and column not in VIEW_METADATA and column not in needed[view]:
-                needed[view].append(column)
-    for part in [part for view in config.views.values() for part in view.joined_on]:
-        view, *fields = part.split(".")
-        if fields and fields[0] not in needed[view]:
-            needed[view].append(fields[0])
-    return needed
+def view_columns(
+    spark: SparkSession, config: JobConfig, columns_of: Callable[[str], Sequence[str]]
+) -> dict[str, list[str]]:
+    """Return the columns of each view that features or join keys of other views need. Joins carry only these columns.
+
+    A feature of a whole view needs all columns of its source, which ``columns_of`` returns. Names are equal in any case.
+    """
+    needed: dict[str, dict[str, str]] = {name: {} for name in config.views}
+    references = [path for name in config.features for path in _references(spark, config, name)]
+    keys = [part.split(".") for view in config.views.values() for part in view.joined_on if "." in part]
+    for view, *fields in [*references, *keys]:
+        if view not in needed:
+            continue
+        counted = config.views[view].counted
+        spelled = {} if counted is None else {column.lower(): column for column in counted.column_names}
+        for column in fields[:1] or spelled.values() or columns_of(config.views[view].source):
+            if column.lower() not in VIEW_METADATA:
+                needed[view].setdefault(column.lower(), spelled.get(column.lower(), column))
+    return {view: list(columns.values()) for view, columns in needed.items()}
 
 
 def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[Sequence[str]]:
     """Yield the references in a feature's expressions: a column, or a view with the fields of one of its columns."""
     feature = config.features[name]
+    structs = {one.lower(): one for one in (IMPRESSION, *config.views, *config.histories)}
     source = "from" if feature.from_ else "expr"
     for key, text in ((source, feature.from_ or feature.expr), ("at", feature.at)):
-        if text:
-            yield from referenced_paths(spark, text, f"features.{name}.{key}")
+        for root, *fields in referenced_paths(spark, text, f"features.{name}.{key}") if text else ():
+            yield structs.get(root.lower(), root), *fields
 
 
 def order_of(config: JobConfig) -> tuple[str, ...]:
@@ -125,15 +133,17 @@ class SampleColumns:
         return tuple(name for name, of in self.homes.items() if of == home)
 
     def fields_of(self, struct: str) -> set[str] | None:
-        """Return the fields of a struct that features over joined rows need, or None if they need all."""
+        """Return the fields of a struct that features over joined rows need, in lower case, or None if they need all."""
         paths = [path for name in self.at(ROWS) for path in self.paths[name] if path[0] == struct]
-        return None if any(len(path) == 1 for path in paths) else {path[1] for path in paths}
+        return None if any(len(path) == 1 for path in paths) else {path[1].lower() for path in paths}
 
     def wide_fields(self, struct: str, kind: StructType) -> list[str]:
         """Return the lists and maps of a struct that features over joined rows need, unless they need all of it."""
         needed = self.fields_of(struct) or ()
         return [
-            field.name for field in kind if field.name in needed and isinstance(field.dataType, ArrayType | MapType)
+            field.name
+            for field in kind
+            if field.name.lower() in needed and isinstance(field.dataType, ArrayType | MapType)
         ]
 
     def moves(self, home: str) -> bool:
@@ -146,6 +156,12 @@ class SampleColumns:
         """
         with_ids = with_joined_ids(rows, self._ids(self.at(home)))
         return with_ids.select(*rows.columns, *[self.features[name].alias(made(name)) for name in self.at(home)])
+
+    def where(self, is_sample: Column) -> Self:
+        """Return the columns with nulls in the rows that are no samples, in which no expression is evaluated."""
+        ids = [replace(one, token=F.when(is_sample, one.token)) for one in self.ids]
+        features = {name: F.when(is_sample, column) for name, column in self.features.items()}
+        return replace(self, ids=ids, features=features)
 
     def add_to_one(self, row: DataFrame, homes: Iterable[str]) -> DataFrame:
         """Like :meth:`add`, for a single row, whose tokens are looked up here instead of by a join. Runs a Spark job if

@@ -11,7 +11,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType
 
 from ctr_samples.config import Feature
 from ctr_samples.errors import InputError
-from ctr_samples.sparksql.columns import hint_of_variant, time_column
+from ctr_samples.sparksql.columns import hint_of_parts, time_column, without_negative_zero
 from ctr_samples.sparksql.expressions import typed_expression
 
 _WHOLE = ("boolean", "byte", "short", "integer", "long")
@@ -68,7 +68,7 @@ def source_value(frame: DataFrame, feature: Feature, where: str) -> Value:
         value = _best(value, feature)
     if value.item.typeName() == "variant":
         raise value.refuse(
-            f"found {value.kind.simpleString()}, expected a value of one type{hint_of_variant(value.item, text)}."
+            f"found {value.kind.simpleString()}, expected a value of one type{hint_of_parts(value.item, text)}."
         )
     return value
 
@@ -93,8 +93,8 @@ def _date_part(time: Column, part: str) -> Column:
 def _looked_up(frame: DataFrame, value: Value, key: str) -> Value:
     if not isinstance(value.kind, MapType):
         raise value.refuse(f"`at` needs a map, found {value.kind.simpleString()}.")
-    at, _ = typed_expression(frame, key, f"{value.where}.at")
-    entry = F.try_element_at(value.column, at.try_cast(value.kind.keyType))
+    at, kind = typed_expression(frame, key, f"{value.where}.at")
+    entry = F.try_element_at(value.column, without_negative_zero(at, kind).try_cast(value.kind.keyType))
     return replace(value, column=entry, kind=value.kind.valueType)
 
 
@@ -156,7 +156,7 @@ def _first_numbers(value: Value, feature: Feature, kind: DataType) -> Column:
         in_order = F.reverse(in_order)
     if feature.top_k is not None:
         in_order = F.slice(in_order, 1, feature.top_k)
-    return F.transform(in_order, lambda item: item + F.lit(0).cast(kind)) if are_floats else in_order
+    return F.transform(in_order, lambda item: without_negative_zero(item, kind)) if are_floats else in_order
 
 
 def _is_number(kind: DataType) -> bool:

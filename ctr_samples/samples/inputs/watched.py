@@ -37,7 +37,7 @@ from ctr_samples.samples.period import EVER, Reach, Span
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import ClockCounts
 from ctr_samples.sparksql.columns import quoted, with_matches, with_parsed_times
-from ctr_samples.sparksql.expressions import typed_expression
+from ctr_samples.sparksql.expressions import columns_of_data, typed_expression
 from ctr_samples.sparksql.observations import observe
 
 _READ_AT_ONCE = 4
@@ -115,6 +115,10 @@ class Inputs:
         run.
         """
         return self._exploded(name, self._of_days(name, days).rows).drop(LOG_DAY)
+
+    def columns_of(self, name: str) -> list[str]:
+        """Return the columns of a source that come from its data."""
+        return columns_of_data(self.plain(name))
 
     def shown(self) -> SourceFrame:
         """Return the source of the impressions, restricted to the days that may contain them."""

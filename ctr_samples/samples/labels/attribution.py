@@ -97,7 +97,7 @@ class Events:
         if bound:
             waits &= ~(is_action & np.isin(self.labels, bound) & (self.keys["request"] >= 0))
         rows = np.flatnonzero(waits)
-        columns = [code, self.at, is_action, self.ties, self.labels, self.values]
+        columns = [code, self.at, is_action, self.ties, self.labels, _in_bits(self.values)]
         order = rows[in_order([column[rows] for column in columns])]
         return order, code[order]
 
@@ -111,3 +111,9 @@ class Events:
     def number(self, plan: LabelPlan) -> int:
         """Return the place of a label among the plans."""
         return [other.name for other in self.plans].index(plan.name)
+
+
+def _in_bits(values: Doubles) -> Integers:
+    """Return integers in the order of some numbers, none of which is -0.0. NaN is the greatest, as in Spark."""
+    bits = values.view(np.int64)
+    return np.where(np.isnan(values), NEVER, np.where(bits < 0, bits ^ NEVER, bits))

@@ -163,7 +163,7 @@ def keepable(inputs: Inputs) -> list[Keepable]:
         if isinstance(view, WindowView | DailyCountView):
             every.append(CountedView(name, view))
         elif isinstance(view, EventView):
-            columns = view_columns(inputs.sources[view.source].frame.sparkSession, config)[name]
+            columns = view_columns(inputs.spark, config, inputs.columns_of)[name]
             every.append(KeptTable(name, view, tuple(columns)))
     return [
         *every,

@@ -61,8 +61,10 @@ class ViewJoiner:
     def __init__(self, inputs: Inputs, spark: SparkSession, few: DataFrame | None = None) -> None:
         """If ``few`` is given, join only these impressions, and only rows with their keys."""
         self._inputs, self._views, self._few = inputs, inputs.config.views, few
-        self._needed = view_columns(spark, inputs.config)
-        self._deciding = self._needed if inputs.whole is None else view_columns(spark, inputs.whole)
+        self._deciding = view_columns(spark, inputs.whole or inputs.config, inputs.columns_of)
+        needed = view_columns(spark, inputs.config, inputs.columns_of)
+        lowered = {name: {column.lower() for column in some} for name, some in needed.items()}
+        self._needed = {n: [one for one in self._deciding[n] if one.lower() in some] for n, some in lowered.items()}
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
         self._joins = {name: self._cut(self._join(name)) for name in self._views}
         self._steps: Sequence[JoinStep] = ()
@@ -98,12 +100,12 @@ class ViewJoiner:
     def _kept(self, name: str, columns: SampleColumns) -> list[str]:
         """Return the columns of a view that its struct keeps: for features over joined rows, and as keys of other views."""
         fields = columns.fields_of(name)
-        return [one for one in self._needed[name] if fields is None or one in fields or one in self._given(name)]
+        return [one for one in self._needed[name] if fields is None or one.lower() in fields | self._given(name)]
 
     def _given(self, name: str) -> set[str]:
-        """Return the columns of a view that are keys of other views."""
+        """Return the columns of a view that are keys of other views, in lower case."""
         parts = [part.split(".") for view in self._views.values() for part in view.joined_on]
-        return {part[1] for part in parts if len(part) > 1 and part[0] == name}
+        return {part[1].lower() for part in parts if len(part) > 1 and part[0] == name}
 
     def _check_given_keys(self, spark: SparkSession) -> None:
         """Raise InputError if a key that another view gives is neither text nor an integer."""

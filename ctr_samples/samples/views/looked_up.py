@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame
@@ -18,7 +18,7 @@ from ctr_samples.samples.views.as_of.joining import join_by_shuffle
 from ctr_samples.samples.views.as_of.rows import VALID_TO, Join
 from ctr_samples.samples.views.rows import as_of, is_empty, usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key, key_column, quoted, time_column
-from ctr_samples.sparksql.expressions import referenced_paths
+from ctr_samples.sparksql.expressions import columns_of_data, referenced_paths
 
 _ACTION = "the action"
 """Column with all columns of an action, whose names might be that of a view."""
@@ -55,15 +55,18 @@ def with_looked_up(inputs: Inputs, source: DataFrame, name: str, view: View) -> 
     known = {"impression_id": content_hash(rows), "impression_time": time}
     action = F.struct(*[column.alias(part) for part, column in known.items()], *keys.values()).alias(IMPRESSION)
     packed = rows.where(time.isNotNull()).select(F.struct("*").alias(_ACTION), action)
-    joins = [_join(inputs, other, {path[1] for path in paths if path[0] == other.lower()}) for other in view.look_up]
+    joins = [_join(inputs, other, [path[1:] for path in paths if path[0] == other.lower()]) for other in view.look_up]
     stage = reduce(lambda left, join: join_by_shuffle(left, [join], inputs.partitions()), joins, Stage.of(packed))
     return stage.rows().select(f"{_ACTION}.*", *view.look_up)
 
 
-def _join(inputs: Inputs, name: str, wanted: set[str]) -> Join:
+def _join(inputs: Inputs, name: str, wanted: Sequence[tuple[str, ...]]) -> Join:
+    """Return the rows of a view with the ``wanted`` columns. An empty path stands for the whole row."""
     view = inputs.config.views[name]
     source = inputs.plain(view.source)
-    columns = [column for column in source.columns if column.lower() in wanted]
+    columns = [
+        column for column in columns_of_data(source) if any(not path or path[0] == column.lower() for path in wanted)
+    ]
     rows = usable(view_rows(source, name, view, columns))
     return Join(as_of(name, view, [name]), rows.where(~is_empty()) if VALID_TO in rows.columns else rows)
 

@@ -15,6 +15,7 @@ from ctr_samples.errors import CtrSamplesError, InputError
 from ctr_samples.samples.features.contracts import columns_contract
 from ctr_samples.samples.features.ids import joined_ids, with_joined_ids
 from ctr_samples.samples.features.one_feature import feature_column
+from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary
 
 Frame = Callable[..., DataFrame]
@@ -157,6 +158,21 @@ def values(spark: SparkSession) -> tuple[Row, Row]:
 def test_a_feature_of_each_kind_has_its_value_or_what_stands_for_a_missing_one(values: tuple[Row, Row], n: int) -> None:
     _, full, empty = KINDS[n]
     assert (values[0][n], values[1][n]) == (full, empty)
+
+
+def test_negative_zero_is_zero_where_a_number_is_hashed_or_looked_up(frame: Frame) -> None:
+    features = {
+        "f": of("price", hash_buckets=1000),
+        "g": of("vector", hash_buckets=1000, ragged=True),
+        "h": {"expr": "map('0.0', 7)", "at": "item.price", "dtype": "int64"},
+    }
+    config = job(**features)
+    rows = frame(SCHEMA, [(tuple((FULL | {"price": zero, "vector": [zero, 0.1]}).values()),) for zero in (0.0, -0.0)])
+    columns = [feature_column(rows, name, config.features[name], config, STATE) for name in features]
+    plain, negative = rows.select(*columns).collect()
+    assert plain == negative
+    assert plain[1][1] == bucket_of(prefix_of("g"), [b"0.1"], 999) + 1, "the text of a float stays that of a float"
+    assert plain[2] == 7
 
 
 def test_nan_stays_nan_and_is_a_missing_value_where_numbers_become_ids(frame: Frame) -> None:

@@ -36,6 +36,18 @@ def test_delays_are_told_apart_up_to_the_window() -> None:
     }
 
 
+def test_of_orphans_of_one_moment_the_same_are_listed_whatever_their_order() -> None:
+    orphans = [(7, [1559728800000000, name, None]) for name in "abcdef"]
+    found = []
+    for rows in (orphans, orphans[::-1]):
+        one, other = Counts(), Counts()
+        one.sample("clicked.sample", rows[:4], 3)
+        other.sample("clicked.sample", rows[4:], 3)
+        other.include(one)
+        found.append(other.samples)
+    assert found[0] == found[1]
+
+
 def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(frame: Frame) -> None:
     shown = frame(
         "impression_id bigint, impression_time timestamp, user string, article string",

@@ -29,6 +29,8 @@ LABELS = {
 COLUMNS = ["clicked", "sum", "sum__mask", "max", "max__mask", "first", "first__mask"]
 NOTHING = (0, 0.0, 0, 0.0, 0, 0.0, 0)
 
+NAN = pytest.approx(float("nan"), nan_ok=True)
+
 Action = tuple[str, str | None, str, str | None]
 """Time, request, what, milliseconds."""
 
@@ -47,6 +49,18 @@ CASES: dict[str, tuple[list[Action], tuple[Any, ...]]] = {
     "of two at one moment the first is the smaller": (
         [("10:05:00", None, "read", "8"), ("10:05:00", None, "read", "7")],
         (0, 15.0, 1, 8.0, 1, 7.0, 1),
+    ),
+    "however great the other is": (
+        [("10:05:00", None, "read", "9223372036854775808"), ("10:05:00", None, "read", "7")],
+        (0, 2.0**63, 1, 2.0**63, 1, 7.0, 1),
+    ),
+    "a negative number is smaller": (
+        [("10:05:00", None, "read", "0.5"), ("10:05:00", None, "read", "-7"), ("10:05:00", None, "read", "-0.5")],
+        (0, -7.0, 1, 0.5, 1, -7.0, 1),
+    ),
+    "an infinite number is the greatest": (
+        [("10:05:00", None, "read", "Infinity"), ("10:05:00", None, "read", "NaN"), ("10:05:00", None, "read", "7")],
+        (0, NAN, 1, NAN, 1, 7.0, 1),
     ),
     "an action without a number says nothing": ([("10:01:00", None, "read", "")], NOTHING),
     "the first is the earliest that has a number": (

@@ -155,15 +155,37 @@ def key_among(rows: pa.Table, on: Sequence[str]) -> pa.Array:
     if len(parts) == 1:
         return parts[0]
     texts = [part.cast(pa.string()) for part in parts]
-    lengths = [pc.utf8_length(text).cast(pa.string()) for text in texts[:-1]]
+    lengths = [_lengths(text).cast(pa.string()) for text in texts[:-1]]
     pieces = [piece for length, text in zip(lengths, texts, strict=False) for piece in (length, ":", text)]
     return whole(pc.binary_join_element_wise(*pieces, texts[-1], ""))
 
 
+def _lengths(text: pa.Array) -> pa.Array:
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return pa.array(
+            [None if one is None else _length(one) for one in text.cast(pa.binary()).to_pylist()], pa.int32()
+        )
+    return pc.utf8_length(text)
+
+
+def _length(text: bytes) -> int:
+    try:
+        return len(text.decode())
+    except UnicodeDecodeError:
+        return -len(text)
+
+
 def _part(rows: pa.Table, part: str) -> pa.Array:
     first, *fields = part.split(".") if "." in part else (IMPRESSION, part)
-    column = reduce(pc.struct_field, fields, whole(rows[first]))
+    column = reduce(_field, fields, whole(rows[first]))
     return column.cast(pa.int64()) if pa.types.is_integer(column.type) else column
+
+
+def _field(struct: pa.Array, name: str) -> pa.Array:
+    """Return a field of a struct, by its name in any case."""
+    return pc.struct_field(struct, [[one.lower() for one in struct.type.names].index(name.lower())])
 
 
 def _place_of_key(on: Sequence[str], hot: HotKeys, partitions: int, batch: pa.RecordBatch) -> Integers:

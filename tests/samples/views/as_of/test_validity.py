@@ -9,6 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -22,12 +23,13 @@ from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of.hot_keys import HotKeys
-from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
+from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle, key_among
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows, pieces_of
 from ctr_samples.samples.views.as_of.rows import Join
 from ctr_samples.samples.views.rows import lasting, usable, view_rows
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import counts_of_view
+from ctr_samples.sparksql.columns import joint_key
 from tests.support.frames_as_inputs import inputs_of
 
 Frame = Callable[..., DataFrame]
@@ -312,6 +314,31 @@ def test_keys_that_are_no_utf8_are_told_apart_by_their_bytes(frame: Frame, metho
     )
     values = {row[0]: row[1] for row in joined.select("impression.impression_id", "profile.value").collect()}
     assert values == {1: "row of a", 2: "row of b"}
+
+
+def test_joint_keys_that_are_no_utf8_are_equal_on_both_sides_of_a_join(frame: Frame) -> None:
+    parts = [
+        "a",
+        "é€🎬",
+        b"caf\xe9",
+        b"\xe9",
+        b"\xe4\xb8",
+        b"\xe4\xb8\x96",
+        b"\xed\xa0\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xc0\xaf",
+        "",
+    ]
+    raw = [part.encode() if isinstance(part, str) else part for part in parts]
+    rows = [(one, other) for one in raw for other in (b"\xe9", b"\x96x", b"x")]
+    texts = frame("one binary, other binary", [*rows, (None, b"x")]).selectExpr(
+        "string(one) AS one", "string(other) AS other"
+    )
+    impression = F.struct("one", "other").alias("impression")
+    keys = texts.select(impression, joint_key([F.col("one"), F.col("other")]).alias("key")).toArrow()
+    ours = key_among(keys, ["one", "other"]).cast(pa.binary()).to_pylist()
+    assert ours == keys["key"].cast(pa.binary()).to_pylist()
+    assert len(set(ours)) == len(rows) + 1, "no two pairs have one key"
 
 
 VIEW = EventView(source="t", entity="user", key="user_id", event_time="since", valid_to="until", ttl="unbounded")
