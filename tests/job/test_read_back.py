@@ -536,6 +536,7 @@ def test_what_older_releases_made_otherwise_is_made_anew_and_the_rest_is_equal(t
             "best": {"expr": "array(item.price)", "dtype": "float32", "top_k": 1, "ragged": True},
             "token": {"from": "item.color", "dtype": "int64", "vocabulary": "colors"},
             "own": {"from": "impression.color", "dtype": "int64", "vocabulary": "colors"},
+            "hashed": {"from": "impression.color", "dtype": "int64", "hash_buckets": 9},
         },
         vocabularies={"colors": {"capacity": 9}},
         fitted={"path": f"{tmp_path}/fitted"},
@@ -556,4 +557,4 @@ def test_what_older_releases_made_otherwise_is_made_anew_and_the_rest_is_equal(t
         "what repeats an impression of a request",
     ]
     changed = [name for name in now.features if differences(now.features[name], before.features[name])]
-    assert changed == ["best", "token"]
+    assert changed == ["best", "token", "hashed"]
