@@ -197,8 +197,6 @@ class _Finder:
             yield from self._view(view)
         if self.is_old and (feature.top_k is not None or (feature.vocabulary is not None and views)):
             yield "ids of rows that are absent, and the order of large numbers", "as before"
-        if self.is_old and feature.hash_buckets and not feature.cross:
-            yield "the id of -0.0", "as before"
 
     def _view(self, name: str) -> Iterator[tuple[str, Any]]:
         view = self.config.views[name]
