@@ -175,7 +175,7 @@ def _type(kind: Any, metadata: Any = ()) -> str:
         return " \\| ".join(dict.fromkeys(_type(a) for a in get_args(kind) if a is not type(None)))
     if get_origin(kind) is dict:
         return f"name → {_type(get_args(kind)[1])}"
-    if get_origin(kind) is tuple:
+    if get_origin(kind) in (tuple, list):
         item = _type(get_args(kind)[0])
         several = f"list of ({item})" if "\\|" in item else f"list of {item}s"
         return f"{item} \\| {several}" if OneOrMore in metadata else several
