@@ -59,7 +59,8 @@ class KeptHistory:
         """Return the settings that determine the needed actions and their kept columns. Their maximum age
         is excluded.
         """
-        keys = {"where", "time", "key", "item", "request", "last", "available_after", "available_time", "columns"}
+        keys = {"where", "time", "key", "item", "request", "last", "available_after", "columns"}
+        keys |= {"available_time"} & self.history.model_fields_set  # 0.1.0 had no such key
         return {**self.history.model_dump(mode="json", include=keys), "by_request": self.plan.by_request}
 
     def write(self, rows: DataFrame, place: PartialWriter, day: date, zone: str) -> tuple[PartialFile, ...]:

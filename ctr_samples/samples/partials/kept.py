@@ -286,12 +286,16 @@ def _make(
 _ENDS = {"first": F.min, "last": F.max}
 
 
+_KEYS_SINCE = {"encoding", "unique", "unique_first"}
+"""Keys of sources that 0.1.0 did not have. Where they are not given, its partial results are still those of the log."""
+
+
 def definition_of(inputs: Inputs, what: Keepable) -> str:
     """Return a hash of everything that determines a partial's contents, except the log itself."""
     config = inputs.config
-    reading = config.sources[what.source].model_dump(
-        mode="json", by_alias=True, exclude={"days_before", "days_after", "optional", "bad_records"}
-    )
+    source = config.sources[what.source]
+    left_out = {"days_before", "days_after", "optional", "bad_records", *(_KEYS_SINCE - source.model_fields_set)}
+    reading = source.model_dump(mode="json", by_alias=True, exclude=left_out)
     schema, times = what.cut(inputs.plain(what.source)).schema.json(), _times(config, what.source)
     parts: list[Any] = [reading, what.definition(), config.timezone, times, schema, __version__, PARTIAL_FORMAT]
     types = _types_named(inputs.sources[what.source].frame.schema, json.dumps(parts, ensure_ascii=False))

@@ -45,7 +45,8 @@ class CountedView:
 
     def definition(self) -> Mapping[str, Any]:
         """Return the settings that determine the contents of a step. Windows and rates are excluded."""
-        keys = {"where", "key", "article_key", "event_time", "available_time"}
+        keys = {"where", "key", "article_key", "event_time"}
+        keys |= {"available_time"} & self.view.model_fields_set  # 0.1.0 had no such key
         counting = self.view.model_dump(mode="json", by_alias=True, include=keys)
         return {**counting, "counted": self.view.counted.model_dump(mode="json", exclude={"windows", "days", "rates"})}
 
