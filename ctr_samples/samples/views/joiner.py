@@ -61,10 +61,11 @@ class ViewJoiner:
     def __init__(self, inputs: Inputs, spark: SparkSession, few: DataFrame | None = None) -> None:
         """If ``few`` is given, join only these impressions, and only rows with their keys."""
         self._inputs, self._views, self._few = inputs, inputs.config.views, few
-        self._deciding = view_columns(spark, inputs.whole or inputs.config, inputs.columns_of)
-        needed = view_columns(spark, inputs.config, inputs.columns_of)
-        lowered = {name: {column.lower() for column in some} for name, some in needed.items()}
-        self._needed = {n: [one for one in self._deciding[n] if one.lower() in some] for n, some in lowered.items()}
+        self._needed = self._deciding = view_columns(spark, inputs.whole or inputs.config, inputs.columns_of)
+        if inputs.whole is not None:
+            needed = view_columns(spark, inputs.config, inputs.columns_of)
+            lowered = {name: {column.lower() for column in some} for name, some in needed.items()}
+            self._needed = {n: [one for one in self._deciding[n] if one.lower() in some] for n, some in lowered.items()}
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
         self._joins = {name: self._cut(self._join(name)) for name in self._views}
         self._steps: Sequence[JoinStep] = ()
