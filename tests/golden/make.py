@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import runpy
 import shutil
 import sys
 from collections.abc import Iterator
@@ -17,8 +18,7 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
-sys.path.insert(0, str(Path(__file__).parent))
-from values import values_of
+values_of = runpy.run_path(str(Path(__file__).with_name("values.py")))["values_of"]
 
 ROOT = Path("/tmp/ctr-samples-golden")  # noqa: S108
 DAYS = [date(2019, 6, day) for day in (3, 4, 5, 6)]
