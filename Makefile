@@ -29,7 +29,7 @@ demo: setup  ## real logs to TFRecord shards to a trained model
 simulate: setup  ## simulated logs, then their samples
 	@tools/simulate 2019-06-05
 
-test: setup lint  ## all checks, and the quick tests for every change
+test: setup  ## the quick tests for every change
 	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile -m "not slow and not thorough"
 
 test-thorough: setup  ## more tests for every change: those that take seconds, and further cases of long tables
@@ -108,7 +108,7 @@ $(VENV)/.fuzz: $(READY)
 	$(BIN)/python -m pip install --quiet atheris
 	@touch $@
 
-lint: $(READY)
+lint: $(READY)  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -45,6 +45,7 @@ def shown(frame: Frame) -> DataFrame:
     )
 
 
+@pytest.mark.thorough
 def test_several_columns_make_one_key_and_a_null_in_it_matches_nothing(frame: Frame, shown: DataFrame) -> None:
     features = frame(
         "user string, article int, since timestamp, until timestamp, price int",

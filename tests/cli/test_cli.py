@@ -268,6 +268,7 @@ def test_help_names_every_command() -> None:
         assert command in listed
 
 
+@pytest.mark.thorough
 def test_the_job_is_the_command(tmp_path: Path) -> None:
     job = [
         sys.executable,

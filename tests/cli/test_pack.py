@@ -35,6 +35,7 @@ def archive_of(place: Path, python: str) -> Path:
     return place / "archive"
 
 
+@pytest.mark.thorough
 def test_an_archive_that_runs_alone_passes(tmp_path: Path) -> None:
     packing.try_archive(archive_of(tmp_path, f'{sys.executable} "$@"'), tmp_path / "host")
 

@@ -37,6 +37,7 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("record", ["example", "sequence_example"])
 @given(data=st.data())
 def test_the_bytes_are_those_that_tensorflow_writes(record: str, data: st.DataObject) -> None:

@@ -121,6 +121,7 @@ def entries(row: dict[str, Any], kinds: dict[str, str]) -> list[bytes]:
     return [delimited(1, delimited(1, n.encode()) + delimited(2, m.SerializeToString())) for n, m in messages.items()]
 
 
+@pytest.mark.thorough
 @given(seed=SEEDS)
 def test_records_read_alike_whether_or_not_their_keys_are_in_order(seed: int) -> None:
     choice = random.Random(seed)

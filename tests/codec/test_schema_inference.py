@@ -174,6 +174,7 @@ def test_bytes_that_are_no_utf8_are_no_text_wherever_they_are_found(value: bytes
     assert not_text(b"text", value, b"text")
 
 
+@pytest.mark.thorough
 @given(value=st.binary(max_size=24) | st.text(max_size=8).map(str.encode))
 def test_what_is_text_is_what_python_decodes(value: bytes) -> None:
     try:
@@ -207,6 +208,7 @@ def test_keys_without_a_single_type_hold_up_only_those_who_want_them() -> None:
         survey.contract()
 
 
+@pytest.mark.thorough
 @given(sample=samples())
 def test_the_contract_that_is_found_reads_the_records(sample: tuple[ExampleContract, object]) -> None:
     contract, batch = sample

@@ -95,6 +95,7 @@ def test_features_and_partial_results_are_taken(spark: SparkSession, root: Path)
     )
 
 
+@pytest.mark.thorough
 def test_a_table_has_the_columns_and_rows_of_then(spark: SparkSession) -> None:
     ctr_samples.register(spark)
     assert read_table(spark, RELEASE / "table") == json.loads((RELEASE / "table.json").read_text())

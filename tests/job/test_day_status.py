@@ -210,6 +210,7 @@ def monday(spark: SparkSession, days: Path) -> Manifest:
     return job.run(spark, load_config(days / "tiny_days.yaml"), MONDAY).manifest
 
 
+@pytest.mark.thorough
 def test_a_day_is_stale_once_its_configuration_changed_in_what_makes_samples(
     spark: SparkSession, days: Path, monday: Manifest
 ) -> None:

@@ -100,6 +100,7 @@ def warned(manifest: Manifest) -> list[str]:
     return [found["sentence"] for found in manifest.quality["found"] if found["check"] == "days_not_read"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["parquet", "json"])
 def test_directories_of_utc_lose_hours_of_a_zone_ahead_unless_the_day_before_is_read(
     spark: SparkSession, tmp_path: Path, form: str
@@ -130,6 +131,7 @@ def test_directories_of_utc_lose_hours_of_a_zone_ahead_unless_the_day_before_is_
     assert "24 rows of the day lie in directories of other days" in page
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("zone", "directories", "lost"),
     [("Asia/Tokyo", "America/Sao_Paulo", 36), ("Asia/Kolkata", "UTC", 16), ("Europe/Paris", "Europe/London", 3)],
@@ -144,6 +146,7 @@ def test_a_zone_that_is_ahead_of_the_directories_warns(
     assert len(warned(manifest)) == 1
 
 
+@pytest.mark.thorough
 def test_a_zone_that_is_behind_the_directories_needs_later_days(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, "UTC")
     window = {"window: 1h": "window: 22h"}
@@ -154,6 +157,7 @@ def test_a_zone_that_is_behind_the_directories_needs_later_days(spark: SparkSess
     assert [sentence.count("days_after: 2") for sentence in warned(manifest)] == [1, 1]
 
 
+@pytest.mark.thorough
 def test_directories_of_the_configured_zone_say_nothing(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, "Asia/Shanghai")
     manifest = samples_of(spark, tmp_path, "Asia/Shanghai")
@@ -162,6 +166,7 @@ def test_directories_of_the_configured_zone_say_nothing(spark: SparkSession, tmp
     assert warned(manifest) == []
 
 
+@pytest.mark.thorough
 def test_an_hour_finds_its_clicks_in_later_directories_once_they_are_read(spark: SparkSession, tmp_path: Path) -> None:
     write(tmp_path, "UTC", delay=25)
     hourly = {"name: zones": "name: zones\ngrain: hour", "window: 1h": "window: 2h"}

@@ -68,6 +68,7 @@ def february(day: int) -> date:
     return date(2026, 2, day)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("form", ["json", "parquet"])
 def test_days_without_data_are_told_apart_and_a_gap_among_them_warns(
     spark: SparkSession, tmp_path: Path, form: str
@@ -102,6 +103,7 @@ def test_days_without_data_are_told_apart_and_a_gap_among_them_warns(
         assert sentence in page
 
 
+@pytest.mark.thorough
 def test_a_log_that_begins_within_the_window_does_not_warn(spark: SparkSession, tmp_path: Path) -> None:
     for back in range(-1, 4):
         write_day(tmp_path, DAY - timedelta(days=back), "json")

@@ -80,6 +80,7 @@ def found(manifest: Manifest, check: str) -> list[str]:
     return [one["sentence"] for one in manifest.quality["found"] if one["check"] == check]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("match", ["[[user, article]]", "[[request, article], [user, article]]"])
 @pytest.mark.parametrize(("unit", "name", "longer"), [(1, "1s", "1001ms"), (60, "1m", "60001ms")])
 def test_clicks_of_cut_times_are_found_again_by_the_skew_that_the_run_tells(
@@ -105,6 +106,7 @@ def test_clicks_of_cut_times_are_found_again_by_the_skew_that_the_run_tells(
     ]
 
 
+@pytest.mark.thorough
 def test_no_impression_sees_its_own_click_once_views_and_histories_know_it_later(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -157,6 +157,7 @@ def test_impression_ids_alone_are_searched_in_the_shards_only(root: Path) -> Non
     assert (done.exit_code, "impression ids do not tell what names their users elsewhere" in done.stdout) == (0, True)
 
 
+@pytest.mark.thorough
 def test_models_that_were_trained_on_them_are_named(root: Path) -> None:
     about = {"samples": "elsewhere", "runs": {"2019-06-05": current(root).run_id}}
     for version, more in (
@@ -193,6 +194,7 @@ def test_what_would_miss_their_samples_is_refused(root: Path, key: str, change: 
     assert (done.exit_code, sentence in said(done), current(root).generation) == (2, True, 1), done.stderr
 
 
+@pytest.mark.thorough
 def test_a_day_whose_log_is_gone_is_refused_before_anything_is_published(root: Path) -> None:
     config = root / "tiny_days.yaml"
     config.write_text(config.read_text().replace("/log/{date}.json", "/gone/{date}.json"))

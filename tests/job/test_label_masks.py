@@ -74,6 +74,7 @@ def labels(root: Path) -> dict[int, dict[str, float]]:
     return dict(sorted(zip(batch.features["position"].tolist(), rows, strict=True)))
 
 
+@pytest.mark.thorough
 def test_a_label_is_final_once_its_window_has_closed_by_the_clock_of_the_run(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -90,6 +91,7 @@ def test_a_label_is_final_once_its_window_has_closed_by_the_clock_of_the_run(
     assert "18:00 0" in page
 
 
+@pytest.mark.thorough
 def test_labels_that_reach_into_a_day_without_a_log_are_not_final(spark: SparkSession, tmp_path: Path) -> None:
     made(spark, write(tmp_path, next_day=False))
     found = labels(tmp_path)

@@ -280,6 +280,7 @@ def planned(spark: SparkSession, path: Path, why_joined: str = "") -> FeaturesFr
     return features_from
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", slow_except(["a late action"], CHANGES))
 def test_all_is_joined_anew_after(spark: SparkSession, night: Path, name: str) -> None:
     change, reason = CHANGES[name]

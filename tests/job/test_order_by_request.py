@@ -83,12 +83,14 @@ def names(samples: pd.DataFrame) -> list[str]:
     return [f"{req} {user}" for req, user in zip(samples["req"], samples["user"], strict=True)]
 
 
+@pytest.mark.thorough
 def test_both_orders_hold_the_same_samples(by_impression: Published, by_request: Published) -> None:
     assert texts(by_request.samples) == texts(by_impression.samples)
     assert by_request.manifest.accounting == by_impression.manifest.accounting
     assert len(by_request.samples) > 1000
 
 
+@pytest.mark.thorough
 def test_the_samples_of_a_request_are_adjacent_in_one_partition_and_split(by_request: Published) -> None:
     runs = []
     for (partition, split), shards in groupby(by_request.shards, key=lambda shard: shard[:2]):
@@ -185,6 +187,7 @@ def test_requests_that_begin_late_go_to_eval_whole(spark: SparkSession, root: Pa
     assert set(samples[samples["split"] == "train"]["name"]) == set(first[first < 20].index)
 
 
+@pytest.mark.thorough
 def test_a_set_without_requests_says_none(spark: SparkSession, root: Path) -> None:
     alone = made(
         spark,

@@ -373,6 +373,7 @@ def test_an_impression_without_a_time_belongs_to_the_day_of_its_log(spark: Spark
     assert 0 < few["accounting"]["no_time"] < 10
 
 
+@pytest.mark.thorough
 def test_a_run_and_its_explanation_say_where_counts_come_from(
     spark: SparkSession, night: tuple[Path, list[bytes]]
 ) -> None:

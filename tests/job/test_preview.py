@@ -155,6 +155,7 @@ def test_the_call_in_the_document_of_the_api_runs_as_it_stands(
     assert "impression_id" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("day", slow_except(["2019-06-05"], ["2019-06-05", date(2019, 6, 5)]))
 @pytest.mark.parametrize("kind", slow_except([str], [str, Path, load_config]))
 def test_a_configuration_may_be_a_path_and_a_day_text(

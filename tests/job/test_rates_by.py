@@ -53,6 +53,7 @@ def written(directory: Path, text: str = CONFIG) -> Path:
     return directory / "c.yaml"
 
 
+@pytest.mark.thorough
 def test_the_rates_of_each_arm_are_in_the_metrics_and_on_the_page(spark: SparkSession, tmp_path: Path) -> None:
     loaded = load_config(written(tmp_path))
     result = job.run(spark, loaded, date(2019, 6, 5), force=True)

@@ -371,6 +371,7 @@ def values_of(root: Path, out: str, *names: str) -> set[tuple[Any, ...]]:
     return {*rows_in(root, out, *names)}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("view", ["an event view", *slow_except((), ["a static view", "a view whose rows end"])])
 def test_all_features_of_a_sample_come_from_one_of_the_rows_that_tie(
     spark: SparkSession, tied: Path, view: str

@@ -123,6 +123,7 @@ def test_samples_of_a_log_with_copies_are_those_of_a_log_that_has_each_event_onc
     assert doubled != expected
 
 
+@pytest.mark.thorough
 def test_a_log_without_days_and_a_table_with_days_have_their_repeats_left_out_and_counted(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -245,6 +245,7 @@ def test_a_dry_run_tells_a_published_day_a_new_one_and_one_with_other_samples(sp
     ]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("changed", ["log", "clicks"])
 def test_a_label_is_made_from_actions_and_from_the_impressions_that_can_take_them(changed: str, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(CONFIG.replace("ROOT", str(tmp_path)).replace("OUT", "of_labels"))

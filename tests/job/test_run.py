@@ -106,6 +106,7 @@ def test_what_a_killed_run_left_behind_is_gone_after_the_next_run(tuesday: tuple
     assert [path.name for path in (output / "dt=2019-11-26/data").iterdir()] == [manifest.run_id]
 
 
+@pytest.mark.thorough
 def test_another_sample_set_is_not_put_behind_the_generations_of_this_one(
     spark: SparkSession, tuesday: tuple[Path, Manifest]
 ) -> None:
@@ -326,6 +327,7 @@ def test_a_csv_header_without_a_column_of_the_schema_is_refused_and_not_read_by_
         job.run(spark, loaded, TUESDAY)
 
 
+@pytest.mark.thorough
 def test_a_label_cannot_be_a_feature(spark: SparkSession, tmp_path: Path) -> None:
     cheat = open_bandit(tmp_path, "features.cheat={expr: clicked, dtype: int64}")
     with pytest.raises(InputError, match="features.cheat: there is no column 'clicked'"):

@@ -79,6 +79,7 @@ def test_no_error_of_an_expression_tells_a_value(spark: SparkSession, days: Path
         assert piece not in said
 
 
+@pytest.mark.thorough
 def test_nothing_that_a_run_leaves_has_a_value(spark: SparkSession, days: Path, tmp_path: Path) -> None:
     path = f"{days}/log/{{date}}.json"
     loaded = loaded_with(days, "path: ROOT/log/{date}.json", "path: '${X}'", X=path)

@@ -137,6 +137,7 @@ def many(days: int, features: int) -> list[DayPoint]:
     ]
 
 
+@pytest.mark.thorough
 def test_400_days_of_300_features_stay_below_three_megabytes_with_all_of_them_drawn() -> None:
     page = render("x", many(400, 300))
     assert len(page.encode()) < LARGEST

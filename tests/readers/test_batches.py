@@ -63,6 +63,7 @@ def test_batches_are_whole_but_the_last_and_hold_each_record_once(compressed: Pa
     assert ids(read(compressed)) == list(range(400))
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("layout", CONTRACTS)
 def test_every_kind_of_column_is_read_back(layout: str, tmp_path: Path) -> None:
     contract = CONTRACTS[layout]
@@ -179,6 +180,7 @@ def test_only_the_columns_that_are_asked_for_are_decoded(samples: Path) -> None:
         read(samples, columns=["town"])
 
 
+@pytest.mark.thorough
 def test_who_stops_early_leaves_no_thread_and_no_open_file(samples: Path) -> None:
     batches = read(samples, shuffle=32, epochs=None, threads=3)
     for _ in range(5):

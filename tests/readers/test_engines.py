@@ -76,6 +76,7 @@ def test_both_engines_read_in_one_order(compressed: Path, more: dict[str, Any]) 
     assert len(ours) == len(load(compressed, **more)) > 1
 
 
+@pytest.mark.thorough
 def test_a_worker_whose_later_epochs_read_more_shards_at_once_gets_all_of_them(samples: Path) -> None:
     more = {"shuffle": 64, "seed": 1, "shard": (0, 4), "epochs": 2, "keys": True}
     assert batches(samples, **more) == batches(samples, engine="tensorflow", **more)
@@ -128,6 +129,7 @@ def test_a_damaged_record_ends_the_iteration_with_the_sentence_that_says_where(t
         load(tmp_path)
 
 
+@pytest.mark.thorough
 def test_samples_in_an_object_store_are_read_like_those_on_a_disk(
     monkeypatch: pytest.MonkeyPatch, samples: Path
 ) -> None:

@@ -226,6 +226,7 @@ def test_the_distribution_is_of_the_beginnings_of_several_files(tmp_path: Path) 
     assert 4500 < float(sevens[1]) < 5500
 
 
+@pytest.mark.thorough
 def test_records_in_a_bucket_are_read_as_on_a_disk(s3: Any, tmp_path: Path) -> None:
     s3.put_object(Bucket="lake", Key="old/a.tfrecord", Body=framed(PACKED))
     s3.put_object(Bucket="lake", Key="old/k=1/b.gz", Body=gzip.compress(framed(PACKED, UNPACKED)))

@@ -132,6 +132,7 @@ def test_within_a_request_the_same_article_is_a_repeat_whatever_the_time(frame: 
     assert [row[4] for row in cut(log, shown)] == [None, "repeated", None]
 
 
+@pytest.mark.thorough
 def test_a_request_shows_an_item_again_on_another_day_or_later_than_its_interval(frame: Frame) -> None:
     log = frame(
         "at timestamp, request_id string, user_id string, article_id string",
@@ -171,6 +172,7 @@ def test_of_two_rows_of_one_moment_the_same_one_is_kept_whatever_their_order(fra
     assert len(kept) == 1
 
 
+@pytest.mark.thorough
 def test_within_a_request_an_unknown_user_is_one_person(frame: Frame) -> None:
     log = frame(
         "at timestamp, request_id string, user_id string, article_id string",

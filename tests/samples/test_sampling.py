@@ -167,6 +167,7 @@ def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more(fra
     }
 
 
+@pytest.mark.thorough
 def test_the_choice_depends_on_id_and_salt_alone(frame: Frame) -> None:
     rows = shown(frame, 2000)
     first = set(kept(rows)[0].impression_id)
@@ -237,6 +238,7 @@ def test_a_cap_keeps_so_many_of_each_key_and_their_weights_stand_for_all(frame: 
     )
 
 
+@pytest.mark.thorough
 def test_rates_caps_and_weights_multiply(frame: Frame) -> None:
     rows = shown(frame, 8000)
     rules = {"rate": "0.5", "cap": {"samples": 20}, "weight": "if(clicked = 1, 3, 1)"}

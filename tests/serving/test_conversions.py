@@ -148,7 +148,7 @@ def test_a_part_of_a_text_with_a_time_is_that_of_the_job_or_refused(spark: Spark
     assert REFUSED in of_serving
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("zone", ZONES)
 def test_a_part_of_a_time_is_that_of_the_job_also_where_clocks_skip(spark: SparkSession, zone: str) -> None:
     chance = random.Random(8)
@@ -313,7 +313,7 @@ MUST = [
 """Types of keys of a map, and of what is looked up in it, whose values serving takes all."""
 
 
-@pytest.mark.some(4)
+@pytest.mark.thorough
 @pytest.mark.parametrize("of_map", MAPS)
 def test_an_entry_of_a_map_is_that_of_the_job_or_refused(spark: SparkSession, of_map: str) -> None:
     session = run_session(spark, "UTC")
@@ -394,7 +394,7 @@ STATE = FittedState(
 )
 
 
-@pytest.mark.some(6)
+@pytest.mark.thorough
 @pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize("of", VALUES)
 def test_what_is_made_of_a_value_is_what_the_job_makes_of_it_or_it_is_refused(

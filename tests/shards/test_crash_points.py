@@ -122,6 +122,7 @@ def die_everywhere(publisher: Publisher, name: str, fresh: Callable[[], str], ch
     return calls
 
 
+@pytest.mark.thorough
 @scenarios("overwrite", "partial", slow=("day again", "overwrite partitions", "damaged partial", "old partial"))
 def test_dying_after_any_system_call_leaves_the_old_or_the_new(
     publisher: Publisher, scenario: str, fresh: Callable[[], str]
@@ -151,6 +152,7 @@ def test_a_wrong_way_is_seen(publisher: Publisher, scenario: str, fresh: Callabl
         die_everywhere(publisher, scenario, fresh, CHANGES)
 
 
+@pytest.mark.thorough
 @scenarios("first day")
 def test_dying_while_a_directory_is_made_leaves_none_that_others_cannot_enter(
     publisher: Publisher, scenario: str, fresh: Callable[[], str]
@@ -172,6 +174,7 @@ def modes_of_directories(root: Path) -> set[int]:
     return {stat.S_IMODE(place.stat().st_mode) for place in directories if not place.name.startswith(".")}
 
 
+@pytest.mark.thorough
 @scenarios("partial", slow=("first day",))
 def test_dying_after_any_request_leaves_the_old_or_the_new(
     publisher: Publisher, scenario: str, fresh_bucket: Callable[[], str]
@@ -212,6 +215,7 @@ def open_files_below(place: str) -> list[str]:
     return [target for target in targets if target.startswith(f"{place}/")]
 
 
+@pytest.mark.thorough
 @scenarios("partial", slow=("day again", "damaged partial"))
 def test_a_system_call_that_fails_is_an_expected_error_and_leaves_the_old_or_the_new(
     scenario: str, fresh: Callable[[], str]
@@ -219,6 +223,7 @@ def test_a_system_call_that_fails_is_an_expected_error_and_leaves_the_old_or_the
     fail_everywhere(scenario, fresh, system_calls, CHANGES | {"fsync", "close", "listdir"}, None, done=False)
 
 
+@pytest.mark.thorough
 @scenarios("create", "partial")
 def test_a_system_call_whose_answer_is_lost_is_an_expected_error_and_leaves_the_old_or_the_new(
     scenario: str, fresh: Callable[[], str]

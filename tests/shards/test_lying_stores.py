@@ -39,6 +39,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 # Replies that are lost on the wire. The client tries again by itself, and meets what it has done.
 
 
+@pytest.mark.thorough
 def test_a_manifest_whose_reply_is_lost_is_put_twice_refused_and_recognised(proxy: LossyProxy) -> None:
     storage = open_storage("s3://lake/samples")
     proxy.lose_first("PUT", "manifests/00000001.json")
@@ -48,6 +49,7 @@ def test_a_manifest_whose_reply_is_lost_is_put_twice_refused_and_recognised(prox
     assert runs_of_day(storage) == [1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("method", "part"),
     [
@@ -83,7 +85,7 @@ def test_a_commit_to_a_table_whose_reply_is_lost_is_not_committed_twice(proxy: L
 KEYS = ["manifests/00000002.json", "_SUCCESS", "/probe", "/.clock.", "forgotten", ""]
 
 
-@pytest.mark.some(12)
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", KEYS)
 @pytest.mark.parametrize("stored", [True, False], ids=["stored", "not stored"])
 @pytest.mark.parametrize("status", [409, 412, 429, 500, 503])
@@ -101,6 +103,7 @@ def test_what_a_store_answers_to_a_put_that_creates_is_not_believed(
     assert last_forgotten(storage, DAY) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stored", [True, False], ids=["stored", "not stored"])
 @pytest.mark.parametrize("status", [409, 500])
 def test_a_table_is_written_whatever_a_store_answers_once(

@@ -85,6 +85,7 @@ def test_a_manifest_of_an_append_names_only_what_it_adds_and_every_sixteenth_nam
     assert {length for whole, length in lengths if not whole} == {1}
 
 
+@pytest.mark.thorough
 def test_a_long_chain_of_appends_is_read_back_in_order(table: Table) -> None:
     for number in range(1, 36):
         table.commit(write(shard(str(number), table.storage)))
@@ -141,6 +142,7 @@ def test_an_append_that_loses_a_race_goes_behind_the_winner(table: Table, monkey
     assert seen(table) == ["001", "002"]
 
 
+@pytest.mark.thorough
 def test_a_writer_that_always_loses_gives_up_in_words(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
     table.commit(write(shard("1", table.storage), run="other"))
     monkeypatch.setattr(Table, "current", lambda _: None)

@@ -198,6 +198,7 @@ def test_a_list_shown_just_before_midnight_is_not_sent_again_the_next_day() -> N
     assert set(repeats.delay_s.tolist()) <= set(range(1, 30))
 
 
+@pytest.mark.thorough
 def test_most_clicks_come_soon_and_a_few_after_the_label_window(sixty_thousand: Simulated) -> None:
     delays = [row["click_delay_s"] for row in sixty_thousand.truth if row["clicked"]]
     late = [delay for delay in delays if delay > 1800]

@@ -62,6 +62,7 @@ def test_the_true_probabilities_leave_room_above_and_below(scored: Scored, sixty
     assert sixty_thousand.summary.best_auc == pytest.approx(possible, abs=1e-4)
 
 
+@pytest.mark.thorough
 def test_the_latest_profile_scores_above_the_best_possible(scored: Scored) -> None:
     assert best_auc(scored.latest, scored.clicked) > best_auc(scored.p, scored.clicked) + 0.05
 

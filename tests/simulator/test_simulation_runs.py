@@ -206,6 +206,7 @@ def test_the_job_writes_a_simulation_and_sums_it_up_on_stderr(tmp_path: Path) ->
     assert digests(tmp_path / "job") == digests(tmp_path / "library")
 
 
+@pytest.mark.thorough
 def test_the_job_refuses_a_foreign_directory_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("ten years of work")
     done = job("--out", str(tmp_path))
@@ -216,6 +217,7 @@ def test_the_job_refuses_a_foreign_directory_in_one_sentence(tmp_path: Path) -> 
     )
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "arguments", [["--days", "0"], ["--start", "2019-06-31"], ["--malformed-rate", "2"], ["--what"]]
 )

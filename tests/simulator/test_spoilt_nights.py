@@ -107,6 +107,7 @@ def test_a_day_that_was_not_simulated_is_refused(logs: Path) -> None:
         spoil(logs, date(2019, 7, 1), "times_in_utc")
 
 
+@pytest.mark.thorough
 def test_the_job_spoils_the_last_day(sound: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     options = ["--days", "2", "--impressions", "1500", "--seed", "5", "--broken", "no_clicks_at_all"]
@@ -115,6 +116,7 @@ def test_the_job_spoils_the_last_day(sound: Path, tmp_path: Path) -> None:
     assert kinds(out, date(2019, 6, 4)) == kinds(sound, date(2019, 6, 4))
 
 
+@pytest.mark.thorough
 def test_the_job_refuses_another_way_before_it_writes(tmp_path: Path) -> None:
     run = job("--out", str(tmp_path / "out"), "--broken", "fog")
     assert (run.returncode, run.stdout) == (2, "")

@@ -116,6 +116,7 @@ def micros(rows: DataFrame, text: str) -> Any:
     return first[0]
 
 
+@pytest.mark.thorough
 def test_text_is_a_time_and_text_that_is_none_is_null(frame: Frame) -> None:
     rows = frame("at string", [("1970-01-01 00:00:01.5",)])
     assert micros(rows, "at") == 1_500_000
@@ -170,6 +171,7 @@ def test_values_that_a_sample_can_tell_apart_have_different_hashes(spark: SparkS
     assert len(set(hashes)) == len(values), dict(zip(values, hashes, strict=True))
 
 
+@pytest.mark.thorough
 def test_a_content_hash_sees_which_column_is_null(frame: Frame) -> None:
     rows = frame("a int, b int, m map<string, int>", [(None, 1, None), (1, None, None), (1, None, {"x": 1})])
     assert len({r[0] for r in rows.select(content_hash(rows)).collect()}) == 3

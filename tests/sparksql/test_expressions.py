@@ -422,7 +422,7 @@ def check_uses(spark: SparkSession, value: str, zones: tuple[str, str]) -> int:
     return refused
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize("value", [pytest.param(VALUES[name], id=name) for name in VALUES])
 def test_no_use_of_undated_text_depends_on_the_day(
     spark: SparkSession, far_apart: tuple[str, str], newer_types: str, value: str
@@ -431,7 +431,7 @@ def test_no_use_of_undated_text_depends_on_the_day(
     assert refused or value == VALUES["trimmed text"]
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("value", [pytest.param(TIMES_OF_DAY[name], id=name) for name in TIMES_OF_DAY])
 def test_no_use_of_a_time_of_day_depends_on_the_day(
     spark: SparkSession, far_apart: tuple[str, str], newer_types: str, value: str

@@ -66,6 +66,7 @@ def test_a_collector_of_logs_reads_a_line_for_each_day(config: Path, tmp_path: P
     assert json.loads(again.stderr)["outcome"] == "unchanged"
 
 
+@pytest.mark.thorough
 def test_prometheus_finds_the_last_run_in_a_file_that_is_replaced_at_once(config: Path, tmp_path: Path) -> None:
     file = tmp_path / "ctr.prom"
     refused = generate(config, tmp_path / "out", "--date", NO_LOG, "--prometheus", str(file))
@@ -107,6 +108,7 @@ def posted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
         server.shutdown()
 
 
+@pytest.mark.thorough
 def test_an_endpoint_is_told_what_a_day_was_made_from_and_what_was_published(
     config: Path, tmp_path: Path, posted: list[dict[str, Any]]
 ) -> None:
@@ -133,6 +135,7 @@ def test_an_endpoint_is_told_why_a_day_failed(config: Path, tmp_path: Path, post
     assert posted[1]["run"]["facets"]["errorMessage"]["message"].startswith("sources.log: ")
 
 
+@pytest.mark.thorough
 def test_an_endpoint_that_does_not_answer_fails_no_run(
     config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -96,6 +96,7 @@ def check_sequence(spark: SparkSession, written: Path, seed: int, length: int) -
     spark.catalog.dropTempView("rows_seen")
 
 
+@pytest.mark.thorough
 def test_a_filter_of_one_query_leaves_no_row_out_of_the_next(
     tfrecord: SparkSession, written: Path, pushdown: str
 ) -> None:

@@ -49,6 +49,7 @@ def test_files_hold_at_most_the_records_that_the_option_says(tfrecord: SparkSess
     assert records_of_files(tfrecord, tmp_path / "b") == [4, 7, 7, 7]
 
 
+@pytest.mark.thorough
 def test_the_session_says_how_many_records_a_file_holds_unless_an_option_does(
     tfrecord: SparkSession, tmp_path: Path, ten_a_file: None
 ) -> None:
@@ -68,6 +69,7 @@ def test_a_table_of_the_catalog_is_refused_when_it_is_made(catalog: SparkSession
     assert not catalog.catalog.tableExists("events")
 
 
+@pytest.mark.thorough
 def test_a_table_of_the_catalog_that_spark_makes_without_asking_is_refused_when_it_is_used(
     catalog: SparkSession, table: str
 ) -> None:
@@ -90,6 +92,7 @@ def test_save_as_table_without_a_path_says_what_to_do(catalog: SparkSession) -> 
         catalog.range(2).write.format("tfrecord").saveAsTable("events")
 
 
+@pytest.mark.thorough
 def test_a_temporary_view_is_what_a_table_of_the_catalog_is_not(tfrecord: SparkSession, table: str) -> None:
     tfrecord.sql(f"CREATE TEMPORARY VIEW seen USING tfrecord OPTIONS (path '{table}')")
     try:

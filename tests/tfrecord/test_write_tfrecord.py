@@ -71,6 +71,7 @@ def test_partitions_become_directories_and_columns_again_and_a_path_chooses_amon
     ]
 
 
+@pytest.mark.thorough
 def test_the_manifests_that_spark_writes_follow_their_published_schema(tfrecord: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "table"
     frame = tfrecord.range(0, 4, 1, 1).selectExpr(
@@ -121,6 +122,7 @@ def test_a_writer_who_was_slower_is_told_or_keeps_still(
     assert len(list((tmp_path / "_manifests").glob("*.json"))) == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("mode", "partitions"), [("append", []), ("append", ["id"]), ("overwrite", ["id"])])
 def test_a_slower_writer_with_another_type_of_a_new_column_is_told_and_the_table_stays_readable(
     tfrecord: SparkSession, tmp_path: Path, ddl: Any, mode: Any, partitions: list[str]

@@ -217,6 +217,7 @@ def test_days_without_both_kinds_of_labels_or_without_a_train_split_are_refused(
         fitted(tmp_path)
 
 
+@pytest.mark.thorough
 def test_a_day_of_another_contract_is_refused_to_train_on_and_to_score(two_days: Path) -> None:
     def with_more_ids(document: dict[str, Any]) -> None:
         document["contract"]["features"][2]["buckets"] = 9

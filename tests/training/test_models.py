@@ -96,8 +96,10 @@ def test_a_model_needs_neither_ids_nor_numbers_but_one_of_them(name: str, contra
 NAMES = ("numbers", "weights", "deep", "hidden_0", "number_vectors", "city", "city_weight", "city_vector", "self")
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("numbers", [(), (NUMBER, replace(VECTOR, name="weight"))])
+@pytest.mark.thorough
+@pytest.mark.parametrize(
+    ("name", "numbers"), [*[(name, (NUMBER, replace(VECTOR, name="weight"))) for name in MODELS], ("deepfm", ())]
+)
 def test_a_model_does_not_depend_on_the_names_of_its_features(name: str, numbers: tuple[FeatureSpec, ...]) -> None:
     import keras
     import tensorflow as tf
@@ -147,6 +149,7 @@ def test_a_factorization_machine_is_its_formula() -> None:
     assert np.array(network(inputs))[0, 0] == pytest.approx(linear + crossed, rel=1e-4)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", MODELS)
 def test_only_a_model_that_crosses_features_learns_an_exclusive_or(name: str) -> None:
     import tensorflow as tf

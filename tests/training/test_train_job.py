@@ -58,6 +58,7 @@ def test_days_are_trained_on_scored_sliced_kept_and_exported(run: Any, two_days:
     assert (tmp_path / "export/1/saved_model.pb").exists()
 
 
+@pytest.mark.thorough
 def test_a_set_of_a_whole_log_is_trained_on_and_scored_by_its_own_splits(run: Any, tmp_path: Path) -> None:
     published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), day="all")
     code, output = run("--samples", tmp_path, "--date", "all", "--epochs", "1")

@@ -26,6 +26,7 @@ def stage(frame: Frame, count: int) -> Stage:
     return Stage.of(frame("view struct<number: int, text: string>, other string", rows).repartition(3))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("count", [0, 1, 40_000])
 def test_each_row_gets_the_new_column_and_keeps_what_waited(frame: Frame, count: int) -> None:
     def twice(rows: DataFrame) -> DataFrame:

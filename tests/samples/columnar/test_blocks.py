@@ -58,6 +58,7 @@ def test_rows_with_equal_keys_of_all_frames_meet_in_one_task_and_tasks_count_onc
     assert [row for _, row in result.samples["keys"]] == [["key 10"]] * 3
 
 
+@pytest.mark.thorough
 def test_the_rows_of_a_stage_may_be_merged_with_others_into_fewer_tasks(frame: Frame) -> None:
     both = frame("key string, count bigint", [("a", 1)]).unionByName(met(frame))
     assert both.coalesce(2).agg(F.sum("count")).collect()[0][0] == 341

@@ -175,6 +175,7 @@ def test_negative_zero_is_zero_where_a_number_is_hashed_or_looked_up(frame: Fram
     assert plain[2] == 7
 
 
+@pytest.mark.thorough
 def test_nan_stays_nan_and_is_a_missing_value_where_numbers_become_ids(frame: Frame) -> None:
     item = FULL | {"price": float("nan")}
     assert str(value(frame, item, f=of("price", "float32", clip=[0, 10], scale="min_max"))) == "nan"
@@ -210,6 +211,7 @@ def test_a_missing_token_in_a_list_is_not_padding(frame: Frame) -> None:
     assert value(frame, item, f=of("words", vocabulary="words", shape=[3])) == [3, 1, 0]
 
 
+@pytest.mark.thorough
 def test_an_empty_text_is_a_missing_token(frame: Frame) -> None:
     assert value(frame, FULL | {"city": ""}, f=of("city", vocabulary="cities")) == 1
     assert value(frame, FULL | {"city": ""}, f=of("city", vocabulary="cities", nulls="omit")) is None
@@ -287,6 +289,7 @@ def test_padding_is_not_scaled_and_what_is_beyond_the_shape_is_cut_off(frame: Fr
     assert [row[0] for row in rows.select(column).collect()] == [[2.0, -9.0], [2.0, 2.0], [-9.0, -9.0]]
 
 
+@pytest.mark.thorough
 def test_a_cross_tells_combinations_apart_and_depends_on_no_order_of_rows(frame: Frame) -> None:
     cross: dict[str, Any] = {"cross": ["city", "hour"], "dtype": "int64", "hash_buckets": 2**40}
     others = {"city": of("city", "string"), "hour": of("seen", date_part="hour")}

@@ -121,6 +121,7 @@ split: {eval: 0}
 """
 
 
+@pytest.mark.thorough
 def test_a_feature_of_an_impression_is_not_computed_over_rows_that_are_no_samples(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -242,6 +243,7 @@ def test_rows_of_a_view_and_impressions_without_a_row_get_the_values_of_joined_r
     assert [tuple(row.values()) for row in absent] == [(-1.0, 0, 1, "nowhere", None, None)]
 
 
+@pytest.mark.thorough
 def test_impressions_without_a_row_get_the_ids_of_the_tokens_that_they_have(frame: Frame) -> None:
     of_cities = {"dtype": "int64", "vocabulary": "cities"}
     features = {

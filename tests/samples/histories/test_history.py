@@ -185,6 +185,7 @@ def test_impressions_without_a_user_have_no_history_and_no_action_without_one_is
     assert {i: (row["items"], row.matched) for i, row in result.items()} == {1: ([], False), 2: ([], False)}
 
 
+@pytest.mark.thorough
 def test_further_columns_are_lists_beside_the_items(frame: Frame) -> None:
     shown = impressions(frame, [(1, "2019-06-05 10:00:00", "u", None)])
     rows = [("u", Action("09:00:00", 1, channel=5)), ("u", Action("09:30:00", 2, channel=None))]
@@ -257,6 +258,7 @@ def explained(
     return result
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("room", slow_except([2], [1, 2, 9, 256]))
 @pytest.mark.parametrize("by_request", [pytest.param(False, marks=pytest.mark.slow), True])
 @pytest.mark.parametrize("late", [False, True])

@@ -314,7 +314,7 @@ def test_key_value_directories_are_columns_over_several_days(spark: SparkSession
     assert found.snapshot["files"] == 4
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "path",
     [
@@ -532,12 +532,14 @@ def test_an_empty_file_beside_parquet_does_no_harm(spark: SparkSession, tmp_path
     assert found.snapshot["files"] == found.frame.count() == 1
 
 
+@pytest.mark.thorough
 def test_a_large_file_is_listed_unopened(spark: SparkSession, tmp_path: Path) -> None:
     lines(tmp_path / "dt=2019-06-05/x.json", '{"a": 5}')
     os.truncate(tmp_path / "dt=2019-06-05/x.json", 5 << 30)
     assert read_source(spark, "log", json_source(tmp_path), DAY).snapshot["bytes"] == 5 << 30
 
 
+@pytest.mark.thorough
 def test_listing_takes_few_calls_for_any_number_of_files(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -653,6 +655,7 @@ def test_a_table_that_is_not_there_hints_at_hive_while_its_catalog_is_off(
     assert hint not in str(caught.value)
 
 
+@pytest.mark.thorough
 def test_a_table_or_date_column_that_is_not_there_is_named(spark: SparkSession) -> None:
     nowhere = CatalogSource.model_validate({"format": "table", "table": "no.such"})
     with pytest.raises(

@@ -181,6 +181,7 @@ def test_views_and_histories_carry_variants_and_keep_them_for_later_runs(spark: 
     assert made(spark, tmp_path, "json", ", schema: payload VARIANT", **changes) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("user", "item", "shown"),
     [

@@ -231,6 +231,7 @@ def test_an_early_click_is_counted_apart(frame: Frame) -> None:
     assert (counts["delays"], counts["orphans"]) == (delays, 1)
 
 
+@pytest.mark.thorough
 def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_the_order_of_the_log(
     frame: Frame,
 ) -> None:
@@ -273,6 +274,7 @@ def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
     assert {r.impression_id: r.clicked for r in rows} == {1: 1, 2: 1, 3: 0}
 
 
+@pytest.mark.thorough
 def test_labels_with_other_keys_and_logs_meet_on_one_impression(frame: Frame) -> None:
     shown = frame(
         "impression_id bigint, impression_time timestamp, request string, user string, article string",
@@ -314,6 +316,7 @@ def oracle(shown: Rows, clicks: Rows, window: int, skew: int, is_bound: bool) ->
     return found
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("match", "keys", "requests", "skew"),
     [(None, SHOWN, 3, 7), (ORDER, SHOWN, 3, 7), (None, BY_USER_ALONE, 0, 0)],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import date, timedelta
 
+import pytest
 from pyspark.sql import DataFrame
 
 from ctr_samples.config import ActionLabel, Impressions
@@ -104,6 +105,7 @@ def test_a_part_of_the_plan_that_never_ran_counts_zero() -> None:
     }
 
 
+@pytest.mark.thorough
 def test_of_many_orphans_the_same_hundred_are_kept_whatever_the_order_of_the_log(frame: Frame) -> None:
     shown = frame("impression_id bigint, impression_time timestamp, user string, article string", [])
     log = [(f"2019-06-05 10:{n // 60:02d}:{n % 60:02d}", "u", f"a{n}", "click", None) for n in range(150)]

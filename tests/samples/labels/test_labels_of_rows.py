@@ -86,6 +86,7 @@ def labels_of(examples: Examples, *names: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(example[name] for name in names) for example in examples)
 
 
+@pytest.mark.thorough
 def test_an_element_holds_its_label_beside_labels_of_actions(spark: SparkSession, tmp_path: Path) -> None:
     manifest, examples = published(spark, tmp_path, rate=TOLERANT)
     assert manifest.accounting == {"impressions": 6, "samples": 5, "no_time": 0, "no_item": 1, "repeated": 0}
@@ -100,17 +101,20 @@ def test_an_element_holds_its_label_beside_labels_of_actions(spark: SparkSession
     assert manifest.label_mature
 
 
+@pytest.mark.thorough
 def test_a_label_without_actions_is_mature_at_once_or_when_it_says(spark: SparkSession, tmp_path: Path) -> None:
     late = "{expr: \"split_part(element, '-', 2) = '1'\", known_after: 36500d}"
     assert not published(spark, tmp_path, rate=TOLERANT, clicked=late)[0].label_mature
 
 
+@pytest.mark.thorough
 def test_a_number_of_the_row_has_a_mask(spark: SparkSession, tmp_path: Path) -> None:
     grade = "{expr: \"try_cast(split_part(element, '-', 2) as double) * 2.5\", dtype: float32}"
     _, examples = published(spark, tmp_path, rate=TOLERANT, clicked=grade)
     assert labels_of(examples, "clicked", "clicked__mask") == [(0.0, 0), (0.0, 1), (0.0, 1), (2.5, 1), (2.5, 1)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("clicked", "message"),
     [
@@ -131,6 +135,7 @@ def test_a_flag_that_is_neither_0_nor_1_is_refused(
         published(spark, tmp_path, rate=TOLERANT, clicked=clicked)
 
 
+@pytest.mark.thorough
 def test_a_log_of_positives_only_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(GateRefused, match="have clicked = 1: a log of positives only, from which no model can learn"):
         published(spark, tmp_path, MANY, clicked="{expr: 'true'}", quality="quality: {too_few: off}")

@@ -82,6 +82,7 @@ def seen(
     return [row.v for row in sorted(result, key=lambda row: row.impression.impression_id)]
 
 
+@pytest.mark.thorough
 def test_a_window_begins_exactly_its_length_before_and_ends_before_the_impression(frame: Frame) -> None:
     counted = {
         "08:59:59.999999": 0,
@@ -97,6 +98,7 @@ def test_a_window_begins_exactly_its_length_before_and_ends_before_the_impressio
     assert [v.matched for v in found] == [v.clicks_1h == 1 for v in found]
 
 
+@pytest.mark.thorough
 def test_an_action_counts_once_its_step_is_over(frame: Frame) -> None:
     hourly = view("1h", "1h", "1d")
     rows = [(7, "09:20:00", 1, 500.0, "u")]
@@ -112,6 +114,7 @@ def test_an_action_counts_once_its_step_is_over(frame: Frame) -> None:
     assert [v.matched for v in found] == [False, True, True, True, True]
 
 
+@pytest.mark.thorough
 def test_an_action_counts_once_it_is_known(frame: Frame) -> None:
     late = view("1m", "1h", delay="5m")
     shown = [("10:05:59.999999", 7), ("10:06:00", 7), ("11:05:59.999999", 7), ("11:06:00", 7)]
@@ -119,6 +122,7 @@ def test_an_action_counts_once_it_is_known(frame: Frame) -> None:
     assert [v.clicks_1h for v in found] == [0, 1, 1, 0]
 
 
+@pytest.mark.thorough
 def test_an_action_counts_from_the_end_of_the_step_in_which_it_became_known(frame: Frame) -> None:
     how = view("1m", "5m", "1h", available_time="timestamp_micros(unix_micros(at) + bigint(read_ms * 60000000))")
     rows = [(7, "09:30:10", 1, 20.0, "u"), (7, "09:30:20", 1, 0.0, "u")]
@@ -139,6 +143,7 @@ def test_an_action_counts_from_the_end_of_the_step_in_which_it_became_known(fram
     )
 
 
+@pytest.mark.thorough
 def test_an_empty_window_gives_zeros_and_the_prior(frame: Frame) -> None:
     rows = [
         (7, "08:00:00", 1, 0.1, "u"),
@@ -153,6 +158,7 @@ def test_an_empty_window_gives_zeros_and_the_prior(frame: Frame) -> None:
         assert (v.clicks_1h, v.shown_1h, v.ms_1h, v.users_1h, v.ctr_1h, v.matched) == nothing
 
 
+@pytest.mark.thorough
 def test_each_measure_is_that_of_its_window(frame: Frame) -> None:
     rows = [
         (7, "08:30:00", 1, 100.25, "u1"),
@@ -167,6 +173,7 @@ def test_each_measure_is_that_of_its_window(frame: Frame) -> None:
     assert (v.ctr_1h, v.ctr_7d) == ((2 + 0.01 * 20) / (3 + 20), (3 + 0.01 * 20) / (4 + 20))
 
 
+@pytest.mark.thorough
 def test_a_sum_leaves_nothing_behind(frame: Frame) -> None:
     rows = [
         (7, "08:00:00", 1, 0.1, "u"),
@@ -177,6 +184,7 @@ def test_a_sum_leaves_nothing_behind(frame: Frame) -> None:
     assert [v.ms_1h for v in seen(frame, rows, [("10:00:00", 7)], view("1m", "1h"))] == [0.3]
 
 
+@pytest.mark.thorough
 def test_a_value_is_told_apart_as_long_as_one_of_its_actions_lies_in_the_window(frame: Frame) -> None:
     # u1 comes at 8:00, again 60 minutes later, when the first has just left, and 61 minutes after that.
     rows = [(7, time, 0, 0.0, "u1") for time in ("08:00:30", "09:00:30", "10:01:30")]
@@ -230,6 +238,7 @@ def test_a_key_has_at_most_one_row_for_each_step_however_hot_it_is(frame: Frame)
     assert view_rows(log(frame, rows), "v", view("1h", "1h", "1d"), ["users_1h"]).count() == 3
 
 
+@pytest.mark.thorough
 def test_names_of_measures_cannot_meet_the_names_of_columns(frame: Frame) -> None:
     names = ["key", "_step", "_at", "event_time", "payload"]
     how = view("1m", "1h")
@@ -300,6 +309,7 @@ def oracle(rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView) 
     return result
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("method", ["shuffle", "broadcast"])
 @pytest.mark.parametrize(
     "how",

@@ -248,6 +248,7 @@ def test_what_gives_a_key_is_joined_first(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.thorough
 def test_a_key_from_another_view_must_be_one_value(spark: SparkSession, tmp_path: Path) -> None:
     tables = random_tables(random.Random(1))
     config = written(tmp_path, "union", tables)

@@ -185,6 +185,7 @@ def test_an_explanation_shows_the_counts_that_a_run_joins(spark: SparkSession, t
     assert row.shown.all_6h > 0
 
 
+@pytest.mark.thorough
 def test_a_view_named_as_a_column_of_the_log_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     text = CONFIG.replace('"at BIGINT, i BIGINT, bot BOOLEAN"', '"at BIGINT, i BIGINT, bot BOOLEAN, item STRING"')
     config = load_config(written(tmp_path, random_tables(random.Random(1)), text)).config

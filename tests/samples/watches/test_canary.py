@@ -207,6 +207,7 @@ def test_a_day_without_impressions_or_without_times_has_no_canaries(spark: Spark
     assert check_canaries(config, STEPS[1:2], seen_by(spark, SHOWN)) == {}
 
 
+@pytest.mark.thorough
 def test_the_sample_of_impressions_is_small_and_the_same_however_rows_arrive(spark: SparkSession) -> None:
     flat = spark.range(2000).select(
         F.struct(

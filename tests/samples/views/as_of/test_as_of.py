@@ -221,6 +221,7 @@ def test_each_method_takes_rows_of_the_same_instant_if_asked_to(frame: Frame, me
     check(frame, INCLUSIVE, replace(HOW, inclusive=True), method)
 
 
+@pytest.mark.some(1)
 @EACH
 def test_each_method_finds_the_latest_snapshot_that_was_known(frame: Frame, method: str) -> None:
     check(frame, SNAPSHOT, replace(HOW, ttl=timedelta(days=3), snapshot=True), method)
@@ -232,6 +233,7 @@ def test_a_snapshot_past_its_ttl_and_one_never_published_are_no_match(frame: Fra
     check(frame, old, replace(HOW, snapshot=True), method)
 
 
+@pytest.mark.some(1)
 @EACH
 def test_a_day_whose_snapshot_is_missing_is_served_by_the_one_before_it(frame: Frame, method: str) -> None:
     # There is no snapshot of June 4, thus none that is true as of the midnight after it.
@@ -254,6 +256,7 @@ def test_impressions_without_a_key_and_with_an_empty_view_are_kept(frame: Frame,
     assert found(METHODS[method](left, [Join(how, features(frame, []))])) == {1: NOTHING, 2: NOTHING, 3: NOTHING}
 
 
+@pytest.mark.thorough
 @EACH
 def test_a_full_tie_gives_one_row_and_the_same_one_in_any_input_order(frame: Frame, method: str) -> None:
     left = impressions(frame, [(1, moment(TEN), "key00")])
@@ -262,6 +265,7 @@ def test_a_full_tie_gives_one_row_and_the_same_one_in_any_input_order(frame: Fra
     assert len(winners) == 1
 
 
+@pytest.mark.thorough
 @EACH
 def test_a_tombstone_that_nothing_else_tells_from_another_row_loses_in_any_input_order(
     frame: Frame, method: str
@@ -272,7 +276,7 @@ def test_a_tombstone_that_nothing_else_tells_from_another_row_loses_in_any_input
         assert found(METHODS[method](left, [Join(HOW, features(frame, order))]))[1] == ("same", 3600.0, True)
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @EACH
 @pytest.mark.parametrize("snapshot", [False, True])
 def test_a_number_and_its_text_are_one_key_also_above_2_to_the_53(frame: Frame, method: str, snapshot: bool) -> None:
@@ -304,6 +308,7 @@ def test_a_payload_may_hold_maps_lists_and_structs(frame: Frame, method: str) ->
     assert whole in [({"a": 0.5}, [1, 2], "Lund"), ({"b": 0.5}, [3], "Oslo")]
 
 
+@pytest.mark.thorough
 @EACH
 def test_views_of_one_entity_are_joined_together_and_none_sees_the_rows_of_another(frame: Frame, method: str) -> None:
     left = impressions(frame, [(1, moment(TEN), "u1"), (2, moment(TEN), "2"), (3, moment(TEN), None)])
@@ -320,6 +325,7 @@ def test_views_of_one_entity_are_joined_together_and_none_sees_the_rows_of_anoth
     assert rows == {1: ("v", None, "daily"), 2: ("two", "number", None), 3: (None, None, None)}
 
 
+@pytest.mark.thorough
 def test_hot_keys_are_those_with_many_rows(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> None:
     keys = frame("key string", [("a",)] * 3 + [("b",)] * 4 + [("c",)] * 2 + [(None,)] * 9)
     assert measure_hot_keys(keys, 1.0, 4) == ("b",)
@@ -370,7 +376,7 @@ def stamp(minutes: int) -> str:
     return (START + timedelta(minutes=minutes)).strftime("%Y-%m-%d %H:%M:%S")
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @EACH
 @pytest.mark.parametrize("inclusive", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("snapshot", [False, True])
@@ -400,6 +406,7 @@ def test_random_tables_agree_with_the_definition(frame: Frame, method: str, incl
         assert result == oracle(shown, known, how)
 
 
+@pytest.mark.thorough
 @EACH
 def test_views_whose_rows_come_in_order_agree_with_the_definition_too(frame: Frame, method: str) -> None:
     rng = random.Random(5)
@@ -416,6 +423,7 @@ def test_views_whose_rows_come_in_order_agree_with_the_definition_too(frame: Fra
     assert result == oracle(shown, known, how)
 
 
+@pytest.mark.thorough
 @EACH
 def test_a_table_without_times_gives_one_row_for_each_key(frame: Frame, method: str) -> None:
     left = impressions(frame, [(1, moment(TEN), "u1"), (2, moment(TEN), "u2"), (3, moment(TEN), None)])

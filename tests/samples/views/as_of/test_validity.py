@@ -180,6 +180,7 @@ def check(frame: Frame, cases: dict[str, Case], how: AsOf, method: str) -> None:
     assert {i: (name, at, result[i]) for i, (name, at, _) in expected.items()} == expected
 
 
+@pytest.mark.thorough
 @EACH
 def test_each_method_sees_a_row_until_it_ends(frame: Frame, method: str) -> None:
     check(frame, STRICT, HOW, method)
@@ -387,6 +388,7 @@ def test_rows_that_had_ended_before_the_day_and_rows_that_were_never_true_are_le
     assert lasting(usable(view_rows(table, "v", view, [])), DAY).count() == kept
 
 
+@pytest.mark.some(1)
 @EACH
 def test_a_payload_with_maps_lists_and_structs_is_cut_too(frame: Frame, method: str) -> None:
     left = impressions(frame, [(1, 35, "u1")])
