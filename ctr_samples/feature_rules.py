@@ -7,8 +7,7 @@ The job reads the keys from the configuration, and serving reads them from the m
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -75,21 +74,6 @@ PLAIN = FeatureKind((), lambda *_: 0, fitted=("scale",))
 
 KINDS = (CROSSED, HASHED, TOKEN, BUCKETED, PART_OF_A_TIME, PLAIN)
 """All kinds, by priority. A feature has the first kind whose key it contains, so the hash of an hour is hashed."""
-
-
-def words_in(texts: Iterable[str | None]) -> set[str]:
-    """Return the names and words in expressions, in lower case."""
-    return {word.lower() for text in texts if text for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", text)}
-
-
-def among(words: Collection[str], names: Iterable[str]) -> list[str]:
-    """Return the names that are among words, in any case, as Spark reads them."""
-    return [name for name in names if name.lower() in words]
-
-
-def columns_read(*texts: str | None) -> set[str]:
-    """Return the columns of impressions that expressions name."""
-    return {name for text in texts if text for name in re.findall(r"impression\.(\w+)", text.replace("`", ""))}
 
 
 ID_KEYS = tuple(key for kind in KINDS if kind.takes in ("numbers", "values") for key in kind.keys)

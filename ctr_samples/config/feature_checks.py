@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 
 from ctr_samples.config.base import (
@@ -16,12 +15,10 @@ from ctr_samples.config.feature import Feature
 from ctr_samples.config.feature_conflicts import MOST_MULTI_HOT
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.problems import Problem, nearest
-from ctr_samples.feature_rules import among
+from ctr_samples.graph import dotted, names_in
 
 LEGACY_SIZE = 121
 
-_PART = r"`(?:[^`]|``)+`|[^\W\d]\w*"
-"""SQL name. Names with other characters need backticks, with inner backticks doubled."""
 _QUOTED = "; put a name with characters other than letters, digits and `_` between backticks"
 
 
@@ -58,19 +55,20 @@ def ids_of(config: JobConfig, feature: Feature) -> int | None:
 
 def _sources(config: JobConfig, name: str, feature: Feature, used: set[str]) -> Iterator[Problem]:
     where = ("features", name, "from" if feature.from_ else "expr")
-    if feature.from_ and not re.fullmatch(rf"(?:{_PART})(?:\.(?:{_PART}))+", feature.from_):
+    if feature.from_ and len(dotted(feature.from_) or ()) < 2:
         yield Problem(
             where, f"{feature.from_!r} is not of the form `<view>.<column>` or `impression.<column>`{_QUOTED}"
         )
         return
+    structs = {one.lower(): one for one in ("impression", *config.views, *config.histories)}
     for place, text in ((where, feature.from_ or feature.expr or ""), (("features", name, "at"), feature.at or "")):
-        code = _without_strings(text)
-        parameters = _lambda_parameters(code) - set(config.views) - set(config.histories)
-        used.update(among(_roots(code), [*config.views, *config.histories]))
-        for view, column in _paths(code):
-            if view in parameters:
-                continue
-            yield from (Problem(place, what) for what in _unknown_column(config, view, column))
+        paths = names_in(text)
+        used.update(structs.values() if paths is None else (structs.get(path[0].lower(), "") for path in paths))
+        for root, *fields in paths or ():
+            for column in fields[:1]:
+                yield from (
+                    Problem(place, what) for what in _unknown_column(config, structs.get(root.lower(), root), column)
+                )
 
 
 def _crossed(config: JobConfig, name: str, feature: Feature) -> Iterator[Problem]:
@@ -154,46 +152,15 @@ def _not_in_a_vector(layout: str, feature: Feature) -> str | None:
     return None
 
 
-def _without_strings(text: str) -> str:
-    quoted = r"(`(?:[^`]|``)*`)|'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
-    return re.sub(quoted, lambda found: found[1] or "''", text)
-
-
-def _roots(code: str) -> set[str]:
-    """Return what may name a view or a column in lower case, as in ``item.price``, ``item['price']`` or ``to_json(item)``: all
-    names that follow no dot.
-    """
-    found = re.findall(rf"(?<![\w.`])(?:{_PART})", code)
-    return {part.strip("`").lower() for part in found}
-
-
-def _paths(code: str) -> Iterator[tuple[str, str]]:
-    """Yield the first two parts of each name.
-
-    ``user.`age:token` + item.price.eur`` -> ("user", "age:token"), ("item", "price").
-    """
-    for dot, path in re.findall(rf"(?<!\w)(\.?)((?:{_PART})(?:\.(?:{_PART}))*)", code):
-        parts = re.findall(_PART, path)
-        if not dot and len(parts) > 1:
-            view, column = (part[1:-1].replace("``", "`") if part[0] == "`" else part for part in parts[:2])
-            yield view, column
-
-
-def _lambda_parameters(code: str) -> set[str]:
-    """Return the lambda parameters, as in ``x -> x.a`` and ``(s, t) -> s + t.a``, which do not name views."""
-    lists = re.findall(r"(\w+|\([\w\s,]*\))\s*->", code)
-    return {name for names in lists for name in re.findall(r"\w+", names)}
-
-
 def _unknown_column(config: JobConfig, view: str, column: str) -> Iterator[str]:
     if view == "impression":
         valid = config.impressions.column_names
-        if not among([column.lower()], valid):
+        if not _is_among(column, valid):
             yield f"impressions have no column {column!r}{nearest(column, valid)}"
         return
     if view in config.histories:
         valid = [*HISTORY_COLUMNS, *config.histories[view].columns]
-        if not among([column.lower()], valid):
+        if not _is_among(column, valid):
             yield f"history {view!r} has no column {column!r}{nearest(column, valid)}"
         return
     if view not in config.views:
@@ -202,5 +169,9 @@ def _unknown_column(config: JobConfig, view: str, column: str) -> Iterator[str]:
     counted = config.views[view].counted
     if counted is not None:
         valid = [*counted.column_names, *VIEW_METADATA]
-        if not among([column.lower()], valid):
+        if not _is_among(column, valid):
             yield f"view {view!r} has no column {column!r}{nearest(column, valid)}"
+
+
+def _is_among(column: str, valid: Sequence[str]) -> bool:
+    return column.lower() in (one.lower() for one in valid)

@@ -20,6 +20,7 @@ from ctr_samples.config.quality import Quality
 from ctr_samples.config.served import Served
 from ctr_samples.config.source import Source
 from ctr_samples.config.view import CountingView, View
+from ctr_samples.graph import Graph
 
 _zones = cache(available_timezones)
 """Cached, because Python reads the whole time zone database on each call."""
@@ -75,6 +76,11 @@ class JobConfig(Model):
         if value not in _zones() or not ("/" in value or value in ("UTC", "GMT")):
             raise ValueError("expected a zone of the IANA database, such as UTC or Asia/Shanghai")
         return value
+
+    @property
+    def graph(self) -> Graph:
+        """What each part reads of the others, found anew at each call."""
+        return Graph.of(self.model_dump(by_alias=True))
 
     @property
     def matures_after(self) -> timedelta:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -14,6 +13,7 @@ from ctr_samples.config.counting import Aggregates, DailyCounts
 from ctr_samples.config.kinds import Kind, keys_of, kinds_of, without_absent
 from ctr_samples.config.problems import closest
 from ctr_samples.config.units import Age, Duration, format_duration
+from ctr_samples.graph import names_in
 
 Entity = Literal["user", "article", "user_article"]
 _PART = r"[A-Za-z_][A-Za-z0-9_]*"
@@ -315,8 +315,9 @@ class CountingView(TimedView):
     @property
     def where_of_source(self) -> Expression | None:
         """The condition of rows, or None if it may use columns of views under ``look_up``."""
-        used = [other for other in self.look_up if re.search(rf"\b{other}\b`?\s*\.", self.where or "", re.IGNORECASE)]
-        return None if used else self.where
+        paths = names_in(self.where or "")
+        roots = {path[0].lower() for path in paths} if paths is not None else {*map(str.lower, self.look_up)}
+        return None if any(other.lower() in roots for other in self.look_up) else self.where
 
     @property
     def needed_views(self) -> tuple[str, ...]:

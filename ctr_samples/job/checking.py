@@ -16,6 +16,7 @@ from ctr_samples.config import CatalogSource, DatabaseSource, JobConfig, LoadedC
 from ctr_samples.config.document import filled
 from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import CtrSamplesError
+from ctr_samples.graph import Graph
 from ctr_samples.job.planning import planning
 from ctr_samples.periods import WHOLE, Period, calendar_day
 from ctr_samples.samples.builder import SampleBuilder
@@ -131,11 +132,12 @@ def _of_feature(error: str, document: Mapping[str, Any]) -> str:
     match = re.match(r"views\.(\w+): .*?'(\w+)'", error)
     if match is None:
         return error
-    for name, feature in document["features"].items():
-        for key in ("from", "expr", "at"):
-            if re.search(rf"\b{match[1]}\.`?{re.escape(match[2])}\b", str(feature.get(key, "")), re.IGNORECASE):
-                return f"features.{name}.{key}: {error.partition(': ')[2]}"
-    return error
+    reading = Graph.of(document).features(f"views.{match[1]}", match[2])
+    if not reading:
+        return error
+    feature = document["features"][reading[0]]
+    key = next(key for key in ("from", "expr", "at") if feature.get(key))
+    return f"features.{reading[0]}.{key}: {error.partition(': ')[2]}"
 
 
 def _stand_in(document: dict[str, Any], where: list[str]) -> bool:
@@ -151,15 +153,12 @@ def _stand_in(document: dict[str, Any], where: list[str]) -> bool:
         return False
     value = _STAND_INS[keys[-1]]
     node[where[-1]] = [value] * len(node[where[-1]]) if isinstance(node[where[-1]], list) else value
-    made = where[1] if where[0] == "histories" else f"impression.{where[-1]}" if where[0] == "impressions" else None
-    if made is not None:
-        _drop_features(document, {name for name, one in document["features"].items() if _is_made_of(one, made)})
+    graph = Graph.of(document)
+    if where[0] == "histories":
+        _drop_features(document, set(graph.features(f"histories.{where[1]}")))
+    elif where[0] == "impressions":
+        _drop_features(document, set(graph.features("impressions", where[-1])))
     return True
-
-
-def _is_made_of(feature: Mapping[str, Any], what: str) -> bool:
-    """Whether a feature is computed from a history, or from an impression column."""
-    return re.search(rf"\b{re.escape(what)}\b", f"{feature.get('from', '')} {feature.get('expr', '')}") is not None
 
 
 def _drop_features(document: dict[str, Any], names: set[str]) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from ctr_samples.config.environment import digests_in
 from ctr_samples.errors import DamagedFile, StorageError
+from ctr_samples.graph import Graph
 from ctr_samples.job.gate import read_metrics
-from ctr_samples.job.origins import joined_for
 from ctr_samples.quality.feature_facts import FeatureFacts
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.shards import Manifest, Storage, latest_manifest, published_days
@@ -42,6 +42,7 @@ def listed_features(storage: Storage, newest: Manifest) -> list[ListedFeature]:
     with suppress(FileNotFoundError, StorageError, DamagedFile):
         metrics = read_metrics(storage, newest, distributions=False)
     features: Mapping[str, Mapping[str, Any]] = newest.config.get("features") or {}
+    graph = Graph.of(newest.config)
     found = []
     for name, feature in features.items():
         since = same_since = newest.run_date
@@ -57,7 +58,7 @@ def listed_features(storage: Storage, newest: Manifest) -> list[ListedFeature]:
         drift = None if metrics is None else metrics.drift.get(name)
         facts = None if metrics is None else metrics.features.get(name)
         share, coverage = (None, None) if facts is None else (facts.share, _coverage(facts))
-        joined = joined_for(newest.config, name)
+        joined = graph.joined(name)
         found.append(ListedFeature(name, since, same_since, share, coverage, drift, _made_from(feature), joined))
     return found
 

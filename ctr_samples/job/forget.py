@@ -23,6 +23,7 @@ from ctr_samples.config.document import filled
 from ctr_samples.config.environment import digests, digests_in
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import DamagedFile, UsageError
+from ctr_samples.graph import Path, log_names, meet
 from ctr_samples.job.forget_values import shown
 from ctr_samples.job.gate import describe_anew
 from ctr_samples.periods import Period
@@ -363,27 +364,19 @@ def _path(config: Mapping[str, Any], section: str) -> str:
 
 def vocabularies_of(config: Mapping[str, Any], column: str, users: Users | None) -> set[str]:
     """Return the vocabularies with a feature of the same input as a column of the samples, or as the key of ``users``."""
-    features = config.get("features") or {}
-    source = source_of(config, column, users)
-    mentioned = re.compile(rf"(?<![\w.]){re.escape(source)}(?!\w)")
-    of_users = [feature for feature in features.values() if source and mentioned.search(_source(config, feature))]
-    return {feature["vocabulary"] for feature in of_users if feature.get("vocabulary")}
+    sought, features = read_for(config, column, users), config.get("features") or {}
+    return {
+        feature["vocabulary"]
+        for feature in features.values()
+        if feature.get("vocabulary") and meet(sought, log_names(config, *_texts(feature)))
+    }
 
 
-def source_of(config: Mapping[str, Any], column: str, users: Users | None) -> str:
-    """Return the column of the log, or expression, of a column of the samples, or of the key of ``users``."""
-    feature = (config.get("features") or {}).get(column) if users is None else {"from": f"impression.{users.key}"}
-    return _source(config, feature or {})
+def read_for(config: Mapping[str, Any], column: str, users: Users | None) -> set[Path]:
+    """Return what is read of the log, or of views, for a column of the samples, or for the key of ``users``."""
+    texts = _texts((config.get("features") or {}).get(column) or {}) if users is None else [f"impression.`{users.key}`"]
+    return log_names(config, *texts)
 
 
-def _source(config: Mapping[str, Any], feature: Mapping[str, Any]) -> str:
-    """Return the input of a feature. References to impression columns are replaced by the log's column names."""
-    impressions = config.get("impressions") or {}
-    columns = {**impressions, **(impressions.get("keys") or {}), **(impressions.get("columns") or {})}
-    text = str(feature.get("from") or feature.get("expr") or "")
-
-    def of_log(found: re.Match[str]) -> str:
-        column = columns.get(found[1])
-        return column if isinstance(column, str) else found[0]
-
-    return re.sub(r"\bimpression\s*\.\s*`?(\w+)`?", of_log, text).strip()
+def _texts(feature: Mapping[str, Any]) -> list[str]:
+    return [feature[key] for key in ("from", "expr", "at") if feature.get(key)]

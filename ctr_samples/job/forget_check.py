@@ -22,7 +22,9 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.document import filled
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import CtrSamplesError, DamagedFile, InputError, UsageError
-from ctr_samples.job.forget import Users, among_samples, id_columns, ids_made_of, source_of, vocabularies_of
+from ctr_samples.graph import Path as Name
+from ctr_samples.graph import log_names, meet
+from ctr_samples.job.forget import Users, among_samples, id_columns, ids_made_of, read_for, vocabularies_of
 from ctr_samples.job.gate import metrics_of_run
 from ctr_samples.periods import Period
 from ctr_samples.quality.measure.numbers import named
@@ -178,10 +180,10 @@ class Search:
 
     def _of_partials(self, path: str, config: Mapping[str, Any]) -> Iterator[Looked]:
         """Search all results that are kept: keys, and text that is no number, which may be of anything else."""
-        storage, source = open_storage(path), source_of(config, self.column, self.users)
+        storage, sought = open_storage(path), read_for(config, self.column, self.users)
         for file in storage.files(""):
             if file.path.endswith(".parquet"):
-                keyed = _is_keyed(config, file.path.partition("/")[0], source)
+                keyed = _is_keyed(config, file.path.partition("/")[0], sought)
                 yield _looked(storage.locate(file.path), partial(self._in_rows, storage, file.path, keyed))
 
     def _in_rows(self, storage: Storage, path: str, keyed: bool) -> set[str]:
@@ -249,13 +251,14 @@ def _places(manifests: Iterable[Manifest], section: str) -> dict[str, list[dict[
     return places
 
 
-def _is_keyed(config: Mapping[str, Any], name: str, source: str) -> bool:
-    """Whether a view or a history is keyed by users, whose ids are ``source`` in the log. True for one that is gone."""
+def _is_keyed(config: Mapping[str, Any], name: str, sought: set[Name]) -> bool:
+    """Whether a view or a history is keyed by users, whose ids are made of ``sought`` in the log. True for one that is gone."""
     try:
         job = JobConfig.model_validate(config)
     except ValidationError:
         return True
-    theirs = {key for key, text in job.impressions.keys_and_request.items() if text == source}
+    keys = job.impressions.keys_and_request
+    theirs = {key for key in keys if meet(sought, log_names(config, f"impression.`{key}`"))}
     if name in job.histories:
         return job.histories[name].on in theirs
     return name not in job.views or any(key in theirs or "." in key for key in job.views[name].joined_on)

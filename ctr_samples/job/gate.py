@@ -5,7 +5,6 @@ A run passes the result of :func:`wanted_of` to its tasks, and then calls :func:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,8 +16,8 @@ from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
+from ctr_samples.graph import Graph
 from ctr_samples.job.alarms import alarms
-from ctr_samples.job.origins import joined_for
 from ctr_samples.periods import Period, days_before, parse_period
 from ctr_samples.quality.checks import CHECKS, Days, findings
 from ctr_samples.quality.drift import drifts
@@ -169,6 +168,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
     users, requests = measures.users(), measures.requests(wanted)
     if requests is not None and manifest.order is not None:
         requests = replace(requests, largest=manifest.order.largest)
+    graph = Graph.of(manifest.config)
     return Measured(
         format=METRICS_FORMAT,
         name=manifest.name,
@@ -190,7 +190,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         actions={name: _actions(counts) for name, counts in manifest.labels.items() if "actions" in counts},
         click_rate=measures.click_rate(wanted.label, hours=wanted.hour is not None),
         features={
-            name: replace(feature, hashed=wanted.hashed.get(name), joined=_joined_for(manifest, name))
+            name: replace(feature, hashed=wanted.hashed.get(name), joined=graph.joined(name))
             for name, feature in measures.columns(wanted.contract, "feature").items()
         },
         views={name: dict(counts) for name, counts in manifest.views.items()},
@@ -200,10 +200,6 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
         requests=requests,
         funnels={name: Funnel(**facts["funnel"]) for name, facts in manifest.labels.items() if "funnel" in facts},
     )
-
-
-def _joined_for(manifest: Manifest, name: str) -> tuple[str, ...]:
-    return joined_for(manifest.config, name) if name in (manifest.config.get("features") or {}) else ()
 
 
 def _with_facts_of(earlier: Metrics, measured: Measured) -> Measured:
@@ -240,11 +236,12 @@ def filling_features(manifests: Iterable[Manifest]) -> set[str]:
             if any(day < manifest.run_date for day in source.get("missing_days", ()))
         }
         windows = {n: v for n, v in (config.get("views") or {}).items() if v.get("aggregates") or v.get("daily_counts")}
-        roots = {name for name, of in (windows | (config.get("histories") or {})).items() if of.get("source") in short}
-        for name, feature in (config.get("features") or {}).items():
-            text = f"{feature.get('from') or ''} {feature.get('expr') or ''}"
-            if roots & set(re.findall(r"\b(\w+)\.", text)):
-                filling.add(name)
+        graph = Graph.of(config)
+        counted = [f"views.{name}" for name in windows] + [
+            f"histories.{name}" for name in config.get("histories") or {}
+        ]
+        of_short = [part for part in counted if {f"sources.{name}" for name in short} & graph.reads[part].keys()]
+        filling |= {one for part in of_short for one in graph.features(part)}
     return filling
 
 

@@ -1,8 +1,8 @@
 """What each part of a sample is made from, as values that can be compared: the rows, each label, each feature.
 
 A value has the configuration of the part and of all that it uses, the fingerprints of their files, the fitted state and the
-release. Parts with equal values have equal bytes. It is found by the names in expressions, which may find too much and then
-compares more than is needed, but never too little.
+release. Parts with equal values have equal bytes. What a part uses is what the graph says that it reads, which may be too
+much, so that more is compared than is needed, but never too little.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ctr_samples.config import ActionLabel, JobConfig, LoadedConfig, RowLabel
 from ctr_samples.config.document import deciding_names, filled, names
 from ctr_samples.config.environment import changed
 from ctr_samples.config.references import measured_key
-from ctr_samples.feature_rules import among, columns_read, words_in
+from ctr_samples.graph import Graph
 from ctr_samples.shards import Manifest
 
 Origin = Mapping[str, Any]
@@ -53,7 +53,7 @@ class Origins:
         generation with which they are compared.
         """
         plain = config.model_dump(mode="json", by_alias=True)
-        return _Finder(config, plain, files, label_files or files, fitted, release, tied).origins()
+        return _Finder(config, config.graph, plain, files, label_files or files, fitted, release, tied).origins()
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, values: Mapping[str, str]) -> Origins | None:
@@ -74,7 +74,7 @@ class Origins:
         plain = _marked(config.model_dump(mode="json", by_alias=True), manifest.config, others)
         of_then = _fitted(manifest), manifest.versions.get("ctr_samples", "")
         is_old = manifest.tied_repeats is None
-        return _Finder(config, plain, files, files, *of_then, tied_in(manifest), is_old).origins()
+        return _Finder(config, config.graph, plain, files, files, *of_then, tied_in(manifest), is_old).origins()
 
 
 def tied_in(manifest: Manifest) -> set[str]:
@@ -114,6 +114,7 @@ class _Finder:
     """Finds what the parts of one configuration use. ``plain`` is the configuration with all defaults, as plain values."""
 
     config: JobConfig
+    graph: Graph
     plain: Mapping[str, Any]
     files: Mapping[str, Any]
     label_files: Mapping[str, Any]
@@ -137,8 +138,6 @@ class _Finder:
         shown = {key: value for key, value in self.plain["impressions"].items() if key not in _OF_NO_ROW}
         output = {key: self.plain["output"][key] for key in ("partitions", "order", "layout")}
         whole = {key: self.plain[key] for key in ("grain", "timezone", "split", "sampling")}
-        sampling = self.config.sampling
-        used = words_in([sampling.rate, sampling.weight]) if sampling is not None else set()
         rows = {name: label for name, label in self.config.labels.items() if isinstance(label, RowLabel)}
         content = [
             *self.plain["impressions"]["columns"].items(),
@@ -148,7 +147,7 @@ class _Finder:
             **whole,
             **({"columns that tell repeats apart": content} if "impressions" in self.tied else {}),
             **({"what repeats an impression of a request": "as far as was read"} if self._repeats_otherwise() else {}),
-            **dict(self._columns(used)),
+            **dict(self._columns("sampling")),
             "impressions": shown,
             "output": output,
             "release": self.release,
@@ -187,12 +186,12 @@ class _Finder:
             yield "fitted for", name  # moments and quantiles belong to a name, ids to a vocabulary
         if feature.vocabulary is not None:
             yield f"vocabularies.{feature.vocabulary}", self.plain["vocabularies"][feature.vocabulary]
-        used = words_in([feature.from_, feature.expr, feature.at])
-        yield from self._columns(used)
-        for history in among(used, self.config.histories):
+        yield from self._columns(f"features.{name}")
+        read = self.graph.reads[f"features.{name}"]
+        for history in [one for one in self.config.histories if f"histories.{one}" in read]:
             yield f"histories.{history}", self.plain["histories"][history]
             yield from self._source(self.config.histories[history].source)
-        views = among(used, self.config.views)
+        views = [one for one in self.config.views if f"views.{one}" in read]
         for view in views:
             yield from self._view(view)
         if self.is_old and (feature.top_k is not None or (feature.vocabulary is not None and views)):
@@ -209,39 +208,40 @@ class _Finder:
 
     def _columns_of(self, view: str) -> list[str]:
         """Return the expressions that may read a column of a view, in the order in which they are read."""
-        texts = [text for one in self.config.features.values() for text in (one.from_, one.expr, one.at) if text]
-        keys = [part for one in self.config.views.values() for part in one.joined_on]
-        return list(dict.fromkeys(text for text in (*texts, *keys) if among(words_in([text]), [view])))
+        reading = [self.config.features[name] for name in self.graph.features(f"views.{view}")]
+        texts = [text for one in reading for text in (one.from_, one.expr, one.at) if text]
+        keys = [part for one in self.config.views.values() for part in one.joined_on if part.startswith(f"{view}.")]
+        return list(dict.fromkeys([*texts, *keys]))
 
-    def _columns(self, used: Collection[str]) -> Iterator[tuple[str, Any]]:
-        columns = self.plain["impressions"]["columns"]
-        for name in among(used, columns):
-            yield f"impressions.columns.{name}", columns[name]
+    def _columns(self, part: str) -> Iterator[tuple[str, Any]]:
+        read, columns = self.graph.columns(part, "impressions"), self.plain["impressions"]["columns"]
+        for name in columns:
+            if read is None or name.lower() in read:
+                yield f"impressions.columns.{name}", columns[name]
 
     def _source(self, name: str, files: Mapping[str, Any] | None = None) -> Iterator[tuple[str, Any]]:
         yield f"sources.{name}", self.plain["sources"][name]
         yield f"files of {name}", (files or self.files).get(name)
 
 
-def joined_for(document: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """Return the views and histories that a feature of a manifest's configuration needs, as their keys."""
-    feature = document["features"][name]
-    used = words_in([feature.get("from"), feature.get("expr"), feature.get("at")])
-    found = [f"{kind}.{one}" for kind in ("views", "histories") for one in among(used, document.get(kind) or ())]
-    others = [one for part in feature.get("cross") or () for one in joined_for(document, part)]
-    return tuple(dict.fromkeys([*found, *others]))
-
-
 def made_from_biases(document: Mapping[str, Any]) -> dict[str, str]:
     """Return the features of a manifest's configuration that read a column of impressions of which another feature is a
     bias, with the name of that feature.
     """
-    read = {
-        name: set(columns_read(one.get("from"), one.get("expr"), one.get("at")))
-        for name, one in (document.get("features") or {}).items()
+    graph, features = Graph.of(document), document.get("features") or {}
+    biases = {
+        name: graph.columns(f"features.{name}", "impressions")
+        for name in features
+        if features[name].get("bias") is not None
     }
-    biases = {name: read[name] for name in read if document["features"][name].get("bias") is not None}
-    shared = {name: [bias for bias, columns in biases.items() if columns & read[name]] for name in read.keys() - biases}
+    shared = {
+        name: [
+            bias
+            for bias, columns in biases.items()
+            if graph.reads_any(f"features.{name}", "impressions", columns or ())
+        ]
+        for name in features.keys() - biases
+    }
     return {name: found[0] for name, found in sorted(shared.items()) if found}
 
 

@@ -6,12 +6,12 @@ Every key may identify a person, except the key of the shown item.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ctr_samples.config import JobConfig, View
+from ctr_samples.graph import names_in
 from ctr_samples.quality.feature_facts import Facts, FeatureFacts, TopValue
 from ctr_samples.quality.metrics import ClickRate, Measured, Users
 
@@ -137,21 +137,19 @@ def _holding_ids(config: JobConfig) -> list[str]:
 
 def reading_persons(config: JobConfig) -> list[str]:
     """Return the features made from user or request ids, also those that map them to numbers."""
-    shown = config.impressions
-    persons = _persons(config)
-    of_a_person = re.compile(rf"\bimpression\s*\.\s*`?(?:{'|'.join(['user', 'request', *persons])})\b")
-    keys = {f"{name}.{text}" for name, view in config.views.items() for text in _personal_keys(view, persons)}
-    keys |= {f"impression.{name}" for name, text in shown.columns.items() if text in persons.values()}
+    graph, persons = config.graph, _persons(config)
+    columns = {name.lower() for name, text in config.impressions.columns.items() if text in persons.values()}
+    places = {"impressions": {"user", "request", *map(str.lower, persons), *columns}}
+    places |= {f"views.{name}": {*_personal_keys(view, persons)} for name, view in config.views.items()}
     return [
-        name
-        for name, feature in config.features.items()
-        if feature.from_ in keys or of_a_person.search(feature.from_ or feature.expr or "")
+        name for name in config.features if any(graph.reads_any(f"features.{name}", *one) for one in places.items())
     ]
 
 
 def _personal_keys(view: View, persons: Mapping[str, str]) -> list[str]:
-    """Return the view columns joined on a key that identifies a person."""
-    return [text for on, text in zip(view.joined_on, view.keys, strict=True) if on in persons]
+    """Return the view columns of which a key is made that identifies a person, in lower case."""
+    texts = [text for on, text in zip(view.joined_on, view.keys, strict=True) if on in persons]
+    return [path[0].lower() for text in texts for path in names_in(text) or ()]
 
 
 def _key(salt: str) -> bytes:

@@ -126,12 +126,12 @@ def compare_served(task: Task, session: Session, *, causes: bool, propose: bool)
 
 def _groups(config: JobConfig, log: ServedLog) -> dict[str, list[str]]:
     """Return for each view the logged features that are made of it alone."""
+    graph = config.graph
     groups: dict[str, list[str]] = {}
     for name in log.columns:
-        feature = config.features.get(name)
-        text = (feature.from_ or feature.expr or "") if feature is not None else ""
-        used = [view for view in config.views if re.search(rf"\b{re.escape(view)}\s*\.", text)]
-        if len(used) == 1 and not re.search(rf"\.\s*{AGE}\b", text):  # an age is that of the impression
+        read = graph.reads.get(f"features.{name}", {})
+        used = [view for view in config.views if f"views.{view}" in read]
+        if len(used) == 1 and AGE not in (read[f"views.{used[0]}"] or ()):  # an age is that of the impression
             groups.setdefault(used[0], []).append(name)
     return groups
 

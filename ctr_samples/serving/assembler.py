@@ -11,7 +11,7 @@ from typing import Any
 from ctr_samples.arguments import check_kind, names_in
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.feature_rules import columns_read
+from ctr_samples.graph import Graph
 from ctr_samples.periods import Period, calendar_day, period_of
 from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.values import crossed, feature_of
@@ -44,7 +44,7 @@ class Assembler:
         if unknown := sorted(set(listed) - set(may_be)):
             raise UsageError(f"`lists` has {unknown[0]!r}; the multi-hot features are {', '.join(may_be) or 'none'}.")
         self._biases = {f.name for f in declared if f.bias is not None}
-        self._unknown = _only_of_biases(declared)
+        self._unknown = _only_of_biases(declared, Graph.of(config))
         self._required = {f.name for f in declared if f.nulls == "fail"}
         plain = [f for f in declared if not f.cross]
         # The id of a missing hashed value is None in contracts from older releases, which also hashed missing values.
@@ -96,7 +96,7 @@ class Assembler:
 
     def _refuse_biases(self, impression: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         for name in sorted({f"given[{name!r}]" for name in self._biases & given.keys()}) + sorted(
-            {f"impression[{name!r}]" for name in self._unknown & impression.keys()}
+            {f"impression[{name!r}]" for name in impression if name.lower() in self._unknown}
         ):
             raise InputError(
                 f"{name} is for a feature with a `bias`, which serving does not know; leave it out, since the model "
@@ -111,11 +111,14 @@ class Assembler:
             raise UsageError(f"The samples have no view, history or feature {name!r}; they have {sorted(self._known)}.")
 
 
-def _only_of_biases(declared: Sequence[Declared]) -> set[str]:
-    """Return the columns of impressions that only features with a `bias` read."""
-    read = {f.name: columns_read(f.from_, f.expr, f.at) for f in declared}
-    others = {column for f in declared if f.bias is None for column in read[f.name]}
-    return {column for f in declared if f.bias is not None for column in read[f.name]} - others
+def _only_of_biases(declared: Sequence[Declared], graph: Graph) -> set[str]:
+    """Return the columns of impressions that only features with a `bias` read, in lower case."""
+    read = {f.name: graph.columns(f"features.{f.name}", "impressions") for f in declared}
+    others = [read[f.name] for f in declared if f.bias is None]
+    if None in others:
+        return set()
+    of_biases = {column for f in declared if f.bias is not None for column in read[f.name] or ()}
+    return of_biases.difference(*filter(None, others))
 
 
 def load_assembler(path: str | Path, *, date: Period | str, lists: Collection[str] = ()) -> Assembler:

@@ -16,7 +16,8 @@ import numpy as np
 from ctr_samples.arguments import check_kind, path_text
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, InputError
-from ctr_samples.feature_rules import FITTED_KEYS, among, words_in
+from ctr_samples.feature_rules import FITTED_KEYS
+from ctr_samples.graph import Graph
 from ctr_samples.periods import Period, period_of
 from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.plain import Parser, records_of
@@ -115,14 +116,19 @@ def made_from(manifest: Manifest, names: Iterable[str]) -> dict[str, str]:
     """Return for each feature a hash of its definition, of what it is made of, and of the fitted state if it needs one."""
     config, state = manifest.config, manifest.contract.get("state") or {}
     features = config.get("features") or {}
+    graph = Graph.of(config)
+    columns = (config.get("impressions") or {}).get("columns") or {}
 
     def parts(name: str) -> dict[str, Any]:
-        feature = features.get(name) or {}
-        used = words_in([feature.get("from"), feature.get("expr"), feature.get("at")])
-        homes = {kind: config.get(kind) or {} for kind in ("views", "histories")}
-        homes["columns"] = (config.get("impressions") or {}).get("columns") or {}
-        found = {f"{kind}.{one}": some[one] for kind, some in homes.items() for one in among(used, some)}
-        found |= {part: parts(part) for part in feature.get("cross") or ()}
+        feature, part = features.get(name) or {}, f"features.{name}"
+        read = graph.columns(part, "impressions")
+        found = {f"columns.{one}": columns[one] for one in columns if read is None or one.lower() in read}
+        for other in graph.reads.get(part, ()):
+            kind, _, one = other.partition(".")
+            if kind in ("views", "histories"):
+                found[other] = config[kind][one]
+            elif kind == "features":
+                found[one] = parts(one)
         is_fitted = any(feature.get(key) for key in FITTED_KEYS)
         return {"": feature, **found, **({"state": [state.get("lineage"), state.get("version")]} if is_fitted else {})}
 
