@@ -36,6 +36,23 @@ class Graph:
         """Return the graph of a configuration, given as the document of its file or of a manifest. Never fails."""
         return cls({part: _merged(found) for part, found in _Reader(document).parts()})
 
+    @classmethod
+    def from_dict(cls, reads: Mapping[str, Mapping[str, Collection[str] | None]]) -> Self:
+        """Return the graph that :meth:`to_dict` wrote."""
+        return cls(
+            {
+                part: {of: None if columns is None else frozenset(columns) for of, columns in read.items()}
+                for part, read in reads.items()
+            }
+        )
+
+    def to_dict(self) -> dict[str, dict[str, list[str] | None]]:
+        """Return the graph as plain values, with sorted columns."""
+        return {
+            part: {of: None if columns is None else sorted(columns) for of, columns in read.items()}
+            for part, read in self.reads.items()
+        }
+
     def needed(self, *parts: str) -> list[str]:
         """Return these parts and all that they need, directly or by way of others."""
         found = [part for part in dict.fromkeys(parts) if part in self.reads]

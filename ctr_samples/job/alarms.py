@@ -54,7 +54,7 @@ def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
 
 
 def _made_from_biases(manifest: Manifest) -> Iterator[Finding]:
-    for name, bias in made_from_biases(manifest.config).items():
+    for name, bias in made_from_biases(manifest).items():
         sentence = (
             f"The feature {name} is made from the same column as {bias}, which is a bias: in serving it would need what is "
             "not known there. Give it a `bias` too, or leave it out."

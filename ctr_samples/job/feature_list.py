@@ -9,7 +9,6 @@ from typing import Any
 
 from ctr_samples.config.environment import digests_in
 from ctr_samples.errors import DamagedFile, StorageError
-from ctr_samples.graph import Graph
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.quality.feature_facts import FeatureFacts
 from ctr_samples.quality.metrics import Metrics
@@ -42,7 +41,7 @@ def listed_features(storage: Storage, newest: Manifest) -> list[ListedFeature]:
     with suppress(FileNotFoundError, StorageError, DamagedFile):
         metrics = read_metrics(storage, newest, distributions=False)
     features: Mapping[str, Mapping[str, Any]] = newest.config.get("features") or {}
-    graph = Graph.of(newest.config)
+    graph = newest.graph
     found = []
     for name, feature in features.items():
         since = same_since = newest.run_date

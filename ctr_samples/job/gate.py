@@ -16,7 +16,6 @@ from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
-from ctr_samples.graph import Graph
 from ctr_samples.job.alarms import alarms
 from ctr_samples.periods import Period, days_before, parse_period
 from ctr_samples.quality.checks import CHECKS, Days, findings
@@ -168,7 +167,7 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
     users, requests = measures.users(), measures.requests(wanted)
     if requests is not None and manifest.order is not None:
         requests = replace(requests, largest=manifest.order.largest)
-    graph = Graph.of(manifest.config)
+    graph = manifest.graph
     return Measured(
         format=METRICS_FORMAT,
         name=manifest.name,
@@ -236,7 +235,7 @@ def filling_features(manifests: Iterable[Manifest]) -> set[str]:
             if any(day < manifest.run_date for day in source.get("missing_days", ()))
         }
         windows = {n: v for n, v in (config.get("views") or {}).items() if v.get("aggregates") or v.get("daily_counts")}
-        graph = Graph.of(config)
+        graph = manifest.graph
         counted = [f"views.{name}" for name in windows] + [
             f"histories.{name}" for name in config.get("histories") or {}
         ]

@@ -13,6 +13,7 @@ from ctr_samples.config.environment import digests
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
+from ctr_samples.graph import Graph
 from ctr_samples.job.alarms import FEWEST_ACTIONS
 from ctr_samples.job.flips import flips_since
 from ctr_samples.job.origins import changed_values
@@ -55,6 +56,7 @@ def facts_of_run(
         "sampling": sampling_facts(loaded.config, inputs.watches.tasks.result()),
         "known_by": known_by and known_by.astimezone(UTC).isoformat(),
         "tied_repeats": inputs.watches.tasks.result().sums.get(TIED_REPEATS, 0),
+        "reads": Graph.of(loaded.document).to_dict(),
         "environment": digests(loaded.deciding, loaded.config.name),
     }
 

@@ -224,11 +224,11 @@ class _Finder:
         yield f"files of {name}", (files or self.files).get(name)
 
 
-def made_from_biases(document: Mapping[str, Any]) -> dict[str, str]:
-    """Return the features of a manifest's configuration that read a column of impressions of which another feature is a
+def made_from_biases(manifest: Manifest) -> dict[str, str]:
+    """Return the features of a generation that read a column of impressions of which another feature is a
     bias, with the name of that feature.
     """
-    graph, features = Graph.of(document), document.get("features") or {}
+    graph, features = manifest.graph, manifest.config.get("features") or {}
     biases = {
         name: graph.columns(f"features.{name}", "impressions")
         for name in features

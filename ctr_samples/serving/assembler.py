@@ -44,7 +44,7 @@ class Assembler:
         if unknown := sorted(set(listed) - set(may_be)):
             raise UsageError(f"`lists` has {unknown[0]!r}; the multi-hot features are {', '.join(may_be) or 'none'}.")
         self._biases = {f.name for f in declared if f.bias is not None}
-        self._unknown = _only_of_biases(declared, Graph.of(config))
+        self._unknown = _only_of_biases(declared, manifest.graph)
         self._required = {f.name for f in declared if f.nulls == "fail"}
         plain = [f for f in declared if not f.cross]
         # The id of a missing hashed value is None in contracts from older releases, which also hashed missing values.

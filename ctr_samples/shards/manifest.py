@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Required, Self, TypedDict
 
 from ctr_samples.errors import DamagedFile
+from ctr_samples.graph import Graph
 from ctr_samples.periods import Period, parse_period
 from ctr_samples.shards.naming import Compression, GenerationNumber, Instant, RunDate, RunId
 from ctr_samples.shards.sealed import Form, read_sealed, sealed
@@ -195,7 +196,8 @@ class Manifest:
     generation. ``known_by`` is the time as of which the run read its inputs, or None if it used all data available when
     it ran. ``order`` is None if a hash of the impression orders the samples. ``tied_repeats`` counts the repeats that only
     their content tells from the impression that stays, or is None if an older release did not count them. ``environment`` has
-    a salted hash of the value of each ``${NAME}`` that samples are made from. ``checksum`` is the value read, or empty
+    a salted hash of the value of each ``${NAME}`` that samples are made from. ``reads`` has what each part of the configuration
+    reads of the others, with its columns, or null for all. ``checksum`` is the value read, or empty
     if an older release wrote none; :meth:`to_json` recomputes it.
     """
 
@@ -226,8 +228,14 @@ class Manifest:
     order: RequestOrder | None = None
     tied_repeats: Count | None = None
     environment: Mapping[str, Annotated[str, _SALTED]] = field(default_factory=dict)
+    reads: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     format: int = MANIFEST_FORMAT
     checksum: str = field(default="", compare=False)
+
+    @property
+    def graph(self) -> Graph:
+        """What each part of the configuration reads: as the run found it, or found anew for an older release."""
+        return Graph.from_dict(self.reads) if self.reads else Graph.of(self.config)
 
     @property
     def made_by(self) -> str:

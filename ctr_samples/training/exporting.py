@@ -17,7 +17,6 @@ from ctr_samples.arguments import check_kind, path_text
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, InputError
 from ctr_samples.feature_rules import FITTED_KEYS
-from ctr_samples.graph import Graph
 from ctr_samples.periods import Period, period_of
 from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.plain import Parser, records_of
@@ -116,7 +115,7 @@ def made_from(manifest: Manifest, names: Iterable[str]) -> dict[str, str]:
     """Return for each feature a hash of its definition, of what it is made of, and of the fitted state if it needs one."""
     config, state = manifest.config, manifest.contract.get("state") or {}
     features = config.get("features") or {}
-    graph = Graph.of(config)
+    graph = manifest.graph
     columns = (config.get("impressions") or {}).get("columns") or {}
 
     def parts(name: str) -> dict[str, Any]:

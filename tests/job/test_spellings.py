@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from ctr_samples.config import JobConfig
+from ctr_samples.graph import Graph
 from ctr_samples.job.forget import vocabularies_of
 from ctr_samples.job.gate import filling_features
 from ctr_samples.job.origins import Origins, changed_features
@@ -61,7 +62,10 @@ def document(text: str, **of_item: Any) -> dict[str, Any]:
 
 def manifest_of(config: Mapping[str, Any]) -> Manifest:
     inputs = {"sold": {"missing_days": ["2019-05-01"]}}
-    return cast(Manifest, SimpleNamespace(config=config, contract={}, inputs=inputs, run_date="2019-06-05"))
+    return cast(
+        Manifest,
+        SimpleNamespace(config=config, graph=Graph.of(config), contract={}, inputs=inputs, run_date="2019-06-05"),
+    )
 
 
 def views_of_a_run(text: str) -> bool:

@@ -124,7 +124,7 @@ def test_bytes_that_are_no_manifest_are_damage_and_name_the_place(manifest: Mani
 
 # The published schema.
 
-NEWER = {"features_from", "rollback", "checksum", "known_by", "order", "tied_repeats", "environment"}
+NEWER = {"features_from", "rollback", "checksum", "known_by", "order", "tied_repeats", "environment", "reads"}
 """Fields that manifests of older releases lack."""
 
 
