@@ -37,7 +37,6 @@ _ROWS = 400
 """Rows of a key that are tried before an impression, and a tenth of it after it."""
 _FOREVER = np.iinfo(np.int64).max
 _FACTORS = {1000.0: "milliseconds or thousandths", 60.0: "minutes", 3600.0: "hours", 86400.0: "days", 100.0: "per cent"}
-_CYCLES = ((24, "h"), (168, "h"), (7, "days"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +212,10 @@ def causes_of(
     tolerance: Tolerance,
     elsewhere: Mapping[str, Flags],
     sights: Mapping[int, Sight],
-    *,
-    is_clock: bool = False,
 ) -> tuple[int, list[Cause], float | None, dict[str, Sight]]:
     """Return how many differences of a feature were looked at, their causes, the share without one, and the delays with which
     all samples would agree, by view. ``elsewhere`` has for each view the samples whose values are those of another key, and
-    ``sights`` what samples see of each :class:`Versions`, by its identity. ``is_clock`` marks an hour or a day of the week.
+    ``sights`` what samples see of each :class:`Versions`, by its identity.
     """
     offline, served = kept.offline[name], kept.served[name]
     differ = ~compared(offline, served, tolerance).agree
@@ -235,7 +232,7 @@ def causes_of(
         return 0, [], None, delays
     mine, theirs = offline.take(rows), served.take(rows)
     tried = [
-        *_of_form(mine, theirs, same, is_clock=is_clock),
+        *_of_form(mine, theirs, same),
         *(
             h
             for view, of in found.versions.get(name, {}).items()
@@ -317,7 +314,7 @@ def _rank(hypothesis: Hypothesis, left: Flags, *, first: bool) -> tuple[bool, in
     return hypothesis.is_of_all and first and explains >= _LEAST * len(left), explains
 
 
-def _of_form(offline: Column, served: Column, same: _Same, *, is_clock: bool) -> Iterator[Hypothesis]:
+def _of_form(offline: Column, served: Column, same: _Same) -> Iterator[Hypothesis]:
     """Try other forms of the same value: none at all, precision, rounding, a factor, a shift."""
     nothing = offline.present & ~served.present
     if offline.single and served.single:
@@ -331,13 +328,13 @@ def _of_form(offline: Column, served: Column, same: _Same, *, is_clock: bool) ->
         return
     mine, theirs = offline.numbers(), served.numbers()
     both = np.isfinite(mine) & np.isfinite(theirs)
-    if both.sum() < _FEWEST or (len(np.unique(mine[both])) < 3 and not is_clock):
+    if both.sum() < _FEWEST or len(np.unique(mine[both])) < 3:
         return
     if np.array_equal(theirs[both], np.trunc(theirs[both])):
         for how, whole in (("rounded", np.round(mine)), ("cut to whole numbers", np.trunc(mine))):
             yield Hypothesis("precision", both & (whole == theirs), how, "serve the number as it is.")
     yield from _factor(mine, theirs, both)
-    yield from _shift(mine, theirs, both, offline.values.dtype, is_clock=is_clock)
+    yield from _shift(mine, theirs, both, offline.values.dtype)
 
 
 def _factor(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags) -> Iterator[Hypothesis]:
@@ -359,15 +356,9 @@ def _factor(mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both
 
 
 def _shift(
-    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags, kind: npt.DTypeLike, *, is_clock: bool
+    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags, kind: npt.DTypeLike
 ) -> Iterator[Hypothesis]:
-    cycle = next(
-        ((c, unit) for c, unit in _CYCLES if is_clock and mine[both].min() >= 0 and mine[both].max() < c), None
-    )
     apart = (theirs - mine)[both]
-    if cycle is not None:
-        apart = apart % cycle[0]
-        yield from _half_hours(mine, theirs, both, cycle)
     # Numbers of float32 are apart by a constant only up to their precision.
     exact = 0.0 if kind == np.int64 else 8 * 2.0**-24 * float(np.max(np.abs([mine[both], theirs[both]])))
     values, often = np.unique(np.round(apart / max(exact, 1e-6)), return_counts=True)
@@ -377,33 +368,12 @@ def _shift(
     shift = float(np.median(apart[near]))
     if abs(shift - round(shift, 3)) <= exact:
         shift = round(shift, 3)
-    off = theirs - mine - shift
-    off = off if cycle is None else np.minimum(off % cycle[0], -off % cycle[0])
-    explains = both & (np.abs(off) <= 2 * max(exact, 1e-6))
-    if (len(np.unique(mine[explains])) < 3 and cycle is None) or explains.sum() < max(_FEWEST, 0.5 * both.sum()):
+    explains = both & (np.abs(theirs - mine - shift) <= 2 * max(exact, 1e-6))
+    if len(np.unique(mine[explains])) < 3 or explains.sum() < max(_FEWEST, 0.5 * both.sum()):
         return
-    if cycle is not None and shift > cycle[0] / 2:
-        shift -= cycle[0]
-    words = f"{shift:+g} {cycle[1]} apart" if cycle else f"{shift:+g} apart"
-    hours = cycle is not None or (abs(shift) >= 3600 and shift % 900 == 0)
-    yield Hypothesis(
-        "zone" if hours else "shift", explains, words, "check the time zone." if hours else "check the formula."
-    )
-
-
-def _half_hours(
-    mine: npt.NDArray[np.float64], theirs: npt.NDArray[np.float64], both: Flags, cycle: tuple[int, str]
-) -> Iterator[Hypothesis]:
-    """Try a zone that differs by half an hour, so that the numbers differ by one of two that follow each other."""
-    apart = np.where(both, np.round(theirs - mine) % cycle[0], -1)
-    often = np.bincount(apart[both].astype(np.int64), minlength=cycle[0])
-    pairs = often + np.roll(often, -1)
-    low = int(np.argmax(pairs))
-    high = (low + 1) % cycle[0]
-    if pairs[low] >= max(_FEWEST, 0.5 * both.sum()) and min(often[low], often[high]) > 0.25 * pairs[low]:
-        middle = low + 0.5 if low < cycle[0] / 2 else low + 0.5 - cycle[0]
-        explains = both & ((apart == low) | (apart == high))
-        yield Hypothesis("zone", explains, f"about {middle:+g} {cycle[1]} apart", "check the time zone.")
+    hours = abs(shift) >= 3600 and shift % 900 == 0
+    name, advice = ("zone", "check the time zone.") if hours else ("shift", "check the formula.")
+    yield Hypothesis(name, explains, f"{shift:+g} apart", advice)
 
 
 def _of_versions(view: str, versions: Versions, tried: _Rows, rows: Micros, at_random: Flags) -> Iterator[Hypothesis]:
@@ -506,7 +476,6 @@ def _of_alternatives(
     name: str, alternatives: Sequence[tuple[Alternative, Column]], rows: Micros, served: Column, same: _Same
 ) -> Iterator[Hypothesis]:
     advice = {
-        "window": "the service takes another window.",
         "state": "load the fitted state of the samples that the model was trained with.",
         "definition": "the service follows another configuration than the samples.",
     }

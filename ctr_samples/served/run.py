@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -38,7 +37,6 @@ from ctr_samples.served.versions import (
     found_for,
     other_definitions,
     other_states,
-    other_windows,
 )
 from ctr_samples.shards import Manifest, Storage, latest_manifest, open_storage, published_days
 from ctr_samples.shards.states import latest_state, state_before
@@ -200,7 +198,6 @@ class _Search:
         wanted = [name for name in features if name in config.features] if propose else differing
         state = state_of_run(config, self.task.period)
         alternatives = [
-            *other_windows(config, differing),
             *other_states(config, differing, self._states(state)),
             *other_definitions(config, differing, self._definitions()),
         ]
@@ -216,9 +213,7 @@ class _Search:
         explained = dict(features)
         for name in wanted:
             mine = {view: flags for view, flags in elsewhere.items() if name in comparison.groups[view]}
-            looked_at, causes, rest, delays[name] = causes_of(
-                name, kept, found, self.tolerances[name], mine, sights, is_clock=_is_clock(config.features[name])
-            )
+            looked_at, causes, rest, delays[name] = causes_of(name, kept, found, self.tolerances[name], mine, sights)
             ages = _by_age(name, kept, found, sights, self.tolerances[name])
             explained[name] = replace(features[name], looked_at=looked_at, causes=causes, unexplained=rest, by_age=ages)
         return explained, list(self._proposals(found, kept, delays, sights)) if propose else []
@@ -271,11 +266,6 @@ class _Search:
             if then > now and wanted >= timedelta() and setting is not None:
                 after = format_span(wanted // timedelta(microseconds=1))
                 yield Proposal(view, format_span(of.delay // timedelta(microseconds=1)), after, now, then, setting)
-
-
-def _is_clock(feature: Feature) -> bool:
-    """Whether a feature is an hour or a day of the week."""
-    return feature.date_part is not None or bool(re.search(r"\b(hour|dayofweek|weekday)\s*\(", feature.expr or ""))
 
 
 def _elsewhere(comparison: Comparison, kept: Kept) -> dict[str, Flags]:

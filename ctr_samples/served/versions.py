@@ -5,7 +5,6 @@ Spark computes every value with the job's own expressions, so a served value tha
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -19,7 +18,6 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.config import EventView, Feature, JobConfig, SnapshotView, View, WindowView
-from ctr_samples.config.units import format_duration
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 from ctr_samples.samples.builder import SampleBuilder
@@ -279,24 +277,6 @@ def _time(column: str, name: str) -> SparkColumn:
 
 def _table(frame: DataFrame) -> pa.Table:
     return frame.toArrow()
-
-
-def other_windows(config: JobConfig, names: Sequence[str]) -> Iterator[Alternative]:
-    """Yield each feature of a windowed view over the other windows of that view."""
-    for name in names:
-        feature = config.features[name]
-        text = feature.from_ or feature.expr or ""
-        for view, of in config.views.items():
-            if not isinstance(of, WindowView):
-                continue
-            windows = [format_duration(window) for window in of.aggregates.windows]
-            for window in windows:
-                used = rf"\b{re.escape(view)}\.(\w+)_{window}\b"
-                for other in windows if re.search(used, text) else ():
-                    if other != window:
-                        said = {"from_" if feature.from_ else "expr": re.sub(used, rf"{view}.\1_{other}", text)}
-                        what = f"over {other} in place of {window}"
-                        yield Alternative(name, "window", what, feature.model_copy(update=said), None)
 
 
 def other_states(config: JobConfig, names: Sequence[str], states: Sequence[FittedState]) -> Iterator[Alternative]:
