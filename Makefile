@@ -53,14 +53,14 @@ test-nightly: setup  ## the codec's property tests at full size, about an hour
 
 test-storage: setup  ## real servers: S3 by Ceph's gateway, HDFS; and the kill harness
 	@tools/test-servers
-	$(BIN)/python -m pytest tests/storage -rs
+	$(BIN)/python -m pytest --numprocesses 2 --dist load tests/storage -rs
 
 test-sources: setup  ## real sources: PostgreSQL over JDBC, Hive's metastore, Iceberg, Delta, Kafka
 	@tools/source-servers
 	$(BIN)/python -m pytest tests/sources -rs
 
 test-gate: setup  ## nights that go wrong, each refused; ONLY=zeros takes those with such a name
-	$(BIN)/python -m pytest tests/broken_days -k "$(ONLY)"
+	$(BIN)/python -m pytest --numprocesses 2 --dist load tests/broken_days -k "$(ONLY)"
 
 test-faults: setup  ## Spark on a cluster and disks, failing in every way; dying after every call
 	@command -v fusermount >/dev/null || tools/apt-install fuse "a disk that fails on demand is a FUSE file system" || true
