@@ -9,7 +9,7 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
-.PHONY: help setup java demo simulate test test-versions test-oldest test-thorough test-slow test-gate test-storage test-sources test-faults test-wheel test-packed test-recipes test-nightly coverage bench bench-compare fuzz lint house format docs docs-site lock clean
+.PHONY: help setup java demo simulate test test-versions test-oldest test-thorough test-slow test-gate test-storage test-sources test-faults test-wheel test-packed test-recipes test-nightly mutants coverage bench bench-compare fuzz lint house format docs docs-site lock clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 24
@@ -77,6 +77,11 @@ test-packed: setup  ## a packed environment on hosts that have no other, as anot
 test-recipes: setup  ## all recipes; those for Airflow, torch and Grain in environments of their own, 6 GB
 	$(BIN)/python -m pytest tests/deployment
 	$(BIN)/python -m pytest tests/recipes -m slow
+
+MUTANTS ?= 22
+
+mutants: setup  ## small changes of the core, each of which some test must notice; takes hours and goes on where it stopped
+	$(BIN)/python -m tests.mutants $(MUTANTS)
 
 coverage: setup  ## branches of publishing, storage and framing that no test takes; there are none
 	@mkdir -p build
