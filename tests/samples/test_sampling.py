@@ -253,6 +253,17 @@ def test_rates_caps_and_weights_multiply(frame: Frame) -> None:
     assert set(found.impression_id) <= set(capped.impression_id), "a lower rate keeps a subset under a cap, too"
 
 
+@pytest.mark.thorough
+def test_under_a_cap_samples_of_each_rate_stay_as_often(frame: Frame) -> None:
+    rows = shown(frame, 8000)
+    rate = "if(clicked = 1, 1, 0.2)"
+    capped, plain = (
+        ruled(rows, rules, Split(eval=0)) for rules in ({"rate": rate, "cap": {"samples": 20}}, {"rate": rate})
+    )
+    assert len(capped) < 0.6 * len(plain)
+    assert capped.clicked.mean() == pytest.approx(plain.clicked.mean(), abs=0.05)
+
+
 @pytest.mark.parametrize(
     ("rules", "message"),
     [

@@ -83,12 +83,13 @@ def test_a_commit_to_a_table_whose_reply_is_lost_is_not_committed_twice(proxy: L
 # Answers that are not true, of a put that creates.
 
 KEYS = ["manifests/00000002.json", "_SUCCESS", "/probe", "/.clock.", "forgotten", ""]
+STATUSES = [409, 412, 429, 500, 503]
+ANSWERS = [(status, key, (n + m) % 2 == 0) for n, status in enumerate(STATUSES) for m, key in enumerate(KEYS)]
+"""All pairs of a status, a key, and whether the object is stored in spite of the status."""
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("key", KEYS)
-@pytest.mark.parametrize("stored", [True, False], ids=["stored", "not stored"])
-@pytest.mark.parametrize("status", [409, 412, 429, 500, 503])
+@pytest.mark.parametrize(("status", "key", "stored"), ANSWERS)
 def test_what_a_store_answers_to_a_put_that_creates_is_not_believed(
     proxy: LossyProxy, quick: None, status: int, stored: bool, key: str
 ) -> None:
