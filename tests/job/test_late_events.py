@@ -93,7 +93,7 @@ def samples(spark: SparkSession, root: Path, out: str, day: date, clocks: bool, 
     return shards_of(manifest, root / out)
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_a_backfill_from_complete_logs_makes_the_samples_of_the_nights(spark: SparkSession, tmp_path: Path) -> None:
     rows = events()
     complete = written(tmp_path / "complete", rows, datetime.max)

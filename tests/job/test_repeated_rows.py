@@ -102,7 +102,7 @@ def delivered(root: Path, days: Sequence[date]) -> None:
 UNIQUE = "    unique: id\n    unique_first: received"
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 def test_samples_of_a_log_with_copies_are_those_of_a_log_that_has_each_event_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
