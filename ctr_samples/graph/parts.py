@@ -23,6 +23,13 @@ _OF_A_HISTORY = "where time key user item request available_time".split()
 _OF_A_LABEL = "where time value user article request expr".split()
 _OF_IMPRESSIONS = "where time user article request position".split()
 _MASKS = ("__final", "__after", "__mask")
+_WORDS = {
+    (word,)
+    for word in (
+        "and as between bigint boolean by case date day decimal distinct double else end false float from in int interval is "
+        "like not null or rlike string then timestamp true when"
+    ).split()
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +67,6 @@ class Graph:
             found += [other for other in self.reads[part] if other in self.reads and other not in found]
         return found
 
-    def names(self, kind: str, *parts: str) -> list[str]:
-        """Return the names of what is needed of one kind, such as ``views``, in the order of the configuration."""
-        needed = set(self.needed(*parts))
-        return [part.partition(".")[2] for part in self.reads if part in needed and part.startswith(f"{kind}.")]
-
     def columns(self, part: str, of: str) -> Columns:
         """Return the columns of another part that a part reads itself."""
         return self.reads.get(part, {}).get(of, frozenset())
@@ -97,7 +99,8 @@ def _merged(found: Iterable[tuple[str, Columns]]) -> dict[str, Columns]:
 
 def log_names(document: Mapping[str, Any], *texts: str) -> set[Path]:
     """Return what expressions over samples read, in lower case: names of the log for columns of impressions, and columns of
-    views and histories. What reads everything gives an empty name.
+    views and histories. What reads everything gives an empty name. Words of SQL and types are no columns here, since two
+    expressions with `case` need not read the same.
     """
     shown = document.get("impressions") or {}
     columns = {**shown, **(shown.get("keys") or {}), **(shown.get("columns") or {})}
@@ -107,7 +110,7 @@ def log_names(document: Mapping[str, Any], *texts: str) -> set[Path]:
         for path in _lower(text):
             is_made = path[:1] == ("impression",) and len(path) > 1 and path[1] in made
             found |= _lower(made[path[1]]) if is_made else {path}
-    return found
+    return found - _WORDS
 
 
 def meet(some: Iterable[Path], others: Collection[Path]) -> bool:
@@ -136,7 +139,8 @@ class _Reader:
         for name, entry in self._section("features").items():
             yield f"features.{name}", self._feature(entry)
         yield "sampling", self._sampling()
-        yield "split", self._keys([(self.document.get("split") or {}).get("by")])
+        by = self._section("split").get("by")
+        yield "split", self._keys([] if by in ("impression", "time") else [by])
 
     def _section(self, key: str) -> Mapping[str, Any]:
         return self.document.get(key) or {}
@@ -186,7 +190,8 @@ class _Reader:
             f"{name}{mask}".lower(): f"labels.{name}" for name in self._section("labels") for mask in ("", *_MASKS)
         }
         yield from self._structs(_texts(sampling, ("rate", "weight")), {"impression": "impressions", **labels})
-        yield from self._keys([(sampling.get("cap") or {}).get("key")])
+        cap = sampling.get("cap")
+        yield from self._keys([cap.get("key") or "user"] if cap else [])
         if sampling.get("negatives") is not None:
             yield from ((f"labels.{name}", frozenset()) for name in self._section("labels"))
 

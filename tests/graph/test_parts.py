@@ -77,6 +77,12 @@ def test_a_part_reads_others_with_their_columns(part: str, expected: dict[str, s
     assert Graph.of(DOCUMENT).reads[part] == expected
 
 
+def test_a_key_that_is_not_written_is_the_default_one() -> None:
+    graph = Graph.of({**DOCUMENT, "sampling": {"cap": {"samples": 3}}, "split": {"by": "impression"}})
+    assert graph.reads["sampling"] == {"impressions": {"user"}}
+    assert graph.reads["split"] == {}
+
+
 def test_what_is_needed_includes_what_that_needs() -> None:
     graph = Graph.of(DOCUMENT)
     assert set(graph.needed("features.word")) == {
@@ -115,6 +121,7 @@ def test_a_column_is_found_in_any_spelling_and_only_where_it_is_read(text: str) 
     [
         ("impression.user", {("param", "uid")}),
         ("concat(IMPRESSION . `User`, impression.item)", {("param", "uid"), ("iid",)}),
+        ("case when impression.item is null then cast(1 as string) else impression.item end", {("iid",)}),
         ("item.brand.id", {("item", "brand", "id")}),
         ("impression.request", {("impression", "request")}),
         ("${X}", {()}),
