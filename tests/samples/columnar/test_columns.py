@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctr_samples.samples.columnar import columns
-from ctr_samples.samples.columnar.columns import Integers, Picked, in_order, plain, usual
+from ctr_samples.samples.columnar.columns import Integers, Picked, in_order, joint, plain, usual
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
@@ -114,3 +114,12 @@ def test_rows_of_a_column_with_more_bytes_than_32_bits_count_are_picked_all_the_
     shared = pa.RecordBatch.from_arrays([picked.shared(places)], ["x"])
     for found in (picked.take(places), plain(shared).column("x")):
         assert found.equals(pa.array(["c" * 60, "a" * 60, None, "c" * 60], kind))
+
+
+@pytest.mark.parametrize("large", [9, 2**40])
+def test_codes_of_several_columns_are_joined_and_a_missing_one_stays_missing_whatever_their_size(large: int) -> None:
+    codes = [np.array([large, -1, 5, large, large]), np.array([large, 1, 1, large, 0]), np.array([1, 1, 1, 1, 1])]
+    first, missing, second, again, third = joint(codes).tolist()
+    assert missing == -1
+    assert first == again
+    assert len({first, second, third, -1}) == 4
