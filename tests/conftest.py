@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples.sparksql.remembered import remember_classes
@@ -17,6 +18,9 @@ PROJECT = Path(__file__).parent.parent
 
 # Failed assertions of helpers are explained, too; it has to be said before a helper is imported.
 pytest.register_assert_rewrite(*(f"tests.{place.name}" for place in (PROJECT / "tests").iterdir() if place.is_dir()))
+
+settings.register_profile("any time", deadline=None)  # how long an example takes says nothing on a busy machine
+settings.load_profile("any time")
 
 os.environ["TZ"] = "America/St_Johns"  # an odd zone: a test that leans on the machine's zone fails
 os.environ["PYSPARK_PYTHON"] = sys.executable  # workers need this environment's pyarrow and numba
