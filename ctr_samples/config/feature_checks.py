@@ -65,10 +65,8 @@ def _sources(config: JobConfig, name: str, feature: Feature, used: set[str]) -> 
         paths = names_in(text)
         used.update(structs.values() if paths is None else (structs.get(path[0].lower(), "") for path in paths))
         for root, *fields in paths or ():
-            for column in fields[:1]:
-                yield from (
-                    Problem(place, what) for what in _unknown_column(config, structs.get(root.lower(), root), column)
-                )
+            unknown = _unknown_column(config, structs.get(root.lower(), root), fields[0]) if fields else ()
+            yield from (Problem(place, what) for what in unknown)
 
 
 def _crossed(config: JobConfig, name: str, feature: Feature) -> Iterator[Problem]:

@@ -315,9 +315,9 @@ class CountingView(TimedView):
     @property
     def where_of_source(self) -> Expression | None:
         """The condition of rows, or None if it may use columns of views under ``look_up``."""
-        paths = names_in(self.where or "")
-        roots = {path[0].lower() for path in paths} if paths is not None else {*map(str.lower, self.look_up)}
-        return None if any(other.lower() in roots for other in self.look_up) else self.where
+        paths, looked_up = names_in(self.where or ""), {*map(str.lower, self.look_up)}
+        used = looked_up if paths is None else looked_up & {path[0].lower() for path in paths}
+        return None if used else self.where
 
     @property
     def needed_views(self) -> tuple[str, ...]:

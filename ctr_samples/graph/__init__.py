@@ -5,6 +5,6 @@ parts.py       parts of a configuration, and what each reads
 """
 
 from ctr_samples.graph.parts import Graph, log_names, meet
-from ctr_samples.graph.sql_names import Path, dotted, names_in
+from ctr_samples.graph.sql_names import SqlName, dotted, names_in
 
-__all__ = ["Graph", "Path", "dotted", "log_names", "meet", "names_in"]
+__all__ = ["Graph", "SqlName", "dotted", "log_names", "meet", "names_in"]

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
-from ctr_samples.graph.sql_names import Path, names_in
+from ctr_samples.graph.sql_names import SqlName, names_in
 
 Columns = frozenset[str] | None
 """Columns of a part in lower case, or None for all."""
@@ -78,14 +78,14 @@ class Graph:
         return tuple(dict.fromkeys(one for one in read if one.startswith(("views.", "histories."))))
 
     def reads_any(self, part: str, of: str, columns: Collection[str]) -> bool:
-        """Whether a part itself reads one of some columns of another part, given in lower case."""
+        """Whether a part itself reads one of some columns of another part."""
         read = self.columns(part, of)
-        return bool(columns) if read is None else not read.isdisjoint(columns)
+        return bool(columns) if read is None else not read.isdisjoint(map(str.lower, columns))
 
     def features(self, part: str, column: str | None = None) -> list[str]:
         """Return the names of the features that read a part themselves, or one of its columns."""
         readers = [one for one, read in self.reads.items() if part in read and one.startswith("features.")]
-        columns = () if column is None else (column.lower(),)
+        columns = () if column is None else (column,)
         return [one.partition(".")[2] for one in readers if not columns or self.reads_any(one, part, columns)]
 
 
@@ -97,7 +97,7 @@ def _merged(found: Iterable[tuple[str, Columns]]) -> dict[str, Columns]:
     return merged
 
 
-def log_names(document: Mapping[str, Any], *texts: str) -> set[Path]:
+def log_names(document: Mapping[str, Any], *texts: str) -> set[SqlName]:
     """Return what expressions over samples read, in lower case: names of the log for columns of impressions, and columns of
     views and histories. What reads everything gives an empty name. Words of SQL and types are no columns here, since two
     expressions with `case` need not read the same.
@@ -105,7 +105,7 @@ def log_names(document: Mapping[str, Any], *texts: str) -> set[Path]:
     shown = document.get("impressions") or {}
     columns = {**shown, **(shown.get("keys") or {}), **(shown.get("columns") or {})}
     made = {name.lower(): text for name, text in columns.items() if isinstance(text, str)}
-    found: set[Path] = set()
+    found: set[SqlName] = set()
     for text in texts:
         for path in _lower(text):
             is_made = path[:1] == ("impression",) and len(path) > 1 and path[1] in made
@@ -113,12 +113,12 @@ def log_names(document: Mapping[str, Any], *texts: str) -> set[Path]:
     return found - _WORDS
 
 
-def meet(some: Iterable[Path], others: Collection[Path]) -> bool:
+def meet(some: Iterable[SqlName], others: Collection[SqlName]) -> bool:
     """Whether two sets of names share a column, or one has a field of a column of the other."""
     return any(one[: len(other)] == other[: len(one)] for one in some for other in others)
 
 
-def _lower(text: str) -> set[Path]:
+def _lower(text: str) -> set[SqlName]:
     paths = names_in(text)
     return {()} if paths is None else {tuple(part.lower() for part in path) for path in paths}
 

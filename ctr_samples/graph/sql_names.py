@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-Path = tuple[str, ...]
+SqlName = tuple[str, ...]
 """A dotted name by its parts, as in ``("item", "price")``. Case is kept."""
 
 _TOKEN = re.compile(
@@ -33,7 +33,7 @@ _NUMBER = re.compile(r"\d+(?:[eE]\d+)?(?:[lLsSyYdDfF]|[bB][dD])?")
 _COMMENT = re.compile(r"/\*|\*/")
 
 
-def names_in(text: str) -> list[Path] | None:
+def names_in(text: str) -> list[SqlName] | None:
     """Return the names in an expression that may be columns, in order. None if it reads everything, or what cannot be told.
 
     Left out are names in strings and comments, functions, parameters of lambdas where they hold, fields of other values as in
@@ -43,7 +43,7 @@ def names_in(text: str) -> list[Path] | None:
     return None if tokens is None else _names(tokens)
 
 
-def dotted(text: str) -> Path | None:
+def dotted(text: str) -> SqlName | None:
     """Return the parts of a text that is one dotted name and nothing else, or None."""
     tokens = _tokens(text)
     if not tokens or tokens[0][0] != "name":
@@ -81,8 +81,8 @@ def _end_of_comment(text: str, at: int) -> int:
     return at
 
 
-def _names(tokens: Sequence[tuple[str, str]]) -> list[Path] | None:
-    names: list[Path] = []
+def _names(tokens: Sequence[tuple[str, str]]) -> list[SqlName] | None:
+    names: list[SqlName] = []
     depth = 0
     hidden: list[tuple[int, set[str]]] = []  # parameters of lambdas with the depth of their brackets
     at = 0
@@ -123,7 +123,7 @@ def _is_star(tokens: Sequence[tuple[str, str]], at: int) -> bool:
     return ends[0][1] != "." and any(kind in ("open", "close") or word == "," for kind, word in ends)
 
 
-def _path(tokens: Sequence[tuple[str, str]], at: int) -> tuple[Path, int]:
+def _path(tokens: Sequence[tuple[str, str]], at: int) -> tuple[SqlName, int]:
     """Return the dotted name that begins at a word, and the place after it."""
     parts = [_plain(tokens[at][1])]
     at += 1
@@ -153,6 +153,6 @@ def _plain(word: str) -> str:
     return word[1:-1].replace("``", "`") if word[0] == "`" else word
 
 
-def roots(paths: Sequence[Path]) -> Iterator[str]:
+def roots(paths: Sequence[SqlName]) -> Iterator[str]:
     """Yield the first part of each name, in lower case."""
     yield from (path[0].lower() for path in paths)

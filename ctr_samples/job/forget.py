@@ -23,7 +23,7 @@ from ctr_samples.config.document import filled
 from ctr_samples.config.environment import digests, digests_in
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import DamagedFile, UsageError
-from ctr_samples.graph import Path, log_names, meet
+from ctr_samples.graph import SqlName, log_names, meet
 from ctr_samples.job.forget_values import shown
 from ctr_samples.job.gate import describe_anew
 from ctr_samples.periods import Period
@@ -372,7 +372,7 @@ def vocabularies_of(config: Mapping[str, Any], column: str, users: Users | None)
     }
 
 
-def read_for(config: Mapping[str, Any], column: str, users: Users | None) -> set[Path]:
+def read_for(config: Mapping[str, Any], column: str, users: Users | None) -> set[SqlName]:
     """Return what is read of the log, or of views, for a column of the samples, or for the key of ``users``."""
     texts = _texts((config.get("features") or {}).get(column) or {}) if users is None else [f"impression.`{users.key}`"]
     return log_names(config, *texts)

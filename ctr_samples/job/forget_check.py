@@ -22,8 +22,7 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.document import filled
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import CtrSamplesError, DamagedFile, InputError, UsageError
-from ctr_samples.graph import Path as Name
-from ctr_samples.graph import log_names, meet
+from ctr_samples.graph import SqlName, log_names, meet
 from ctr_samples.job.forget import Users, among_samples, id_columns, ids_made_of, read_for, vocabularies_of
 from ctr_samples.job.gate import metrics_of_run
 from ctr_samples.periods import Period
@@ -251,7 +250,7 @@ def _places(manifests: Iterable[Manifest], section: str) -> dict[str, list[dict[
     return places
 
 
-def _is_keyed(config: Mapping[str, Any], name: str, sought: set[Name]) -> bool:
+def _is_keyed(config: Mapping[str, Any], name: str, sought: set[SqlName]) -> bool:
     """Whether a view or a history is keyed by users, whose ids are made of ``sought`` in the log. True for one that is gone."""
     try:
         job = JobConfig.model_validate(config)

@@ -234,13 +234,11 @@ def filling_features(manifests: Iterable[Manifest]) -> set[str]:
             for name, source in manifest.inputs.items()
             if any(day < manifest.run_date for day in source.get("missing_days", ()))
         }
-        windows = {n: v for n, v in (config.get("views") or {}).items() if v.get("aggregates") or v.get("daily_counts")}
+        views, histories = config.get("views") or {}, config.get("histories") or {}
+        counted = {f"views.{n}": of for n, of in views.items() if of.get("aggregates") or of.get("daily_counts")}
+        counted |= {f"histories.{n}": of for n, of in histories.items()}
         graph = manifest.graph
-        counted = [f"views.{name}" for name in windows] + [
-            f"histories.{name}" for name in config.get("histories") or {}
-        ]
-        of_short = [part for part in counted if {f"sources.{name}" for name in short} & graph.reads[part].keys()]
-        filling |= {one for part in of_short for one in graph.features(part)}
+        filling |= {name for part, of in counted.items() if of.get("source") in short for name in graph.features(part)}
     return filling
 
 

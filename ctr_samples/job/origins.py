@@ -53,7 +53,7 @@ class Origins:
         generation with which they are compared.
         """
         plain = config.model_dump(mode="json", by_alias=True)
-        return _Finder(config, config.graph, plain, files, label_files or files, fitted, release, tied).origins()
+        return _Finder(config, Graph.of(plain), plain, files, label_files or files, fitted, release, tied).origins()
 
     @classmethod
     def of_manifest(cls, manifest: Manifest, values: Mapping[str, str]) -> Origins | None:
@@ -70,11 +70,11 @@ class Origins:
             config = JobConfig.model_validate(document)
         except ValidationError:
             return None
-        others = changed_values(manifest, values)
-        plain = _marked(config.model_dump(mode="json", by_alias=True), manifest.config, others)
+        plain = config.model_dump(mode="json", by_alias=True)
+        marked = _marked(plain, manifest.config, changed_values(manifest, values))
         of_then = _fitted(manifest), manifest.versions.get("ctr_samples", "")
         is_old = manifest.tied_repeats is None
-        return _Finder(config, config.graph, plain, files, files, *of_then, tied_in(manifest), is_old).origins()
+        return _Finder(config, Graph.of(plain), marked, files, files, *of_then, tied_in(manifest), is_old).origins()
 
 
 def tied_in(manifest: Manifest) -> set[str]:
@@ -214,10 +214,9 @@ class _Finder:
         return list(dict.fromkeys([*texts, *keys]))
 
     def _columns(self, part: str) -> Iterator[tuple[str, Any]]:
-        read, columns = self.graph.columns(part, "impressions"), self.plain["impressions"]["columns"]
-        for name in columns:
-            if read is None or name.lower() in read:
-                yield f"impressions.columns.{name}", columns[name]
+        for name, text in self.plain["impressions"]["columns"].items():
+            if self.graph.reads_any(part, "impressions", (name,)):
+                yield f"impressions.columns.{name}", text
 
     def _source(self, name: str, files: Mapping[str, Any] | None = None) -> Iterator[tuple[str, Any]]:
         yield f"sources.{name}", self.plain["sources"][name]

@@ -138,18 +138,18 @@ def _holding_ids(config: JobConfig) -> list[str]:
 def reading_persons(config: JobConfig) -> list[str]:
     """Return the features made from user or request ids, also those that map them to numbers."""
     graph, persons = config.graph, _persons(config)
-    columns = {name.lower() for name, text in config.impressions.columns.items() if text in persons.values()}
-    places = {"impressions": {"user", "request", *map(str.lower, persons), *columns}}
-    places |= {f"views.{name}": {*_personal_keys(view, persons)} for name, view in config.views.items()}
+    columns = [name for name, text in config.impressions.columns.items() if text in persons.values()]
+    places = {"impressions": ["user", "request", *persons, *columns]}
+    places |= {f"views.{name}": _personal_keys(view, persons) for name, view in config.views.items()}
     return [
         name for name in config.features if any(graph.reads_any(f"features.{name}", *one) for one in places.items())
     ]
 
 
 def _personal_keys(view: View, persons: Mapping[str, str]) -> list[str]:
-    """Return the view columns of which a key is made that identifies a person, in lower case."""
+    """Return the view columns of which a key is made that identifies a person."""
     texts = [text for on, text in zip(view.joined_on, view.keys, strict=True) if on in persons]
-    return [path[0].lower() for text in texts for path in names_in(text) or ()]
+    return [path[0] for text in texts for path in names_in(text) or ()]
 
 
 def _key(salt: str) -> bytes:

@@ -120,8 +120,7 @@ def made_from(manifest: Manifest, names: Iterable[str]) -> dict[str, str]:
 
     def parts(name: str) -> dict[str, Any]:
         feature, part = features.get(name) or {}, f"features.{name}"
-        read = graph.columns(part, "impressions")
-        found = {f"columns.{one}": columns[one] for one in columns if read is None or one.lower() in read}
+        found = {f"columns.{one}": columns[one] for one in columns if graph.reads_any(part, "impressions", (one,))}
         for other in graph.reads.get(part, ()):
             kind, _, one = other.partition(".")
             if kind in ("views", "histories"):

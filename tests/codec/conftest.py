@@ -10,8 +10,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import tensorflow  # noqa: F401
 
-# A first example may wait for kernels to compile, and the machine may be busy: no limits of time.
+# A first example may wait for kernels to compile, and the machine may be busy.
 slow_is_fine = [HealthCheck.too_slow, HealthCheck.data_too_large]
-settings.register_profile("normal", max_examples=75, deadline=None, suppress_health_check=slow_is_fine)
-settings.register_profile("nightly", max_examples=20_000, deadline=None, suppress_health_check=slow_is_fine)
+settings.register_profile("normal", max_examples=75, suppress_health_check=slow_is_fine)
+settings.register_profile("nightly", max_examples=20_000, suppress_health_check=slow_is_fine)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "normal"))

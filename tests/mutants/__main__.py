@@ -111,9 +111,14 @@ def rows_of(path: Path) -> list[Row]:
         return list(csv.DictReader(file))
 
 
+def key_of(row: Row) -> tuple[str, str, str]:
+    """Return the key of the mutant of a row, which is that of :meth:`Mutant.key`."""
+    return row["module"], row["text"], row["after"]
+
+
 def main(most: int, parts: Sequence[str]) -> None:
     """Run ``most`` mutants of each part."""
-    done = {(row["module"], row["text"], row["after"]) for row in rows_of(RESULTS)}
+    done = set(map(key_of, rows_of(RESULTS)))
     places: SimpleQueue[Path] = SimpleQueue()
     for number in range(AT_ONCE):
         places.put(copy_of_the_project(PROJECT / f"build/mutants-{number}"))
@@ -154,14 +159,14 @@ def results(
 
 def summary() -> Iterator[str]:
     """Lines with the mutants of each part, and those that survived, as they do in the table of the project or not."""
-    before = {(row["module"], row["text"], row["after"]): row["outcome"] for row in rows_of(TABLE)}
+    before = {key_of(row): row["outcome"] for row in rows_of(TABLE)}
     rows = rows_of(RESULTS)
     for name in CORE:
         mine = [row for row in rows if row["part"] == name]
         yield f"{name:16} {sum(row['outcome'] != SURVIVED for row in mine):4} of {len(mine):4} killed"
     for row in rows:
         if row["outcome"] == SURVIVED:
-            then = before.get((row["module"], row["text"], row["after"]), "new")
+            then = before.get(key_of(row), "new")
             yield f"survived ({then}): {row['module']}:{row['line']}: {row['text']} -> {row['after']}"
 
 
