@@ -8,12 +8,13 @@
     grain.py                checks of what depends on a run's period: options of one grain, and the days to read
     impressions.py          impressions, with their split and sampling
     label.py  history.py  counting.py  output.py  quality.py  served.py
-    feature.py              features, vocabularies and fitted state; feature_conflicts.py refuses contradictory keys
+    feature.py              features, vocabularies and fitted state
+    rules.py                which keys of one part need or exclude each other
     references.py, feature_checks.py    checks across the file
     loading.py              loading of YAML into the models
     bases.py                loading of what differs from another configuration
     document.py                         line numbers and plain values
-    masking.py, environment.py          values from the environment: kept out of output, and compared without being written
+    masking.py              values from the environment: kept out of output, and compared without being written
     sentences.py, problems.py           errors as sentences
     base.py, units.py                   shared parts of the models
     sizes.py                            how many tasks join a log

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, ClassVar
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from ctr_samples.config.rules import broken
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]{0,63}$")]
 
@@ -47,12 +49,11 @@ class Model(BaseModel):
     renamed: ClassVar[Mapping[str, str]] = {}
     """Former keys, mapped to the current keys for error messages."""
 
-
-def check_said_once(model: Model, keys: Iterable[str]) -> None:
-    """Raise ValueError if `keys` repeats `user` or `article`, which are shorthand for entries of `keys`."""
-    for name in ("user", "article"):
-        if getattr(model, name) is not None and name in keys:
-            raise ValueError(f"found both `{name}` and `keys.{name}`, which are the same; remove one")
+    @model_validator(mode="after")
+    def _keys_fit_together(self) -> Self:
+        if (problem := broken(self)) is not None:
+            raise ValueError(problem)
+        return self
 
 
 def hint(text: str) -> dict[str, Any]:

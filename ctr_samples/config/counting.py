@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from ctr_samples.config.base import Expression, Model, Name
 from ctr_samples.config.units import Duration, format_duration
@@ -60,21 +60,6 @@ class Aggregates(Model):
         if len(set(value)) < len(value):
             raise ValueError("a window is listed twice; remove one")
         return value
-
-    @model_validator(mode="after")
-    def _windows_are_steps(self) -> Aggregates:
-        if timedelta(days=1) % self.step:
-            raise ValueError(
-                f"`step: {format_duration(self.step)}` does not divide a day; choose one such as 1m, 15m, 1h or 1d"
-            )
-        for window in self.windows:
-            if window % self.step or not window:
-                raise ValueError(
-                    f"the window {format_duration(window)} is not a whole number of steps of {format_duration(self.step)}"
-                )
-        if not (self.counts or self.sums or self.distinct):
-            raise ValueError("needs `counts`, `sums` or `distinct`")
-        return self
 
     @property
     def longest(self) -> timedelta:

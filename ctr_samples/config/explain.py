@@ -10,7 +10,6 @@ from ctr_samples.config.feature import Feature
 from ctr_samples.config.impressions import Sampling
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.label import ActionLabel, Label, RowLabel
-from ctr_samples.config.references import inherited, match_of
 from ctr_samples.config.source import FileSource
 from ctr_samples.config.units import format_duration, format_size
 from ctr_samples.config.view import AgingView, CountingView, EventView, SnapshotView, StaticView, View, WindowView
@@ -99,7 +98,7 @@ def _label(label: Label, config: JobConfig) -> str:
 
 
 def _of_actions(label: ActionLabel, config: JobConfig) -> str:
-    first, *others = [" and ".join(names) for names in match_of(label, config.impressions)]
+    first, *others = [" and ".join(names) for names in label.matches(config.impressions)]
     key = first + "".join(f", {_else(label, first)} of the same {other}" for other in others)
     what = "1 if there is" if label.reduce == "any" else f"{label.reduce} of {label.value} over"
     early = f" (up to {format_duration(label.skew)} before it, if none was shown before)" if label.skew else ""
@@ -175,7 +174,7 @@ def _unless_ended(view: AgingView) -> str:
 
 def _histories(config: JobConfig) -> Iterator[str]:
     for name, history in config.histories.items():
-        resolved = inherited(history, config.impressions)
+        resolved = config.history(name)
         where = f" where {history.where}" if history.where else ""
         age = f" of at most {format_duration(history.within)}" if history.within is not None else ""
         delay = f", once {format_duration(history.available_after)} have passed" if history.available_after else ""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ctr_samples.config.base import Expression, Model, Name, Scalar
-from ctr_samples.config.feature_conflicts import conflict
 from ctr_samples.feature_rules import FeatureRules
 
 DatePart = Literal["hour", "weekday", "day", "month", "hour_of_week", "weekend"]
@@ -115,12 +114,6 @@ class Feature(FeatureRules, Model):
         description="For what the service does not know yet when it asks the model, such as the position: a feature in "
         "training, and this constant, in place of the value, in serving.",
     )
-
-    @model_validator(mode="after")
-    def _keys_fit_together(self) -> Self:
-        if problem := conflict(self):
-            raise ValueError(problem)
-        return self
 
 
 class Vocabulary(Model):

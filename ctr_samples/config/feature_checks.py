@@ -12,9 +12,9 @@ from ctr_samples.config.base import (
     VIEW_METADATA,
 )
 from ctr_samples.config.feature import Feature
-from ctr_samples.config.feature_conflicts import MOST_MULTI_HOT
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.problems import Problem, nearest
+from ctr_samples.config.rules import MOST_MULTI_HOT
 from ctr_samples.graph import dotted, names_in
 
 LEGACY_SIZE = 121
@@ -73,9 +73,8 @@ def _crossed(config: JobConfig, name: str, feature: Feature) -> Iterator[Problem
     for other in feature.cross or ():
         crossed = config.features.get(other)
         if crossed is None or other == name:
-            valid = [f for f in config.features if f != name]
-            yield Problem(("features", name, "cross"), f"there is no other feature {other!r}{nearest(other, valid)}")
-        elif crossed.cross is not None:
+            continue
+        if crossed.cross is not None:
             what = f"{other!r} is itself a cross; name the features it is made from"
             yield Problem(("features", name, "cross"), what)
         elif crossed.is_list or crossed.multi_hot or crossed.dtype not in ("int64", "string"):
@@ -86,13 +85,10 @@ def _crossed(config: JobConfig, name: str, feature: Feature) -> Iterator[Problem
 def _vocabulary(config: JobConfig, name: str, feature: Feature) -> Iterator[Problem]:
     if feature.vocabulary is None:
         return
-    where = ("features", name, "vocabulary")
     vocabulary = config.vocabularies.get(feature.vocabulary)
     if vocabulary is None:
-        yield Problem(
-            where, f"there is no vocabulary {feature.vocabulary!r}{nearest(feature.vocabulary, config.vocabularies)}"
-        )
-    elif feature.multi_hot and vocabulary.buckets > MOST_MULTI_HOT:
+        return
+    if feature.multi_hot and vocabulary.buckets > MOST_MULTI_HOT:
         what = f"{feature.vocabulary!r} has {vocabulary.buckets} ids and `multi_hot` is for at most {MOST_MULTI_HOT}"
         yield Problem(("features", name, "multi_hot"), f"{what}; store the ids and let the model embed them")
     elif feature.computed == "model" and vocabulary.oov_buckets > 1:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from ctr_samples.config.base import Expression, Model, Name
-from ctr_samples.config.units import Age, Duration, format_duration
+from ctr_samples.config.units import Age, Duration
 
 _INHERITED = "Default, in the impressions' source:"
 
@@ -40,31 +40,6 @@ class History(Model):
         None, description="Instead of `available_after`: when an action was known to the system."
     )
     columns: dict[Name, Expression] = Field({}, description="More lists: name -> one value of each action.")
-
-    @model_validator(mode="after")
-    def _key_is_said_once(self) -> History:
-        if self.user is not None and self.key is not None:
-            raise ValueError("found both `key` and `user`, which are the same; remove one")
-        if self.user is not None and self.on != "user":
-            raise ValueError(
-                f"`user` is for histories of the user and this one is `on: {self.on}`; give its `key` instead"
-            )
-        return self
-
-    @model_validator(mode="after")
-    def _known_by_one_clock(self) -> History:
-        if self.available_time is not None and self.available_after is not None:
-            raise ValueError("give `available_time` or `available_after`, not both")
-        return self
-
-    @model_validator(mode="after")
-    def _knows_some_action(self) -> History:
-        if self.within is not None and self.within < self.delay:
-            raise ValueError(
-                f"found `within: {format_duration(self.within)}` with `available_after: {format_duration(self.delay)}`: an "
-                "action would be too old before it is known; expected a longer `within`"
-            )
-        return self
 
     @property
     def delay(self) -> timedelta:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from ctr_samples.config.base import OWN_COLUMNS, Expression, Model, Name, check_said_once
+from ctr_samples.config.base import OWN_COLUMNS, Expression, Model, Name
 from ctr_samples.config.units import Duration
 
 _SHOWN = ("article", "item")
@@ -94,32 +94,6 @@ class Impressions(Model):
         first, last = OWN_COLUMNS[:2], OWN_COLUMNS[2:]
         return [*first, *self.entities, *last, *self.columns]
 
-    @model_validator(mode="after")
-    def _keys_are_said_once(self) -> Impressions:
-        check_said_once(self, self.keys)
-        if self.shown is not None and self.shown not in self.entities:
-            raise ValueError(f"`shown: {self.shown}` is none of the keys; expected one of {', '.join(self.entities)}")
-        return self
-
-    @model_validator(mode="after")
-    def _can_be_told_apart(self) -> Impressions:
-        alone = set(self.entities) <= {self.shown_key}
-        if alone and self.request is None and self.identity == "keys":
-            raise ValueError(
-                "needs `user`, another key or `request`, to tell impressions apart; with `identity: row` each row is one"
-            )
-        if self.explode and "article" not in self.entities:
-            raise ValueError("`explode: article` needs `article`, the column that holds the list")
-        if self.explode and self.position is not None:
-            raise ValueError("`explode` gives the position; remove `position`")
-        if self.identity == "row" and self.dedup is not None:
-            raise ValueError("`dedup` has no effect with `identity: row`, where no row is a repeat; remove one")
-        if self.skip_above is not None and self.explode is None and self.position is None:
-            raise ValueError("`skip_above` needs positions: set `explode` or `position`")
-        if self.skip_above is not None and self.request is None and "user" not in self.entities:
-            raise ValueError("`skip_above` needs `request`, or a key `user`, to tell which rows are of one list")
-        return self
-
 
 class Split(Model):
     """Which samples are held out for evaluation, by a stable hash or by time."""
@@ -139,18 +113,6 @@ class Split(Model):
         description="With `by: time` or `by: request`: where eval begins, in the zone of the configuration: a time such as "
         "`20:00`; with `grain: all` a day or a time of a day, such as `2019-06-05` or `2019-06-05T20:00`.",
     )
-
-    @model_validator(mode="after")
-    def _shares_or_time(self) -> Split:
-        if self.by == "time" and self.eval_from is None:
-            raise ValueError("`by: time` needs `eval_from`, such as `eval_from: '20:00'`")
-        if self.eval_from is not None and self.by not in ("time", "request"):
-            raise ValueError(f"`eval_from` needs `by: time` or `by: request`; found `by: {self.by}`")
-        if self.eval_from is not None and self.model_fields_set & {"eval", "test"}:
-            raise ValueError("`eval_from` splits by time, without shares: remove `eval` and `test`")
-        if self.eval + self.test >= 1:
-            raise ValueError("`eval` and `test` leave nothing to train on; their sum must be less than 1")
-        return self
 
     @property
     def needs_beginnings(self) -> bool:
@@ -197,15 +159,3 @@ class Sampling(Model):
     def has_rules(self) -> bool:
         """Whether more than one share of all negatives decides."""
         return self.negatives is None
-
-    @model_validator(mode="after")
-    def _one_way(self) -> Sampling:
-        others = [name for name in ("rate", "cap", "weight") if getattr(self, name) is not None]
-        if self.negatives is not None and others:
-            raise ValueError(
-                f"found `negatives` and `{others[0]}`; write `negatives: {self.negatives:g}` as "
-                f"`rate: if(clicked = 1, 1, {self.negatives:g})`, with your labels"
-            )
-        if self.negatives is None and not others:
-            raise ValueError("needs `negatives`, or `rate`, `cap` or `weight`")
-        return self

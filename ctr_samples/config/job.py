@@ -120,6 +120,23 @@ class JobConfig(Model):
         user = ("user",) if "user" in self.impressions.entities else ()
         return ("request", *user) if self.impressions.request is not None else self.visit_keys
 
+    def history(self, name: str) -> History:
+        """Return a history with the values that it has from ``impressions``, if both come from the same log."""
+        history, shown = self.histories[name], self.impressions
+        own = {key: getattr(history, key) for key in ("time", "key", "item", "request")}
+        own["key"] = history.key or history.user
+        if history.source == shown.source:
+            item = shown.entities.get(shown.shown_key or "")
+            there = {"time": shown.time, "key": shown.entities.get(history.on), "item": item, "request": shown.request}
+            own = {key: text or there[key] for key, text in own.items()}
+        return history.model_copy(update=own)
+
+    @property
+    def measured_key(self) -> str | None:
+        """The key of impressions whose shares the check ``heavy_user`` judges, or None if impressions lack it."""
+        key = self.quality.heavy_user.key
+        return key if key in self.impressions.entities else None
+
     def order_keeps(self, keys: Iterable[str]) -> bool:
         """Whether ``keys`` are equal for all samples that a list under ``output.order`` keeps together. True without
         a list.

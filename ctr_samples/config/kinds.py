@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
-from pydantic import BaseModel, Tag
+from pydantic import BaseModel, BeforeValidator, Discriminator, Tag
 
 from ctr_samples.config.base import Model
 from ctr_samples.config.problems import closest, nearest
@@ -46,10 +46,26 @@ def _tagged(member: Any) -> Iterator[tuple[str, type[Kind]]]:
         yield from ((name, member) for name in get_args(member.model_fields["format"].annotation))
 
 
-def without_absent(entry: dict[str, Any], model: type[Kind], kinds: Iterable[type[Kind]]) -> dict[str, Any]:
-    """Remove null or false keys that belong to other kinds: ``static: false`` does not conflict with a snapshot."""
-    foreign = {key for kind in kinds for key in keys_of(kind)} - set(keys_of(model))
-    return {k: v for k, v in entry.items() if k not in foreign or not (v is None or v is False)}
+def told_apart(model_of: Callable[[Mapping[str, Any]], type[Kind]]) -> Discriminator:
+    """Return what makes pydantic take the model of a union that ``model_of`` names for an entry."""
+    return Discriminator(
+        lambda entry: entry.kind if isinstance(entry, Kind) else model_of(entry if isinstance(entry, dict) else {}).kind
+    )
+
+
+def without_absent(
+    model_of: Callable[[Mapping[str, Any]], type[Kind] | None], union: Callable[[], Any]
+) -> BeforeValidator:
+    """Return what removes null or false keys of other kinds: ``static: false`` does not conflict with a snapshot."""
+
+    def removed(entry: Any) -> Any:
+        model = model_of(entry) if isinstance(entry, dict) else None
+        if model is None:
+            return entry
+        foreign = {key for kind in kinds_of(union()).values() for key in keys_of(kind)} - set(keys_of(model))
+        return {k: v for k, v in entry.items() if k not in foreign or not (v is None or v is False)}
+
+    return BeforeValidator(removed)
 
 
 def unexpected(key: str, model: type[BaseModel], kinds: Iterable[type[Kind]]) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import Field, Tag, field_validator
 
-from ctr_samples.config.base import Expression, Name, OneOrMore, after_of, check_said_once, final_of, hint
-from ctr_samples.config.kinds import Kind, kinds_of, without_absent
+from ctr_samples.config.base import Expression, Name, OneOrMore, after_of, final_of, hint
+from ctr_samples.config.impressions import Impressions
+from ctr_samples.config.kinds import Kind, told_apart, without_absent
 from ctr_samples.config.units import Duration
 
 _INHERITED = "Default, in the impressions' source: the same as there."
@@ -44,12 +45,6 @@ class LabelKind(Kind):
     def masks_of(self, name: str) -> list[str]:
         """Return the columns of the ``masks`` of the label with a name."""
         return [{"final": final_of, "after": after_of}[mask](name) for mask in self.masks]
-
-    @model_validator(mode="after")
-    def _masks_fit(self) -> LabelKind:
-        if "after" in self.masks and self.after is None:
-            raise ValueError("`masks: after` needs `after`, the label that comes first")
-        return self
 
 
 class RowLabel(LabelKind):
@@ -150,6 +145,29 @@ class ActionLabel(LabelKind):
             )
         return value
 
+    def keys_with(self, shown: Impressions) -> dict[str, str]:
+        """Return the keys that the action shares with impressions, with their expressions. The request comes last.
+
+        It has those of ``impressions`` if both come from the same log.
+        """
+        there = shown.keys_and_request
+        given = {"user": self.user, "article": self.article, "request": self.request, **self.keys}
+        own = {name: text for name, text in given.items() if text is not None}
+        of_the_log = there if self.source == shown.source else {}
+        return {name: text for name in there if (text := own.get(name) or of_the_log.get(name)) is not None}
+
+    def matches(self, shown: Impressions) -> tuple[tuple[str, ...], ...]:
+        """Return the sets of keys that find the action's impression, in the order they are tried. May be empty."""
+        if self.match is not None:
+            return self.match
+        keys, item = self.keys_with(shown), shown.shown_key
+        if item is not None and item not in keys:
+            return ()
+        others = [name for name in keys if name not in (item, "request")]
+        tried = [["request"]] if "request" in keys else []
+        tried += [["user"] if "user" in others else others] if others else []
+        return tuple((*names, *([item] if item is not None else [])) for names in tried)
+
     @property
     def is_flag(self) -> bool:
         """Whether the label is 0 or 1."""
@@ -160,40 +178,15 @@ class ActionLabel(LabelKind):
         """Length of the `window`."""
         return self.window
 
-    @model_validator(mode="after")
-    def _keys_are_said_once(self) -> ActionLabel:
-        check_said_once(self, self.keys)
-        if "request" in self.keys:
-            raise ValueError("found `keys.request`; give the request's id as `request`, beside `keys`")
-        return self
 
-    @model_validator(mode="after")
-    def _value_fits_reduce(self) -> ActionLabel:
-        if self.skew > timedelta(hours=1):
-            raise ValueError("found more than 1h in `skew`, expected the few seconds by which clocks disagree")
-        if (self.value is None) != (self.reduce == "any"):
-            raise ValueError("`reduce: sum`, `max` and `first` need `value`; `reduce: any` takes none")
-        return self
-
-
-def _model_of(label: dict[str, Any]) -> type[LabelKind]:
+def _model_of(label: Mapping[str, Any]) -> type[LabelKind]:
     return RowLabel if label.get("expr") is not None and label.get("source") is None else ActionLabel
-
-
-def _tag(label: Any) -> str:
-    if isinstance(label, LabelKind):
-        return label.kind
-    return (_model_of(label) if isinstance(label, dict) else ActionLabel).kind
-
-
-def _without_absent(label: Any) -> Any:
-    return without_absent(label, _model_of(label), kinds_of(Label).values()) if isinstance(label, dict) else label
 
 
 Label = Annotated[
     Annotated[RowLabel, Tag(RowLabel.kind)] | Annotated[ActionLabel, Tag(ActionLabel.kind)],
-    Discriminator(_tag),
-    BeforeValidator(_without_absent),
+    told_apart(_model_of),
+    without_absent(_model_of, lambda: Label),
 ]
 """What a model should predict about an impression."""
 

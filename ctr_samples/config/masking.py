@@ -1,4 +1,5 @@
-"""Masking of ``${NAME}`` values in all output: messages show ``${NAME}``, like the file.
+"""Values of ``${NAME}``: masked in all output, where messages show ``${NAME}`` like the file, and compared with those of an
+earlier run by slow hashes.
 
 Each command and each run executes within a :func:`masking` block, which stores the values of the configuration. Two
 functions prevent leaks:
@@ -10,16 +11,19 @@ functions prevent leaks:
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
+
+from ctr_samples.config.document import names
 
 _SHORT = 4
 """Length below which values are masked only as whole words: a `7` would otherwise match in every number."""
@@ -190,3 +194,34 @@ def _long_pieces(value: str) -> set[str]:
 
 HIDDEN_PARAMETER = r"[\w.-]*(?:passw|passphrase|pwd|secret|token|credential|key)[\w.-]*"
 """URL parameter that holds a secret, by its name."""
+
+
+_COST = {"n": 2**14, "r": 8, "p": 1}
+"""Cost of scrypt (RFC 7914): about 50 ms and 16 MiB, so that short values cannot be tried by the billion."""
+
+
+def digests(values: Mapping[str, str], sample_set: str) -> dict[str, str]:
+    """Return a slow hash of each value, as ``salt:hash`` in hex digits. The salt is that of a sample set, so that the hashes in
+    its manifests can be compared.
+    """
+    salt = hashlib.sha256(sample_set.encode()).digest()[:16]
+    return {name: _digest(value, salt) for name, value in values.items()}
+
+
+def digests_in(node: Any, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the hashes of the values in a part of a configuration, as far as they are known."""
+    return {name: environment[name] for name in sorted({*names(node)}) if name in environment}
+
+
+def changed(needed: Iterable[str], values: Mapping[str, str], before: Mapping[str, str]) -> set[str]:
+    """Return the ``needed`` names whose values are not surely those of the hashes ``before``."""
+    return {name for name in needed if not _is_same(values.get(name), before.get(name))}
+
+
+def _is_same(value: str | None, digest: str | None) -> bool:
+    return value is not None and digest is not None and _digest(value, bytes.fromhex(digest[:32])) == digest
+
+
+@lru_cache(maxsize=256)  # a run compares each value some three times, and writes it
+def _digest(value: str, salt: bytes) -> str:
+    return f"{salt.hex()}:{hashlib.scrypt(value.encode(), salt=salt, dklen=16, **_COST).hex()}"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from ctr_samples.addresses import CREDENTIALS_ELSEWHERE, holds_credentials, overlap
 from ctr_samples.config.base import HISTORY_COLUMNS, OWN_COLUMNS, RESERVED_FEATURES, VIEW_METADATA, mask_of
-from ctr_samples.config.counting import Aggregates, DailyCounts, Rate
+from ctr_samples.config.counting import Aggregates, DailyCounts
 from ctr_samples.config.feature_checks import feature_problems
 from ctr_samples.config.grain import grain_problems
-from ctr_samples.config.history import History
 from ctr_samples.config.impressions import Impressions
 from ctr_samples.config.job import JobConfig
 from ctr_samples.config.label import ActionLabel, Label, actions_among
@@ -22,37 +22,6 @@ from ctr_samples.config.source import FileSource
 from ctr_samples.config.view import CountingView, DailyCountView, View, WindowView
 
 
-def action_keys(label: ActionLabel, shown: Impressions) -> dict[str, str]:
-    """Return the keys that an action shares with impressions, with their expressions. The request comes last.
-
-    A label inherits keys from ``impressions`` if both come from the same log.
-    """
-    there = shown.keys_and_request
-    given = {"user": label.user, "article": label.article, "request": label.request, **label.keys}
-    own = {name: text for name, text in given.items() if text is not None}
-    inherited_keys = there if label.source == shown.source else {}
-    return {name: text for name in there if (text := own.get(name) or inherited_keys.get(name)) is not None}
-
-
-def match_of(label: ActionLabel, shown: Impressions) -> tuple[tuple[str, ...], ...]:
-    """Return the sets of keys that match an action to its impression, in the order they are tried. May be empty."""
-    if label.match is not None:
-        return label.match
-    keys, item = action_keys(label, shown), shown.shown_key
-    if item is not None and item not in keys:
-        return ()
-    others = [name for name in keys if name not in (item, "request")]
-    tried = [["request"]] if "request" in keys else []
-    tried += [["user"] if "user" in others else others] if others else []
-    return tuple((*names, *([item] if item is not None else [])) for names in tried)
-
-
-def measured_key(config: JobConfig) -> str | None:
-    """Return the impression key whose shares `heavy_user` checks, or None if impressions lack it."""
-    key = config.quality.heavy_user.key
-    return key if key in config.impressions.entities else None
-
-
 def check_references(config: JobConfig) -> list[Problem]:
     """Return all problems that are detectable without reading data."""
     # Report only the wrong source name, since it would cause errors in labels and views too.
@@ -61,17 +30,76 @@ def check_references(config: JobConfig) -> list[Problem]:
         *_overlaps(config),
         *grain_problems(config),
         *_impressions(config),
-        *_sampling(config),
         *_labels(config),
-        *_served(config),
-        *_keys_of_quality(config),
+        *_names(config),
         *_views(config),
         *_chains(config),
         *_histories(config),
         *feature_problems(config),
-        *_exempted(config),
         *_case(config),
     ]
+
+
+_Named = tuple[tuple[str, ...], str, str, Collection[str]]
+"""Where a name stands, what is said if there is no such one, the name, and the valid ones."""
+_NO_KEY = "impressions have no key"
+
+
+def _names(config: JobConfig) -> Iterator[Problem]:
+    """Look up each name that stands for something in another section."""
+    for where, what, name, valid in (*_of_samples(config), *_of_views(config), *_of_features(config), *_judged(config)):
+        if name not in valid:
+            yield Problem(where, f"{what} {name!r}{nearest(name, valid)}")
+
+
+def _of_samples(config: JobConfig) -> Iterator[_Named]:
+    shown = config.impressions
+    columns = [name for name in shown.column_names if name not in ("impression_id", "impression_time")]
+    for name in shown.rates_by:
+        yield ("impressions", "rates_by"), "impressions have no column", name, columns
+    if shown.skip_above is not None:
+        yield ("impressions", "skip_above"), "there is no label", shown.skip_above, config.labels
+    for name, label in actions_among(config.labels).items():
+        for key in label.keys:
+            yield ("labels", name, "keys", key), _NO_KEY, key, shown.entities
+        for key in dict.fromkeys(key for keys in label.match or () for key in keys):
+            yield ("labels", name, "match"), _NO_KEY, key, shown.keys_and_request
+    if config.sampling is not None and config.sampling.cap is not None:
+        yield ("sampling", "cap", "key"), _NO_KEY, config.sampling.cap.key, shown.entities
+
+
+def _of_views(config: JobConfig) -> Iterator[_Named]:
+    for name, view in config.views.items():
+        for other in view.look_up if isinstance(view, CountingView) else ():
+            yield ("views", name, "look_up"), "there is no view", other, config.views
+        if isinstance(view, DailyCountView | WindowView):
+            kind = "daily_counts" if isinstance(view, DailyCountView) else "aggregates"
+            for of, rate in view.counted.rates.items():
+                for key, used in (("count", rate.count), ("of", rate.of)):
+                    yield ("views", name, kind, "rates", of, key), "there is no count", used, view.counted.counts
+
+
+def _of_features(config: JobConfig) -> Iterator[_Named]:
+    for name, feature in config.features.items():
+        if feature.vocabulary is not None:
+            yield ("features", name, "vocabulary"), "there is no vocabulary", feature.vocabulary, config.vocabularies
+        for other in feature.cross or ():
+            others = [one for one in config.features if one != name]
+            yield ("features", name, "cross"), "there is no other feature", other, others
+
+
+def _judged(config: JobConfig) -> Iterator[_Named]:
+    """Yield the names in the sections that compare samples with others: ``served`` and ``quality``."""
+    served, quality, keys = config.served, config.quality, config.impressions.keys_and_request
+    yield from ((("served", "keys", key), _NO_KEY, key, keys) for key in served.keys)
+    for key, features in (("columns", served.columns), ("tolerance", served.tolerance)):
+        yield from ((("served", key, name), "there is no feature", name, config.features) for name in features)
+    if "key" in quality.heavy_user.model_fields_set:
+        yield ("quality", "heavy_user", "key"), _NO_KEY, quality.heavy_user.key, config.impressions.entities
+    judged = [*config.features, *config.views, *config.labels]
+    for check in type(quality).model_fields:
+        for name in getattr(quality, check).without:
+            yield ("quality", check, "without"), "there is no feature, view or label", name, judged
 
 
 def _sources(config: JobConfig) -> Iterator[Problem]:
@@ -158,40 +186,12 @@ def _impressions(config: JobConfig) -> Iterator[Problem]:
         if name in (*OWN_COLUMNS, *shown.entities):
             yield Problem(("impressions", "columns", name), f"{name!r} is a name that every impression has; rename it")
     yield from order_problems(config)
-    valid = [name for name in shown.column_names if name not in ("impression_id", "impression_time")]
-    for name in shown.rates_by:
-        if name not in valid:
-            yield Problem(("impressions", "rates_by"), f"impressions have no column {name!r}{nearest(name, valid)}")
-    skip = config.impressions.skip_above
-    if skip is not None and skip not in config.labels:
-        what = f"there is no label {skip!r}{nearest(skip, config.labels)}"
-        yield Problem(("impressions", "skip_above"), what)
-    elif skip is not None and not config.labels[skip].is_flag:
+    skip = shown.skip_above
+    if skip in config.labels and not config.labels[skip].is_flag:
         yield Problem(("impressions", "skip_above"), f"label {skip!r} has a value; expected a label with `reduce: any`")
-
-
-def _sampling(config: JobConfig) -> Iterator[Problem]:
-    sampling, keys = config.sampling, config.impressions.entities
-    if sampling is None:
-        return
-    if sampling.cap is not None and sampling.cap.key not in keys:
-        key = sampling.cap.key
-        yield Problem(("sampling", "cap", "key"), f"impressions have no key {key!r}{nearest(key, keys)}")
-    if sampling.by == "request" and not config.request_identity:
-        yield Problem(
-            ("sampling", "by"), "no key tells which impressions form a request; set `impressions.request` or a user"
-        )
-
-
-def _served(config: JobConfig) -> Iterator[Problem]:
-    keys = config.impressions.keys_and_request
-    for name in config.served.keys:
-        if name not in keys:
-            yield Problem(("served", "keys", name), f"impressions have no key {name!r}{nearest(name, keys)}")
-    for key in ("columns", "tolerance"):
-        for name in getattr(config.served, key):
-            if name not in config.features:
-                yield Problem(("served", key, name), f"there is no feature {name!r}{nearest(name, config.features)}")
+    if config.sampling is not None and config.sampling.by == "request" and not config.request_identity:
+        what = "no key tells which impressions form a request; set `impressions.request` or a user"
+        yield Problem(("sampling", "by"), what)
 
 
 def _labels(config: JobConfig) -> Iterator[Problem]:
@@ -220,37 +220,20 @@ def _matching(where: tuple[str, ...], label: ActionLabel, shown: Impressions) ->
     elsewhere, item = label.source != shown.source, shown.shown_key
     if elsewhere and label.time is None:
         yield Problem(where, "needs `time`, since its source is not that of `impressions`")
-    keys = action_keys(label, shown)
-    for name in label.keys:
-        if name not in shown.entities:
-            yield Problem((*where, "keys", name), f"impressions have no key {name!r}{nearest(name, shown.entities)}")
+    keys = label.keys_with(shown)
     if label.match is None:
         if item is not None and item not in keys:
             key = item if item == "article" else f"keys.{item}"
             yield Problem(where, f"needs `{key}`, since its source is not that of `impressions`")
-        elif not match_of(label, shown):
+        elif not label.matches(shown):
             yield Problem(
                 where,
                 "needs `request`, `user` or another key, set here and under `impressions`, to find its impression",
             )
-        return
-    there = shown.keys_and_request
-    for name in dict.fromkeys(name for names in label.match for name in names):
-        if name not in there:
-            yield Problem((*where, "match"), f"impressions have no key {name!r}{nearest(name, there)}")
-        elif name not in keys:
+    for name in dict.fromkeys(name for names in label.match or () for name in names):
+        if name in shown.keys_and_request and name not in keys:
             key = name if name in ("user", "article", "request") else f"keys.{name}"
             yield Problem(where, f"needs `{key}`, which `match` names, since its source is not that of `impressions`")
-
-
-def _exempted(config: JobConfig) -> Iterator[Problem]:
-    """Check that ``without`` names existing features, views or labels."""
-    judged = [*config.features, *config.views, *config.labels]
-    for check in type(config.quality).model_fields:
-        for name in getattr(config.quality, check).without:
-            if name not in judged:
-                what = f"there is no feature, view or label {name!r}{nearest(name, judged)}"
-                yield Problem(("quality", check, "without"), what)
 
 
 def _masks(name: str, label: Label) -> list[str]:
@@ -282,7 +265,7 @@ def _views(config: JobConfig) -> Iterator[Problem]:
         if isinstance(view, CountingView):
             yield from _looked_up(name, view, config)
         if isinstance(view, DailyCountView):
-            yield from _counted(("views", name, "daily_counts"), view.daily_counts.counts, view.daily_counts.rates)
+            yield from _rates(("views", name, "daily_counts"), view.daily_counts)
         if isinstance(view, WindowView):
             yield from _aggregates(("views", name, "aggregates"), view.aggregates)
 
@@ -312,8 +295,8 @@ def _looked_up(name: str, view: CountingView, config: JobConfig) -> Iterator[Pro
     for other, keys in view.look_up.items():
         found = config.views.get(other)
         if found is None:
-            yield Problem(where, f"there is no view {other!r}{nearest(other, config.views)}")
-        elif found.counted is not None:
+            continue
+        if found.counted is not None:
             what = f"{other!r} has counts; expected a view whose rows are those of its source"
             yield Problem(where, what)
         elif len(found.keys) != len(keys):
@@ -323,37 +306,16 @@ def _looked_up(name: str, view: CountingView, config: JobConfig) -> Iterator[Pro
 
 def _chains(config: JobConfig) -> Iterator[Problem]:
     """Reject cyclic dependencies between views."""
-    for circle in _circles(config.views):
-        path = " -> ".join((*circle, circle[0]))
-        yield Problem(
-            ("views", circle[0], "on"), f"the views wait for each other's keys ({path}); remove one of these `on`"
-        )
-
-
-def _circles(views: Mapping[str, View]) -> Iterator[tuple[str, ...]]:
-    done: set[str] = set()
-
-    def follow(name: str, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        if name in path:
-            yield path[path.index(name) :]
-        elif name in views and name not in done:
-            for other in views[name].looked_up_in:
-                yield from follow(other, (*path, name))
-            done.add(name)
-
-    for name in views:
-        yield from follow(name, ())
-
-
-def _keys_of_quality(config: JobConfig) -> Iterator[Problem]:
-    heavy, keys = config.quality.heavy_user, config.impressions.entities
-    if "key" in heavy.model_fields_set and heavy.key not in keys:
-        what = f"impressions have no key {heavy.key!r}{nearest(heavy.key, keys)}"
-        yield Problem(("quality", "heavy_user", "key"), what)
+    try:
+        TopologicalSorter({name: view.looked_up_in for name, view in config.views.items()}).prepare()
+    except CycleError as error:
+        circle = error.args[1][::-1]
+        what = f"the views wait for each other's keys ({' -> '.join(circle)}); remove one of these `on`"
+        yield Problem(("views", circle[0], "on"), what)
 
 
 def _aggregates(where: tuple[str, ...], aggregates: Aggregates) -> Iterator[Problem]:
-    yield from _counted(where, aggregates.counts, aggregates.rates)
+    yield from _rates(where, aggregates)
     first: dict[str, str] = {}
     for kind in ("counts", "sums", "distinct"):
         for name in getattr(aggregates, kind):
@@ -365,24 +327,10 @@ def _aggregates(where: tuple[str, ...], aggregates: Aggregates) -> Iterator[Prob
             yield Problem((*where, "rates", name), f"{name!r} is also one of `{first[name]}`; rename one")
 
 
-def _counted(where: tuple[str, ...], counts: Mapping[str, str], rates: Mapping[str, Rate]) -> Iterator[Problem]:
-    for name, rate in rates.items():
-        for key, used in (("count", rate.count), ("of", rate.of)):
-            if used not in counts:
-                yield Problem((*where, "rates", name, key), f"there is no count {used!r}{nearest(used, counts)}")
-        if name in counts:
+def _rates(where: tuple[str, ...], counted: Aggregates | DailyCounts) -> Iterator[Problem]:
+    for name in counted.rates:
+        if name in counted.counts:
             yield Problem((*where, "rates", name), f"{name!r} is a count too; rename one")
-
-
-def inherited(history: History, shown: Impressions) -> History:
-    """Return a history with the values inherited from ``impressions``, if both come from the same log."""
-    own = {name: getattr(history, name) for name in ("time", "key", "item", "request")}
-    own["key"] = history.key or history.user
-    if history.source == shown.source:
-        item = shown.entities.get(shown.shown_key or "")
-        there = {"time": shown.time, "key": shown.entities.get(history.on), "item": item, "request": shown.request}
-        own = {name: text or there[name] for name, text in own.items()}
-    return history.model_copy(update=own)
 
 
 def _histories(config: JobConfig) -> Iterator[Problem]:
@@ -398,7 +346,7 @@ def _histories(config: JobConfig) -> Iterator[Problem]:
                 yield Problem((*where, "on"), f"impressions have no key {history.on!r}{near}")
             continue
         for key in ("time", "key", "item"):
-            if getattr(inherited(history, config.impressions), key) is None:
+            if getattr(config.history(name), key) is None:
                 said = "user" if key == "key" and history.on == "user" else key
                 yield Problem(where, f"needs `{said}`, since its source is not that of `impressions`")
         if history.request is not None and config.impressions.request is None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import codecs
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator
 
 from ctr_samples.config.base import Expression, Model, Name, OneOrMore, Scalar, as_text, from_home, hint
 from ctr_samples.config.kinds import Kind, kinds_of, without_absent
@@ -79,12 +80,6 @@ class SourceKind(Kind):
         "Default, and for equal ones: one by its content.",
     )
 
-    @model_validator(mode="after")
-    def _first_of_copies(self) -> SourceKind:
-        if self.unique_first is not None and not self.unique:
-            raise ValueError("`unique_first` needs `unique`, which tells the copies of an event")
-        return self
-
     @property
     def place(self) -> str:
         """Short description of the location."""
@@ -124,11 +119,6 @@ class FileSource(SourceKind):
         if problem := DayPath(value).problem():
             raise ValueError(problem)
         return from_home(value)
-
-    @model_validator(mode="after")
-    def _optional_needs_columns(self) -> FileSource:
-        _check_optional(self.optional, self.schema_)
-        return self
 
     @property
     def place(self) -> str:
@@ -257,14 +247,6 @@ class CsvSource(TextSource):
             raise ValueError(f"found {value!r}, expected a character of ASCII")
         return value
 
-    @model_validator(mode="after")
-    def _header_has_names(self) -> CsvSource:
-        if (self.rename or self.by_position) and not self.header:
-            raise ValueError("`rename` and `by_position` need `header: true`")
-        if self.rename and self.by_position:
-            raise ValueError("`rename` has no effect with `by_position`; remove one")
-        return self
-
     @property
     def by_name(self) -> bool:
         """Whether the first line holds the column names."""
@@ -284,11 +266,6 @@ class CatalogSource(SourceKind):
         None, alias="schema", description="Columns and types as in `CREATE TABLE`; only needed with `optional`."
     )
     optional: bool = Field(False, description=_OPTIONAL)
-
-    @model_validator(mode="after")
-    def _optional_needs_columns(self) -> CatalogSource:
-        _check_optional(self.optional, self.schema_)
-        return self
 
     @property
     def place(self) -> str:
@@ -331,12 +308,6 @@ class DatabaseSource(SourceKind):
     )
     partition: JdbcPartition | None = Field(None, description="Read it by several tasks.")
 
-    @model_validator(mode="after")
-    def _table_or_query(self) -> DatabaseSource:
-        if (self.table is None) == (self.query is None):
-            raise ValueError("`format: jdbc` needs either `table` or `query`")
-        return self
-
     @property
     def place(self) -> str:
         """Name of the table."""
@@ -348,20 +319,13 @@ class DatabaseSource(SourceKind):
         return self.date_column is not None
 
 
-def _check_optional(optional: bool, schema: str | None) -> None:
-    if optional and schema is None:
-        raise ValueError("`optional` needs `schema`: the columns of a source that is not there")
-
-
-def _without_absent(entry: Any) -> Any:
-    kinds = kinds_of(Source)
-    model = kinds.get(str(entry.get("format"))) if isinstance(entry, dict) else None
-    return entry if model is None else without_absent(entry, model, kinds.values())
+def _model_of(source: Mapping[str, Any]) -> type[Kind] | None:
+    return kinds_of(Source).get(str(source.get("format")))
 
 
 Source = Annotated[
     JsonSource | CsvSource | ColumnarSource | CatalogSource | DatabaseSource,
     Field(discriminator="format"),
-    BeforeValidator(_without_absent),
+    without_absent(_model_of, lambda: Source),
 ]
 """One input: files of a format under a path, a table in the catalog, or a table of a database."""

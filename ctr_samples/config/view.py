@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, field_validator, model_validator
+from pydantic import BeforeValidator, Field, Tag, field_validator
 
 from ctr_samples.config.base import Expression, Name, OneOrMore, hint
 from ctr_samples.config.counting import Aggregates, DailyCounts
-from ctr_samples.config.kinds import Kind, keys_of, kinds_of, without_absent
+from ctr_samples.config.kinds import Kind, keys_of, kinds_of, told_apart, without_absent
 from ctr_samples.config.problems import closest
 from ctr_samples.config.units import Age, Duration, format_duration
 from ctr_samples.graph import names_in
@@ -52,21 +53,6 @@ class ViewKind(Kind):
     )
     article_key: Expression | None = Field(None, description="With `entity: user_article`: the article's key.")
     where: Expression | None = Field(None, description="Which rows to use.")
-
-    @model_validator(mode="after")
-    def _keys_fit(self) -> Self:
-        if (self.entity == "user_article") != (self.article_key is not None):
-            raise ValueError("`entity: user_article` needs `article_key` beside `key`, and no other entity takes it")
-        if (self.entity is None) == (self.on is None):
-            raise ValueError(
-                "needs `on`, the key that it is joined on, or `entity`, which is the same said shorter; not both"
-            )
-        if len(self.keys) != len(self.joined_on):
-            raise ValueError(
-                f"found {len(self.keys)} `key` for {len(self.joined_on)} of `on`; expected one expression for each of "
-                f"[{', '.join(self.joined_on)}], in that order"
-            )
-        return self
 
     @property
     def joined_on(self) -> tuple[str, ...]:
@@ -143,12 +129,6 @@ class AgingView(ViewKind):
         """Value of `ttl`."""
         return self.ttl
 
-    @model_validator(mode="after")
-    def _rows_live_until_the_next(self) -> Self:
-        if problem := self.too_short(self.is_daily):
-            raise ValueError(problem)
-        return self
-
     def too_short(self, daily: bool) -> str | None:
         """Describe a `ttl` that expires before the row is available or, in a `daily` table, before the next row is."""
         oldest = self.delay + (_DAY if daily else timedelta())
@@ -224,18 +204,6 @@ class EventView(AgingView, TimedView):
     inclusive: bool = Field(False, description=_INCLUSIVE)
     sequence: Expression | None = Field(None, description=_SEQUENCE)
     tombstone: Expression | None = Field(None, description=_TOMBSTONE)
-
-    @model_validator(mode="after")
-    def _known_by_one_clock(self) -> Self:
-        if self.available_time is not None and self.available_after is not None:
-            raise ValueError("give `available_time` or `available_after`, not both")
-        return self
-
-    @model_validator(mode="after")
-    def _closed_if_it_ends(self) -> Self:
-        if self.closed_available is not None and self.valid_to is None:
-            raise ValueError("`closed_available` needs `valid_to`, which says when a row ceased to be true")
-        return self
 
     @property
     def keeps_days(self) -> bool:
@@ -365,12 +333,6 @@ class WindowView(CountingView):
     )
     aggregates: Aggregates = Field(description="What is counted, and over which windows.")
 
-    @model_validator(mode="after")
-    def _known_by_one_clock(self) -> Self:
-        if self.available_time is not None and self.available_after is not None:
-            raise ValueError("give `available_time` or `available_after`, not both")
-        return self
-
     @property
     def counted(self) -> Aggregates:
         """Counts of `aggregates`."""
@@ -386,7 +348,7 @@ _TELLING: dict[str, type[ViewKind]] = {
 """Required keys that identify a kind of view."""
 
 
-def _model_of(view: dict[str, Any]) -> type[ViewKind]:
+def _model_of(view: Mapping[str, Any]) -> type[ViewKind]:
     """Return the intended kind of an entry, even if its discriminating key is misspelled."""
     said = [key for key, value in view.items() if not (value is None or value is False)]
     meant = [key for key in _TELLING if key in said]
@@ -400,23 +362,13 @@ def _every_key() -> set[str]:
     return {key for model in kinds_of(View).values() for key in keys_of(model)}
 
 
-def _tag(view: Any) -> str:
-    if isinstance(view, ViewKind):
-        return view.kind
-    return (_model_of(view) if isinstance(view, dict) else EventView).kind
-
-
-def _without_absent(view: Any) -> Any:
-    return without_absent(view, _model_of(view), kinds_of(View).values()) if isinstance(view, dict) else view
-
-
 View = Annotated[
     Annotated[EventView, Tag(EventView.kind)]
     | Annotated[SnapshotView, Tag(SnapshotView.kind)]
     | Annotated[StaticView, Tag(StaticView.kind)]
     | Annotated[DailyCountView, Tag(DailyCountView.kind)]
     | Annotated[WindowView, Tag(WindowView.kind)],
-    Discriminator(_tag),
-    BeforeValidator(_without_absent),
+    told_apart(_model_of),
+    without_absent(_model_of, lambda: View),
 ]
 """A feature table of one key, or of several together, joined as of each impression."""

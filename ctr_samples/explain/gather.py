@@ -17,7 +17,6 @@ from pyspark.sql.types import StructType
 
 from ctr_samples.config import JobConfig, SnapshotView, StaticView
 from ctr_samples.config.problems import end_sentence, nearest
-from ctr_samples.config.references import inherited
 from ctr_samples.errors import InputError
 from ctr_samples.explain.rules import (
     Action,
@@ -290,7 +289,7 @@ class Gatherer:
         return ViewEvidence(view.joined_on, key, [_feature_row(r) for r in newest], rules, kept)
 
     def _history(self, name: str, impression: Impression) -> HistoryEvidence:
-        history = inherited(self.config.histories[name], self.config.impressions)
+        history = self.config.history(name)
         request = impression.values["request"] if history.request is not None else None
         rules = HistoryRules(history.last, history.within, history.delay, request)
         key, kept = impression.values[history.on], where_kept(self.inputs, name, self.run_date)

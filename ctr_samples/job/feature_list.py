@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from ctr_samples.config.environment import digests_in
+from ctr_samples.config.masking import digests_in
 from ctr_samples.errors import DamagedFile, StorageError
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.quality.feature_facts import FeatureFacts

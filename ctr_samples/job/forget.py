@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.config.document import filled
-from ctr_samples.config.environment import digests, digests_in
+from ctr_samples.config.masking import digests, digests_in
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import DamagedFile, UsageError
 from ctr_samples.graph import SqlName, log_names, meet

@@ -13,7 +13,6 @@ from typing import Any
 
 from ctr_samples.config import JobConfig, Quality
 from ctr_samples.config.problems import end_sentence, nearest
-from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
 from ctr_samples.job.alarms import alarms
@@ -67,7 +66,7 @@ def wanted_of(
     missing = {name: id_ for name, f in config.features.items() if (id_ := f.missing_id) is not None}
     hashed = {name: f.hash_buckets - 1 for name, f in config.features.items() if f.hash_buckets and not f.multi_hot}
     key = next(iter(contract.names("key")), None)
-    heavy = measured_key(config)
+    heavy = config.measured_key
     return Wanted(
         contract,
         main,

@@ -9,8 +9,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ctr_samples.config import JobConfig, LoadedConfig
-from ctr_samples.config.environment import digests
-from ctr_samples.config.masking import masked_tree
+from ctr_samples.config.masking import digests, masked_tree
 from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
 from ctr_samples.graph import Graph

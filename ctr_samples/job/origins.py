@@ -16,8 +16,7 @@ from pydantic import ValidationError
 
 from ctr_samples.config import ActionLabel, JobConfig, LoadedConfig, RowLabel
 from ctr_samples.config.document import deciding_names, filled, names
-from ctr_samples.config.environment import changed
-from ctr_samples.config.references import measured_key
+from ctr_samples.config.masking import changed
 from ctr_samples.graph import Graph
 from ctr_samples.shards import Manifest
 
@@ -131,7 +130,7 @@ class _Finder:
         if config.sampling is not None or config.impressions.skip_above is not None:
             rows["labels"] = labels
         features = {name: dict(self._feature(name)) for name in config.features}
-        measures = {"rates_by": config.impressions.rates_by, "heavy_user": measured_key(config)}
+        measures = {"rates_by": config.impressions.rates_by, "heavy_user": config.measured_key}
         return Origins(rows, labels, features, measures)
 
     def _rows(self) -> dict[str, Any]:

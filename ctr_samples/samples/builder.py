@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType
 
 from ctr_samples.config import Label, RowLabel
-from ctr_samples.config.references import inherited, measured_key
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.aside import with_columns
 from ctr_samples.samples.columnar.columns import Flags, Integers, integers
@@ -412,7 +411,7 @@ class _Joins:
     def fields_after(self, steps: Sequence[JoinStep]) -> dict[str, set[str]]:
         """Return the fields of structs that late joins and the samples need once :meth:`add` is done."""
         config, late = self.inputs.config, order_steps(steps)[1]
-        measured = {measured_key(config) or "", *config.impressions.rates_by}
+        measured = {config.measured_key or "", *config.impressions.rates_by}
         needed = {IMPRESSION: {"impression_id", "impression_time"} | measured}
         needed |= {name: {made(feature) for feature in config.features} for name in views_of(steps)}
         for part in [part if "." in part else f"{IMPRESSION}.{part}" for step in late for part in step.on]:
@@ -470,7 +469,7 @@ def _key_of_all(plans: Sequence[LabelPlan]) -> str | None:
 def _history(inputs: Inputs, name: str, few: DataFrame | None) -> tuple[HistoryPlan, DataFrame]:
     """Return the plan of a history, and its actions, of a few impressions if they are given."""
     config = inputs.config
-    history = inherited(config.histories[name], config.impressions)
+    history = config.history(name)
     cut = partial(actions_of_history, name=name, history=history, span=inputs.span)
     actions = inputs.with_kept(name, history.source, "histories", cut)
     plan = history_plan(name, history, config.impressions)

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from ctr_samples.config import JobConfig
-from ctr_samples.config.references import check_references, match_of
+from ctr_samples.config.references import check_references
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 
 BASE: dict[str, Any] = {
@@ -176,7 +176,7 @@ def test_what_was_shown_and_the_request_or_the_user_find_an_impression(
     document["labels"] = {"clicked": {"source": "log", "window": "1h", **label}}
     loaded = JobConfig.model_validate(document)
     clicked: Any = loaded.labels["clicked"]
-    assert match_of(clicked, loaded.impressions) == tried
+    assert clicked.matches(loaded.impressions) == tried
 
 
 def test_all_keys_but_what_was_shown_have_pseudonyms() -> None:

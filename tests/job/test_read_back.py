@@ -22,7 +22,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
-from ctr_samples.config.environment import digests
+from ctr_samples.config.masking import digests
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
 from ctr_samples.job.foreseen import changes

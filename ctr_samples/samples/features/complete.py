@@ -14,7 +14,6 @@ from pyspark.sql.types import ByteType, DataType, FloatType, LongType, StringTyp
 
 from ctr_samples.config import JobConfig
 from ctr_samples.config.base import SAMPLE_WEIGHT
-from ctr_samples.config.references import measured_key
 from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.columnar.columns import Flags, flags
 from ctr_samples.samples.columnar.counts import Counts
@@ -76,7 +75,7 @@ class MakeSamples:
             for name, home in columns.homes.items()
         }
         rate = None if config.sampling is None else config.sampling.negatives
-        heavy, by = measured_key(config), config.impressions.rates_by
+        heavy, by = config.measured_key, config.impressions.rates_by
         return cls(columns.contract, config.output.layout, tuple(config.labels), paths, masks, rate, heavy, by, also)
 
     def kind(self, features: StructType, also: Sequence[StructField] = ()) -> StructType:

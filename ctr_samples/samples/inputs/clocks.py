@@ -24,7 +24,6 @@ from ctr_samples.config import (
     WindowView,
 )
 from ctr_samples.config.label import actions_among
-from ctr_samples.config.references import inherited
 from ctr_samples.samples.impressions import does_match
 from ctr_samples.samples.labels.plans import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import Span
@@ -165,7 +164,7 @@ def clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
 
 def _histories(config: JobConfig) -> dict[str, History]:
     """Return the histories with their inherited values filled in."""
-    return {name: inherited(history, config.impressions) for name, history in config.histories.items()}
+    return {name: config.history(name) for name in config.histories}
 
 
 def _of_impressions(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:

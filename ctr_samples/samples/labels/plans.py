@@ -12,7 +12,6 @@ from pyspark.sql.types import FloatType, LongType, StructField
 from ctr_samples.config import ActionLabel, Impressions, JobConfig, Label, RowLabel
 from ctr_samples.config.base import mask_of
 from ctr_samples.config.label import actions_among
-from ctr_samples.config.references import action_keys, match_of
 from ctr_samples.periods import local_midnight
 from ctr_samples.samples.period import Reach, Span
 
@@ -44,9 +43,9 @@ class LabelPlan:
 
 def plan_label(name: str, label: ActionLabel, impressions: Impressions) -> LabelPlan:
     """Fill in the inherited values of a label. A request id in both logs takes precedence over user and time."""
-    tried = match_of(label, impressions)
+    tried = label.matches(impressions)
     assert tried, "references.py refuses a label without a key"
-    keys = action_keys(label, impressions)
+    keys = label.keys_with(impressions)
     used = {name: text for name, text in keys.items() if any(name in names for names in tried)}
     return LabelPlan(name, label, label.time or impressions.time, used, tried)
 

@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from ctr_samples.config import History, JobConfig
-from ctr_samples.config.references import inherited
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, in_sight
 from ctr_samples.samples.histories.lists import TIME, HistoryPlan
 from ctr_samples.samples.histories.needed import needed_of, newest_first
@@ -43,7 +42,7 @@ class KeptHistory:
     @classmethod
     def of(cls, config: JobConfig, name: str) -> Self:
         """Return the history with the given name."""
-        history = inherited(config.histories[name], config.impressions)
+        history = config.history(name)
         return cls(name, history, history_plan(name, history, config.impressions))
 
     @property

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Feature, History, JobConfig
-from ctr_samples.config.references import check_references, inherited
+from ctr_samples.config.references import check_references
 from ctr_samples.errors import InputError
 from ctr_samples.explain.rules import HistoryRules, PastAction, judge_history
 from ctr_samples.samples.columnar.stages import Stage
@@ -341,7 +341,7 @@ def problems(**changed: Any) -> list[str]:
 
 def test_a_history_of_the_log_of_impressions_takes_its_keys_from_them() -> None:
     config = JobConfig.model_validate(BASE)
-    clicks = inherited(config.histories["clicks"], config.impressions)
+    clicks = config.history("clicks")
     assert (clicks.time, clicks.key, clicks.item, clicks.request) == ("t", "u", "a", None)
     assert problems() == []
 
