@@ -60,11 +60,11 @@ class Graph:
             for part, read in self.reads.items()
         }
 
-    def needed(self, *parts: str) -> list[str]:
-        """Return these parts and all that they need, directly or by way of others."""
+    def needed(self, *parts: str, without: Collection[str] = ()) -> list[str]:
+        """Return these parts and all that they need, directly or by way of others, but nothing by way of those ``without``."""
         found = [part for part in dict.fromkeys(parts) if part in self.reads]
         for part in found:  # the list grows during the loop
-            found += [other for other in self.reads[part] if other in self.reads and other not in found]
+            found += [other for other in self.reads[part] if other in self.reads and other not in (*found, *without)]
         return found
 
     def columns(self, part: str, of: str) -> Columns:

@@ -170,40 +170,34 @@ class _Finder:
         }
 
     def _feature(self, name: str) -> Iterator[tuple[str, Any]]:
-        """Yield what a feature uses, each with its name."""
-        feature = self.config.features[name]
-        yield "definition", self.plain["features"][name]
-        if feature.hash_buckets and not feature.salt:
-            yield "salt", name
+        """Yield what a feature is made from, each with its name."""
         yield "release", self.release
         yield "timezone", self.config.timezone
-        for part in feature.cross or ():
-            yield f"features.{part}", dict(self._feature(part))
+        for part in self.graph.needed(f"features.{name}", without=("impressions",)):
+            kind, _, own = part.partition(".")
+            if kind == "features":
+                yield from self._of_feature(part, own, "definition" if own == name else part)
+            elif kind == "sources":
+                yield from self._source(own)
+            elif kind in ("views", "histories", "vocabularies"):
+                yield part, self.plain[kind][own]
+            if part in self.tied and kind == "views":
+                yield f"columns that tell rows of {part} apart", self._columns_of(own)
+
+    def _of_feature(self, part: str, name: str, said: str) -> Iterator[tuple[str, Any]]:
+        """Yield what belongs to a feature, or to one that it crosses, alone."""
+        feature = self.config.features[name]
+        yield said, self.plain["features"][name]
+        if feature.hash_buckets and not feature.salt:
+            yield f"salt of {said}", name
         if feature.is_fitted:
             yield "fitted state", self.fitted
         if feature.scale or feature.quantiles:
-            yield "fitted for", name  # moments and quantiles belong to a name, ids to a vocabulary
-        if feature.vocabulary is not None:
-            yield f"vocabularies.{feature.vocabulary}", self.plain["vocabularies"][feature.vocabulary]
-        yield from self._columns(f"features.{name}")
-        read = self.graph.reads[f"features.{name}"]
-        for history in [one for one in self.config.histories if f"histories.{one}" in read]:
-            yield f"histories.{history}", self.plain["histories"][history]
-            yield from self._source(self.config.histories[history].source)
-        views = [one for one in self.config.views if f"views.{one}" in read]
-        for view in views:
-            yield from self._view(view)
-        if self.is_old and (feature.top_k is not None or (feature.vocabulary is not None and views)):
+            yield f"fitted for {said}", name  # moments and quantiles belong to a name, ids to a vocabulary
+        yield from self._columns(part)
+        reads_views = any(one.startswith("views.") for one in self.graph.reads[part])
+        if self.is_old and (feature.top_k is not None or (feature.vocabulary is not None and reads_views)):
             yield "ids of rows that are absent, and the order of large numbers", "as before"
-
-    def _view(self, name: str) -> Iterator[tuple[str, Any]]:
-        view = self.config.views[name]
-        yield f"views.{name}", self.plain["views"][name]
-        yield from self._source(view.source)
-        if f"views.{name}" in self.tied:
-            yield f"columns that tell rows of views.{name} apart", self._columns_of(name)
-        for other in view.needed_views:
-            yield from self._view(other)
 
     def _columns_of(self, view: str) -> list[str]:
         """Return the expressions that may read a column of a view, in the order in which they are read."""
