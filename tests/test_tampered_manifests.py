@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from ctr_samples.config import Quality
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile
-from ctr_samples.job.gate import judge, last_before
+from ctr_samples.job.gate import last_before, measured_of, pass_gate
 from ctr_samples.job.summary import run_summary
 from ctr_samples.quality.measure.collecting import Wanted
+from ctr_samples.quality.measure.merging import Measures
 from ctr_samples.readers import iter_batches
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Table, TableWrite, open_storage, publish, require_manifest
@@ -71,7 +72,8 @@ def published(root: Path, day: str) -> None:
         sampling={"rate": 0.5, "salt": "s"},
         quality={"verdict": "warned", "found": [found], "accepted": []},
     )
-    judge(open_storage(root), of_day, (), Wanted(CONTRACT), Quality())
+    measured = measured_of(of_day, Measures.of(()), Wanted(CONTRACT))
+    pass_gate(open_storage(root), of_day, measured, Quality())
     publish(open_storage(root), of_day)
 
 

@@ -4,7 +4,8 @@ run.py              the run itself, in the order of docs/architecture.md
 planning.py         inputs and contract of a run, before it reads rows; changes since a day was published
 accounting.py       checks that every impression became a sample or was dropped for a reason; stops a run on bad counts
 gate.py             the quality verdict from the measures; alarms.py has the warnings from a manifest's counts
-reuse.py            what a run takes from the day's current generation, since it is made from the same
+kinds.py            the kinds of runs: join everything, take features, take samples, take fewer samples
+reuse.py            decides which kind a run is, by what the day's current generation is made from
 origins.py          what rows, labels and features are made from, as values
 foreseen.py         what runs of a changed configuration would do, and which parts of samples two configurations share
 arrivals.py         what came to the sources since a generation, and whether its samples could see it

@@ -10,12 +10,13 @@ from pyspark.sql import SparkSession
 
 from ctr_samples import __version__
 from ctr_samples.config import LoadedConfig
+from ctr_samples.config.label import actions_among
+from ctr_samples.job.kinds import JoinEverything
 from ctr_samples.job.origins import Origins, changed_features, differences
 from ctr_samples.job.planning import Prepared, open_output, planning
 from ctr_samples.job.reporting import Reporter
-from ctr_samples.job.reuse import earlier_of
+from ctr_samples.job.reuse import kind_of_run
 from ctr_samples.periods import Period
-from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.shards import FeaturesFrom, Storage, latest_manifest, published_days
 
 _DAYS = 30
@@ -51,24 +52,21 @@ def foreseen(spark: SparkSession, loaded: LoadedConfig, day: Period, reporter: R
         manifest = output.published(prepared.fingerprint)
         if manifest is not None:
             return Foreseen(day, "is published as it is", "", (), {}, (), (), 0, 0.0)
-        earlier, entry = earlier_of(prepared, output)
-    took = typical_seconds(output.storage, entry)
-    shown = {config.impressions.source, *(label.source for label in config.labels.values() if hasattr(label, "source"))}
-    if earlier is None or entry is None:
-        made = {name: ["new" if output.current is None else "with the rest"] for name in config.features}
-        size = sum(source.bytes or 0 for source in prepared.inputs.sources.values())
-        why = "" if entry is None else entry.why
-        return Foreseen(day, "makes everything", why, (), made, tuple(config.views), (), size, took)
-    shards = sum(shard.bytes for shard in earlier.manifest.shards)
-    dropped = [name for name in earlier.manifest.config.get("features") or {} if name not in config.features]
-    if earlier.whole:
-        return Foreseen(day, "joins nothing", "", tuple(config.features), {}, (), dropped, shards, took)
-    few = only_features(config, earlier.others)
-    used = shown | {one.source for one in (*few.views.values(), *few.histories.values())}
-    size = shards + sum(prepared.inputs.sources[name].bytes or 0 for name in used if name in prepared.inputs.sources)
-    what = "makes features and labels" if earlier.others else "makes labels"
-    taken = [name for name in config.features if name not in earlier.others]
-    return Foreseen(day, what, "", taken, earlier.changed, tuple(few.views), dropped, size, took)
+        kind = kind_of_run(prepared, output)
+    took = typical_seconds(output.storage, kind.features_from)
+    made, joined, sources = kind.made(config), kind.joined(config), prepared.inputs.sources
+    if isinstance(kind, JoinEverything):
+        why = "" if kind.features_from is None else kind.features_from.why
+        size = sum(source.bytes or 0 for source in sources.values())
+        return Foreseen(day, kind.what, why, (), made, tuple(joined.views), (), size, took)
+    size = sum(shard.bytes for shard in kind.manifest.shards)
+    if kind.reads_logs:
+        read = {config.impressions.source, *(label.source for label in actions_among(config.labels).values())}
+        read |= {one.source for one in (*joined.views.values(), *joined.histories.values())}
+        size += sum(sources[name].bytes or 0 for name in read)
+    taken = [name for name in config.features if name not in made]
+    dropped = [name for name in kind.manifest.config.get("features") or {} if name not in config.features]
+    return Foreseen(day, kind.what, "", taken, made, tuple(joined.views), dropped, size, took)
 
 
 def typical_seconds(storage: Storage, entry: FeaturesFrom | None) -> float | None:

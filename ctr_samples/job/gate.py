@@ -1,6 +1,6 @@
 """Gate before publishing: converts the measures to a document and a page, and decides whether to publish the day.
 
-A run passes the result of :func:`wanted_of` to its tasks, and then calls :func:`judge`.
+A run passes the result of :func:`wanted_of` to its tasks, and then what they measured through :func:`pass_gate`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,6 @@ from ctr_samples.quality.metrics import (
 from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.quality.report import render
 from ctr_samples.quality.statistics import statistics_pbtxt
-from ctr_samples.quality.words import Words, with_words
 from ctr_samples.shards import Manifest, Storage, latest_manifest
 from ctr_samples.shards.naming import METRICS, REPORT, STATISTICS, run_directory
 
@@ -95,41 +94,23 @@ def check_accepted(accepted: Collection[str]) -> None:
             raise UsageError(f"There is no check {name!r} to accept{end_sentence(nearest(name, CHECKS))}")
 
 
-def judge(
+def pass_gate(
     storage: Storage,
     manifest: Manifest,
-    tasks: Iterable[str],
-    wanted: Wanted,
+    measured: Measured,
     quality: Quality,
     accepted: Collection[str] = (),
     *,
-    names: Pseudonyms | None = None,
     kept_for: timedelta = timedelta(hours=24),
     warn: Callable[[str], None] = lambda sentence: None,
-    earlier: Metrics | None = None,
-    same_samples: bool = False,
-    words: Mapping[str, Words] | None = None,
 ) -> Manifest:
-    """Return the manifest of a written, unpublished day with its verdict.
+    """Return the manifest of a written, unpublished day with its verdict, after comparing it with two earlier days.
 
-    ``tasks`` are the packed measures of the tasks. They are compared with two earlier days. ``metrics.json``, the page
-    and the statistics for TensorFlow are written beside the shards, regardless of the verdict. Raises GateRefused if a
-    finding blocks publishing; other findings go to ``warn``. With ``names``, user ids are written only as pseudonyms.
-    ``earlier`` has the metrics of features that were taken from a generation, measured before they became records. With
-    ``same_samples``, the labels were taken from it, too.
-    ``words`` says what the ids of a feature stand for. Runs on the driver.
+    ``metrics.json``, the page and the statistics for TensorFlow are written beside the shards, whatever the verdict. Raises
+    GateRefused if a finding blocks publishing; other findings go to ``warn``. Runs on the driver.
     """
-    measured = measured_of(manifest, Measures.of(tasks), wanted)
-    measured = replace(measured, features=with_words(measured.features, words or {}))
-    measured = measured if names is None else names.applied(measured)
-    measured = measured if earlier is None else _with_facts_of(earlier, measured)
-    if same_samples and earlier is not None:  # records lack some columns of impressions
-        of_impressions = ("click_rate", "users", "requests")
-        measured = replace(measured, **{name: getattr(earlier, name) for name in of_impressions})
-    before = last_before(storage, manifest.day)
-    filling = filling_features([manifest, *_manifest_of(storage, before)])
-    days = Days(measured, before, last_same_weekday(storage, manifest.day), filling)
-    metrics = _judged(days, quality, accepted, alarms(manifest, days.before))
+    days = compared_days(storage, manifest, measured)
+    metrics = judge(days, quality, accepted, alarms(manifest, days.before))
     manifest = replace(manifest, quality=_in_manifest(metrics))
     directory = run_directory(manifest.day, manifest.run_id)
     _write(storage, directory, metrics, render(metrics, manifest, days.before))
@@ -138,6 +119,23 @@ def judge(
             warn(finding.sentence)
     _refuse(storage.locate(f"{directory}/{REPORT}"), metrics.checks, kept_for)
     return manifest
+
+
+def compared_days(storage: Storage, manifest: Manifest, measured: Measured) -> Days:
+    """Return a day with the earlier days with which it is compared."""
+    before = last_before(storage, manifest.day)
+    filling = filling_features([manifest, *_manifest_of(storage, before)])
+    return Days(measured, before, last_same_weekday(storage, manifest.day), filling)
+
+
+def judge(days: Days, quality: Quality, accepted: Collection[str] = (), more: Iterable[Finding] = ()) -> Metrics:
+    """Return the metrics of a day with its verdict. ``more`` are findings of another origin."""
+    reference = Reference(
+        days.before.named if days.before else None, days.same_weekday.named if days.same_weekday else None
+    )
+    drift = drifts(days.now, days.before) if days.before else {}
+    found = sorted([*findings(days, quality, accepted), *more], key=lambda finding: STANDINGS.index(finding.standing))
+    return Metrics.judged(days.now, found, reference, drift)
 
 
 def describe_anew(
@@ -156,8 +154,8 @@ def describe_anew(
     with suppress(FileNotFoundError, StorageError, DamagedFile):
         measured = replace(measured, requests=read_metrics(storage, before).requests)
     measured = measured if names is None else names.applied(measured)
-    days = Days(measured, last_before(storage, manifest.day), last_same_weekday(storage, manifest.day))
-    metrics = _judged(days, Quality(), CHECKS)
+    days = compared_days(storage, manifest, measured)
+    metrics = judge(days, Quality(), CHECKS)
     _write(storage, run_directory(manifest.day, manifest.run_id), metrics, render(metrics, manifest, days.before))
 
 
@@ -200,25 +198,6 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
     )
 
 
-def _with_facts_of(earlier: Metrics, measured: Measured) -> Measured:
-    """Copy the facts about features from an earlier generation into a day's metrics, except facts that depend on
-    labels.
-    """
-    features = {
-        name: feature
-        if name not in earlier.features
-        else replace(
-            feature,
-            splits={
-                split: replace(earlier.features[name].splits[split], top=facts.top, auc=facts.auc)
-                for split, facts in feature.splits.items()
-            },
-        )
-        for name, feature in measured.features.items()
-    }
-    return replace(measured, features=features)
-
-
 def _actions(counts: Mapping[str, Any]) -> Actions:
     return Actions(counts.get("actions", 0), counts.get("orphans", 0), counts.get("without_value", 0))
 
@@ -247,15 +226,6 @@ def _manifest_of(storage: Storage, metrics: Metrics | None) -> list[Manifest]:
         return []
     manifest = latest_manifest(storage, parse_period(metrics.run_date))
     return [] if manifest is None else [manifest]
-
-
-def _judged(days: Days, quality: Quality, accepted: Collection[str], more: Iterable[Finding] = ()) -> Metrics:
-    reference = Reference(
-        days.before.named if days.before else None, days.same_weekday.named if days.same_weekday else None
-    )
-    drift = drifts(days.now, days.before) if days.before else {}
-    found = sorted([*findings(days, quality, accepted), *more], key=lambda finding: STANDINGS.index(finding.standing))
-    return Metrics.judged(days.now, found, reference, drift)
 
 
 def _in_manifest(metrics: Metrics) -> dict[str, Any]:

@@ -1,157 +1,53 @@
-"""Take from the day's current generation what is made from the same as now, and make only the rest.
+"""Decide what a run takes from the day's current generation, since it is made from the same, and what it makes.
 
-The shards of that generation hold its features, so nothing else is kept. The shards of the run are those of a run that
-makes everything.
+The shards of that generation hold its features, so nothing else is kept.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from ctr_samples import __version__
 from ctr_samples.config import JobConfig
-from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, StorageError, UnusableFeatures
 from ctr_samples.job.arrivals import Arrivals
 from ctr_samples.job.gate import read_metrics
+from ctr_samples.job.kinds import JoinEverything, Kind, TakeFeatures, TakeFewerSamples, TakeSamples
 from ctr_samples.job.origins import Origins, changed_features, changed_values, differences, tied_in
 from ctr_samples.job.planning import Prepared, labels_are_mature
 from ctr_samples.quality.metrics import Metrics
-from ctr_samples.samples.builder import SampleBuilder, SamplePlan
-from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features.chosen import only_features
-from ctr_samples.samples.sampling import DOWN_SAMPLED
-from ctr_samples.samples.watches.times import ClocksByDay, counts_of_view
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards, latest_manifest, open_storage
 
 
-@dataclass(frozen=True, slots=True)
-class Earlier:
-    """The current generation of a day, and what a run takes from it.
+def kind_of_run(prepared: Prepared, output: DayOutput, why_joined: str = "") -> Kind:
+    """Return the kind of a run: what it takes from the current generation or, without one, from that of ``from_samples``.
 
-    ``names`` has the features that are taken, with the names they had then; None stands for all, in any layout.
-    ``changed`` are the features that are made, with what of them changed, and ``joined`` the views that they need.
-    ``whole`` says that the labels are taken, too. ``clocks`` counts the rows that have arrived for its views since then.
-    """
-
-    manifest: Manifest
-    storage: Storage
-    clocks: ClocksByDay
-    names: Mapping[str, str] | None
-    changed: Mapping[str, Sequence[str]]
-    joined: frozenset[str]
-    metrics: Metrics | None
-    whole: bool
-    few: bool = False
-    """Whether the run leaves out negatives that the generation has."""
-    path: str = ""
-    """Directory of another sample set that has the generation, or empty."""
-
-    @property
-    def others(self) -> tuple[str, ...]:
-        """The features that are made."""
-        return tuple(self.changed)
-
-    def samples(self, builder: SampleBuilder) -> SamplePlan:
-        """Plan the samples with what is taken."""
-        contract = ExampleContract.from_dict(dict(self.manifest.contract))
-        features = EarlierFeatures(self.storage, self.manifest.shards, contract, self.names, self.few)
-        return builder.build_again(features) if self.whole else builder.build_beside(features, self.others)
-
-    @property
-    def described(self) -> FeaturesFrom:
-        """The entry for the manifest."""
-        taken = () if self.names is None else tuple(self.names)
-        features = taken if self.others else ()
-        return FeaturesFrom(self.manifest.generation, features=features, labels=self.whole, path=self.path)
-
-    def completed(self, manifest: Manifest) -> Manifest:
-        """Complete the run's manifest with counts that require joins, and with line counts of unread sources."""
-        before = {name: {**facts, **self._rows_of(name, facts)} for name, facts in self.manifest.views.items()}
-        views = {
-            name: manifest.views[name] if name in self.joined else before[name]
-            for name in manifest.config.get("views") or {}
-            # Of fewer samples, nobody counted what matches.
-            if name in self.joined or (name in before and not self.few)
-        }
-        inputs = {name: {**facts, **self._lines_of(name, facts)} for name, facts in manifest.inputs.items()}
-        manifest = replace(manifest, views=views, inputs=inputs)
-        return self._with_counts(manifest) if self.whole else manifest
-
-    def _with_counts(self, manifest: Manifest) -> Manifest:
-        """Copy the counts of the impressions and of the actions, of which the run read none. Raises UnusableFeatures if
-        samples were lost.
-        """
-        dropped = manifest.accounting.get(DOWN_SAMPLED, 0)
-        if manifest.records + dropped != self.manifest.records:
-            raise UnusableFeatures(f"{manifest.records:,} of its {self.manifest.records - dropped:,} samples were read")
-        left_out = {DOWN_SAMPLED: dropped} if self.few else {}
-        own = {name: {"flips": facts["flips"]} if "flips" in facts else {} for name, facts in manifest.labels.items()}
-        then = {name: {k: v for k, v in facts.items() if k != "flips"} for name, facts in self.manifest.labels.items()}
-        return replace(
-            manifest,
-            accounting={**self.manifest.accounting, "samples": manifest.records, **left_out},
-            labels={name: {**then[name], **flips} for name, flips in own.items()},
-            order=self.manifest.order,
-            tied_repeats=self.manifest.tied_repeats,
-            sampling=manifest.sampling if self.few else self.manifest.sampling,
-            label_mature=self.manifest.label_mature,
-        )
-
-    def _rows_of(self, view: str, facts: Mapping[str, float]) -> dict[str, float]:
-        """Count the bad rows of a view, including rows that have arrived since then."""
-        return {key: facts.get(key, 0) + count for key, count in counts_of_view(self.clocks, view).items()}
-
-    def _lines_of(self, name: str, facts: Mapping[str, Any]) -> dict[str, Any]:
-        before = self.manifest.inputs.get(name, {})
-        same = before.get("fingerprint") == facts["fingerprint"]
-        counted = ("lines", "malformed", "repeated", "other_days", "reads_too_few", "without_rows", "gaps")
-        return {key: before[key] for key in counted if same and key in before}
-
-
-def earlier_of(
-    prepared: Prepared, output: DayOutput, why_joined: str = ""
-) -> tuple[Earlier | None, FeaturesFrom | None]:
-    """Return what the run takes from the current generation or, without one, from that of ``from_samples``, and the manifest
-    entry that records the decision.
-
-    ``why_joined`` is a reason to make everything anew, or empty. Both results are None without a generation. May run a
-    Spark job over days that were added to the sources since then.
+    ``why_joined`` is a reason to make everything anew, or empty. May run a Spark job over days that were added to the sources
+    since then.
     """
     storage, current, path = output.storage, output.current, ""
     if current is None and (other := prepared.inputs.config.from_samples) is not None:
         storage, path = open_storage(other), other
         current = latest_manifest(storage, output.day)
     if current is None:
-        return None, None
+        return JoinEverything()
     try:
         if why_joined:
             raise UnusableFeatures(why_joined)
-        earlier = replace(_usable(prepared, storage, current), path=path)
+        return _usable(prepared, storage, current, path)
     except UnusableFeatures as error:
-        return None, FeaturesFrom(current.generation, str(error), path=path)
-    if path and not earlier.few:  # what is measured of users depends on the set
-        earlier = replace(earlier, whole=False)
-    return earlier, earlier.described
+        return JoinEverything(FeaturesFrom(current.generation, str(error), path=path))
 
 
-def _usable(prepared: Prepared, storage: Storage, current: Manifest) -> Earlier:
+def _usable(prepared: Prepared, storage: Storage, current: Manifest, path: str) -> Kind:
     """Return what a full run would make again. Raises UnusableFeatures, with the reason, if that is nothing."""
     config = prepared.inputs.config
     before = _before(prepared, current)
     now, arrivals = _now(prepared, current)
-    changed = differences(now.rows, before.rows)
-    of_rules = {name for name in changed if name.startswith("impressions.columns.")}
-    few = before.rows["sampling"] is None and {*changed} - of_rules <= {"sampling", "labels"} and "sampling" in changed
-    if changed and not few:
-        if changed == ["labels"]:
-            raise UnusableFeatures(config.joins_anew or "other labels leave out other impressions")
-        others = changed_values(current, prepared.loaded.values)
-        of_values = f", with the value of {' and '.join(f'${{{name}}}' for name in others)}" if others else ""
-        raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else f"{_listed(changed)} changed{of_values}")
+    few = _leaves_out_more(prepared, current, now, before, arrivals)
     try:
         check_shards(storage, current.shards, "so its features are gone")
     except DamagedFile as error:
@@ -161,19 +57,35 @@ def _usable(prepared: Prepared, storage: Storage, current: Manifest) -> Earlier:
     same = list(now.features.items()) == list(before.features.items())
     if not names or not (same or config.output.layout == "columns"):
         raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else "all of its features changed")
-    joined = frozenset(only_features(config, changed_now).views)
+    views = frozenset(only_features(config, changed_now).views)
     metrics = None if few else _metrics(storage, current, names)
-    whole = (
-        not changed_now
-        and now.labels == before.labels
-        and not (prepared.label_mature and _were_open(prepared, current))
-    )
-    if few:
-        whole = whole and _tells_all(config)
-    else:
-        whole = whole and now.measures == before.measures and metrics is not None
-        whole = whole and (current.label_mature or not any("final" in label.masks for label in config.labels.values()))
-    return Earlier(current, storage, arrivals.clocks, None if same else names, changed_now, joined, metrics, whole, few)
+    taken = None if same else names
+    of_labels = now.labels == before.labels and not (prepared.label_mature and _were_open(prepared, current))
+    kind: type[TakeFeatures] = TakeFeatures
+    if not changed_now and of_labels and few and _tells_all(config):
+        kind = TakeFewerSamples
+    elif not (changed_now or few or path) and of_labels and now.measures == before.measures and metrics is not None:
+        # What is measured of users depends on the set, and masks that say what is final on the clock.
+        masked = any("final" in label.masks for label in config.labels.values())
+        kind = TakeSamples if current.label_mature or not masked else TakeFeatures
+    return kind(current, storage, arrivals.clocks, taken, changed_now, views, metrics, few, path)
+
+
+def _leaves_out_more(prepared: Prepared, current: Manifest, now: Origins, before: Origins, arrivals: Arrivals) -> bool:
+    """Whether the run makes only some of the samples of the generation. Raises UnusableFeatures unless it makes the same ones
+    or fewer.
+    """
+    changed = differences(now.rows, before.rows)
+    of_rules = {name for name in changed if name.startswith("impressions.columns.")}
+    if before.rows["sampling"] is None and {*changed} - of_rules <= {"sampling", "labels"} and "sampling" in changed:
+        return True
+    if not changed:
+        return False
+    if changed == ["labels"]:
+        raise UnusableFeatures(prepared.inputs.config.joins_anew or "other labels leave out other impressions")
+    others = changed_values(current, prepared.loaded.values)
+    of_values = f", with the value of {' and '.join(f'${{{name}}}' for name in others)}" if others else ""
+    raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else f"{_listed(changed)} changed{of_values}")
 
 
 def _tells_all(config: JobConfig) -> bool:

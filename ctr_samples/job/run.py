@@ -15,24 +15,26 @@ from ctr_samples.config import LoadedConfig
 from ctr_samples.config.loading import loaded_of
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.errors import DamagedPartial, UnusableFeatures
-from ctr_samples.job.accounting import account, balanced, check_sources
-from ctr_samples.job.gate import check_accepted, judge
+from ctr_samples.job.accounting import check_sources
+from ctr_samples.job.gate import check_accepted, measured_of, pass_gate
+from ctr_samples.job.kinds import Kind
 from ctr_samples.job.looking_back import LookBack
 from ctr_samples.job.manifest_facts import descriptions, facts_of_run, order_fact
 from ctr_samples.job.planning import Prepared, check_writable, open_output, planning, warn_of_event_log
 from ctr_samples.job.reporting import Reporter, Silent
-from ctr_samples.job.reuse import Earlier, earlier_of
+from ctr_samples.job.reuse import kind_of_run
 from ctr_samples.periods import Period, period_of
 from ctr_samples.quality.measure.collecting import Wanted
+from ctr_samples.quality.measure.merging import Measures
 from ctr_samples.quality.pseudonyms import pseudonyms_of
-from ctr_samples.quality.words import words_of
+from ctr_samples.quality.words import with_words, words_of
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
 from ctr_samples.samples.partials import Partials
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of.planning import described
 from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.samples.watches.shares import crowded
-from ctr_samples.shards import DayOutput, DayRun, FeaturesFrom, Manifest, Receipt, open_storage
+from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import drop_damaged
 from ctr_samples.sparksql.observations import Progress
@@ -79,29 +81,22 @@ def run(
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """The inputs and joins of a run, and the origin of its features."""
+    """The inputs and joins of a run, and its kind."""
 
     prepared: Prepared
-    earlier: Earlier | None
-    """What is taken from the current generation, or None if everything is made."""
-    features_from: FeaturesFrom | None
+    kind: Kind
     partials: Partials
     samples: SamplePlan
 
     @property
     def wanted(self) -> Wanted:
-        """Measures to collect. Records lack some columns of impressions."""
-        wanted = self.prepared.wanted
-        if self.earlier and self.earlier.whole:
-            return replace(wanted, hour=None, user=None, request=None, by={})
-        return wanted
+        """Measures to collect."""
+        return self.kind.wanted(self.prepared.wanted)
 
     @property
     def described(self) -> list[str]:
         """The join steps and the use of partial results, in words."""
-        if self.earlier and not self.earlier.others:
-            return []
-        return [*described(self.samples.steps), *self.partials.described()]
+        return [*described(self.samples.steps), *self.partials.described()] if self.kind.joins else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +170,12 @@ class _Run:
         reporter = self.reporter
         if output.current is not None:
             reporter.stage(f"comparing with generation {output.current.generation}")
-        earlier, features_from = earlier_of(prepared, output, why_joined)
-        joins = not earlier or bool(earlier.others)
-        partials = Partials.prepare(prepared.inputs, self.period, reporter, build=joins)
+        kind = kind_of_run(prepared, output, why_joined)
+        partials = Partials.prepare(prepared.inputs, self.period, reporter, build=kind.joins)
         prepared = replace(prepared, inputs=partials.applied(prepared.inputs))
         check_sources(prepared.inputs)  # covers only partial results; the rest is counted during reading
         reporter.stage("planning the joins")
-        builder = SampleBuilder(prepared.inputs, prepared.state)
-        samples = earlier.samples(builder) if earlier else builder.build()
-        return _Plan(prepared, earlier, features_from, partials, samples)
+        return _Plan(prepared, kind, partials, kind.plan(SampleBuilder(prepared.inputs, prepared.state)))
 
     def _written(self, plan: _Plan, run: DayRun) -> list[Receipt]:
         """Run the job's single action."""
@@ -206,10 +198,9 @@ class _Run:
         """Build the manifest, not yet judged. Raises the errors of inputs and of counts that do not balance."""
         prepared, config = plan.prepared, self.loaded.config
         inputs, watches = prepared.inputs, prepared.inputs.watches
-        whole = plan.earlier is not None and plan.earlier.whole
-        accounting = account(inputs, receipts) if whole else balanced(inputs, receipts, self.period)
+        accounting = plan.kind.accounting(inputs, receipts, self.period)
         canaries = check_canaries(config, plan.samples.steps, watches.canary)
-        cut = list(watches.coverage.cut()) if prepared.label_mature and not whole else []
+        cut = list(watches.coverage.cut()) if prepared.label_mature and plan.kind.reads_logs else []
         for sentence in cut:
             self.reporter.warn(sentence)
         for sentence in crowded(watches.tasks.result(), inputs.partitions(), config.output.partitions):
@@ -222,25 +213,25 @@ class _Run:
             order=order_fact(config, receipts),
             label_mature=prepared.label_mature and not cut,
             plan=masked_tree(tuple(plan.described)),
-            features_from=plan.features_from,
+            features_from=plan.kind.features_from,
             seconds=round(time.monotonic() - started, 3),
         )
-        return plan.earlier.completed(manifest) if plan.earlier else manifest
+        return plan.kind.completed(manifest)
 
     def _judged(self, plan: _Plan, run: DayRun, manifest: Manifest, receipts: Sequence[Receipt]) -> Manifest:
         """Add the verdict to the manifest after writing its pages. Raises GateRefused if it may not be published."""
         config = self.loaded.config
-        return judge(
+        measures = Measures.of(receipt.measures for receipt in receipts if receipt.measures)
+        measured = measured_of(manifest, measures, plan.wanted)
+        measured = replace(measured, features=with_words(measured.features, words_of(config, plan.prepared.state)))
+        if (names := pseudonyms_of(config)) is not None:
+            measured = names.applied(measured)
+        return pass_gate(
             run.storage,
             manifest,
-            [receipt.measures for receipt in receipts if receipt.measures],
-            plan.wanted,
+            plan.kind.measured(measured),
             config.quality,
             self.accept,
-            names=pseudonyms_of(config),
             kept_for=config.output.retention.longest_run,
             warn=self.reporter.warn,
-            earlier=plan.earlier.metrics if plan.earlier else None,
-            same_samples=plan.earlier is not None and plan.earlier.whole,
-            words=words_of(config, plan.prepared.state),
         )

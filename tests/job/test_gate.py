@@ -16,9 +16,18 @@ from jsonschema import validate
 from ctr_samples.config import Quality
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import GateRefused, UsageError
-from ctr_samples.job.gate import check_accepted, judge, last_before, last_same_weekday, metrics_of_run, read_metrics
+from ctr_samples.job.gate import (
+    check_accepted,
+    last_before,
+    last_same_weekday,
+    measured_of,
+    metrics_of_run,
+    pass_gate,
+    read_metrics,
+)
 from ctr_samples.quality.measure.collecting import Collector, Wanted
-from ctr_samples.quality.metrics import Generation, Metrics
+from ctr_samples.quality.measure.merging import Measures
+from ctr_samples.quality.metrics import Generation, Measured, Metrics
 from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.shards import Manifest, Shard, Storage, latest_manifest, open_storage, publish
 from ctr_samples.shards.naming import run_directory
@@ -61,9 +70,14 @@ def manifest(day: str, generation: int = 1) -> Manifest:
     )
 
 
+def measured(one: Manifest, measures: str) -> Measured:
+    return measured_of(one, Measures.of([measures]), WANTED)
+
+
 def judged(storage: Storage, day: str, measures: str, generation: int = 1, accept: tuple[str, ...] = ()) -> Manifest:
     """The manifest of a day with its verdict; GateRefused says why there is none."""
-    return judge(storage, manifest(day, generation), [measures], WANTED, Quality(), accept)
+    one = manifest(day, generation)
+    return pass_gate(storage, one, measured(one, measures), Quality(), accept)
 
 
 def published(storage: Storage, day: str, measures: str, generation: int = 1, accept: tuple[str, ...] = ()) -> Metrics:
@@ -98,7 +112,7 @@ def test_a_day_that_lost_two_thirds_of_its_clicks_is_refused_in_three_lines(stor
     published(storage, "2019-06-04", task(clicks=600))
     today = manifest("2019-06-05")
     with pytest.raises(GateRefused) as refusal:
-        judge(storage, today, [task(clicks=200)], WANTED, Quality(), kept_for=timedelta(hours=36))
+        pass_gate(storage, today, measured(today, task(clicks=200)), Quality(), kept_for=timedelta(hours=36))
     what, where, how = str(refusal.value).splitlines()
     assert what == (
         "Nothing was published: The mean of clicked is 0.06667 (0.2 on 2019-06-04); rate is 2.34, the limit is 1.6."
@@ -132,7 +146,7 @@ def test_what_does_not_block_is_a_warning(storage: Storage) -> None:
     published(storage, "2019-06-04", task(clicks=600))
     warnings: list[str] = []
     today = manifest("2019-06-05")
-    found = judge(storage, today, [task(clicks=380)], WANTED, Quality(), warn=warnings.append).quality
+    found = pass_gate(storage, today, measured(today, task(clicks=380)), Quality(), warn=warnings.append).quality
     sentence = "The mean of clicked is 0.1267 (0.2 on 2019-06-04); rate is 1.3, the limit is 1.25."
     assert warnings == [sentence]
     assert found["found"] == [{"check": "rate", "subject": "clicked", "severity": "warn", "sentence": sentence}]
@@ -140,7 +154,8 @@ def test_what_does_not_block_is_a_warning(storage: Storage) -> None:
 
 def test_ids_of_users_are_written_under_other_names(storage: Storage) -> None:
     names = Pseudonyms("salt", frozenset({"age"}))
-    today = judge(storage, manifest("2019-06-04"), [task()], WANTED, Quality(), names=names)
+    today = manifest("2019-06-04")
+    pass_gate(storage, today, names.applied(measured(today, task())), Quality())
     assert read_metrics(storage, today).features["age"].splits["train"].cdf is None
 
 
@@ -255,5 +270,5 @@ def test_a_refused_day_tells_its_warnings_too(storage: Storage) -> None:
     first = replace(manifest("2019-06-05"), labels={"clicked": {"actions": 300, "orphans": 300, "shift": None}})
     said: list[str] = []
     with pytest.raises(GateRefused, match=r"All 3,000 train samples have clicked = 0\."):
-        judge(storage, first, [task(clicks=0)], WANTED, Quality(), warn=said.append)
+        pass_gate(storage, first, measured(first, task(clicks=0)), Quality(), warn=said.append)
     assert any(sentence.startswith("100.0% of the 300 actions of clicked match no impression") for sentence in said)

@@ -275,7 +275,7 @@ def planned(spark: SparkSession, path: Path, why_joined: str = "") -> FeaturesFr
         prepared = planning.Prepared.of(spark, loaded, DAY, Silent())
         config, storage = loaded.config, open_storage(loaded.config.output.path)
         output = DayOutput.open(storage, DAY, config.name, planning.retention_of(config))
-        _, features_from = reuse.earlier_of(prepared, output, why_joined)
+        features_from = reuse.kind_of_run(prepared, output, why_joined).features_from
     assert features_from is not None
     return features_from
 

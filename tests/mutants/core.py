@@ -82,7 +82,7 @@ CORE = {
         ("shards/test_partials_at_a_store.py", "job/test_partials.py", "job/test_partial_histories.py"),
     ),
     "reuse": Part(
-        ("job/reuse.py", "job/origins.py", "samples/earlier.py"),
+        ("job/reuse.py", "job/kinds.py", "job/origins.py", "samples/earlier.py"),
         ("samples/test_earlier.py", "job/test_reused_features.py", "job/test_read_back.py"),
     ),
     "gate": Part(
