@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import glob
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -19,15 +20,16 @@ from rich.table import Table
 from ctr_samples.cli.messages import Debug, errors_in_words, print_error
 from ctr_samples.config import CatalogSource, FileSource, JobConfig, LoadedConfig, explain, load_config
 from ctr_samples.day_paths import DayPath
-from ctr_samples.errors import ConfigError, CtrSamplesError, StorageError, UsageError
+from ctr_samples.errors import ConfigError, StorageError, UsageError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.terminal import say, stderr_console, stdout_console
 
 if TYPE_CHECKING:
+    from ctr_samples.job.many_days import DayOutcome
     from ctr_samples.job.reporting import Reporter
     from ctr_samples.periods import Period
-    from ctr_samples.shards import Manifest, Storage
+    from ctr_samples.shards import Storage
     from ctr_samples.telemetry import Listener, Listeners
 
 ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file of the sample set.")]
@@ -153,7 +155,7 @@ def generate(
 
         loaded = load_config(config, set_ or ())
         check_accepted(accept or ())
-        told = _listeners(loaded.config, console, log_json=log_json, prometheus=prometheus, lineage=lineage)
+        told = listeners(loaded.config, console, log_json=log_json, prometheus=prometheus, lineage=lineage)
         summary = Console(quiet=True) if log_json else console
         if due and any(other is not None for other in (date, first, last, known_by, as_of_generation)):
             raise UsageError("`--due` chooses the days by the clock; give it without another day, time or generation.")
@@ -171,42 +173,34 @@ def generate(
                 )
             _foresee(loaded, days, console)
             return
-        with _trends_afterwards(loaded.config, console):
+        how = {
+            "force": force,
+            "accept": accept or (),
+            "keep_going": keep_going or due,
+            "parallel": parallel,
+            "known_by": known,
+            "as_of_generation": as_of_generation,
+        }
+        nights = _Nights(loaded, days, how, told, summary)
+        try:
             if first is None and not due:
-                _generate_day(loaded, days[0], force, accept or (), known, as_of_generation, told, summary)
+                nights.make_one()
             else:
-                _generate_days(
-                    loaded, days, force, accept or (), known, keep_going or due, parallel, told, summary, debug
-                )
+                nights.make_many(debug)
+        finally:
+            told.done()
 
 
-@contextmanager
-def _trends_afterwards(config: JobConfig, console: Console) -> Iterator[None]:
-    """Rewrite the multi-day page after the block, if configured, regardless of the verdict.
-
-    If writing fails, print a warning.
-    """
-    try:
-        yield
-    finally:
-        if config.trends is not None:
-            from ctr_samples.job.trends import trends_page, write_page
-            from ctr_samples.shards import open_storage
-
-            try:
-                storage = open_storage(config.output.path)
-                write_page(storage, trends_page(storage, None, None, config.trends))
-            except CtrSamplesError as error:
-                console.print(f"warning: The page about many days was not written: {error}", soft_wrap=True)
-
-
-def _listeners(
+def listeners(
     config: JobConfig, console: Console, *, log_json: bool, prometheus: Path | None, lineage: bool
 ) -> Listeners:
     """Create the listeners of the command. Raise UsageError if the directory of the Prometheus file does not exist."""
-    from ctr_samples.telemetry import Gauges, JsonLines, Listeners
+    from ctr_samples.telemetry import Gauges, JsonLines, Listeners, TrendsPage
 
     told: list[Listener] = []
+    warn = lambda text: console.print(f"warning: {text}", soft_wrap=True)  # noqa: E731
+    if config.trends is not None:
+        told.append(TrendsPage(config.output.path, config.trends, warn))
     if log_json:
         told.append(JsonLines(config, lambda line: console.print(line, soft_wrap=True)))
     if prometheus is not None:
@@ -220,7 +214,7 @@ def _listeners(
         from ctr_samples.telemetry.lineage import Lineage
 
         told.append(Lineage.of(config))
-    return Listeners(told, lambda text: console.print(f"warning: {text}", soft_wrap=True))
+    return Listeners(told, warn)
 
 
 def _periods(config: JobConfig, date: str | None, first: str | None, last: str | None) -> Sequence[Period]:
@@ -245,101 +239,82 @@ def _due(config: JobConfig) -> Sequence[Period]:
     return due_days(open_storage(config.output.path), config, datetime.now(UTC))
 
 
-def _generate_day(
-    loaded: LoadedConfig,
-    day: Period,
-    force: bool,
-    accept: Sequence[str],
-    known_by: datetime | None,
-    as_of_generation: int | None,
-    told: Listeners,
-    console: Console,
-) -> None:
-    from ctr_samples.job.many_days import DayOutcome
+@dataclass(frozen=True, slots=True)
+class _Nights:
+    """The days that the command makes, and ``how``: the options of a :class:`ctr_samples.job.many_days.Backfill`."""
 
-    started = time.monotonic()
-    told.begins(day)
-    try:
-        with spark_for(loaded.config, f"ctr-samples {loaded.config.name} {day}", console, whole_run=True) as (
-            spark,
-            progress,
-        ):
-            from ctr_samples.job import run as job
+    loaded: LoadedConfig
+    days: Sequence[Period]
+    how: Mapping[str, Any]
+    told: Listeners
+    console: Console
 
-            result = job.run(
+    def make_one(self) -> None:
+        """Make a single day and print its summary. Raises its error."""
+        from ctr_samples.job.many_days import Backfill, DayOutcome
+        from ctr_samples.job.summary import run_summary
+
+        [day], config, started = self.days, self.loaded.config, time.monotonic()
+        self.told.begins(day)
+        try:
+            with spark_for(config, f"ctr-samples {config.name} {day}", self.console, whole_run=True) as (
                 spark,
-                loaded,
-                day,
-                force=force,
-                accept=accept,
-                known_by=known_by,
-                as_of_generation=as_of_generation,
-                reporter=progress,
-            )
-    except Exception as error:
-        told.ended(DayOutcome.of_error(day, error, started))
-        raise
-    told.ended(DayOutcome.of_result(day, result, started))
+                progress,
+            ):
+                of_day = lambda _: nullcontext(progress)  # noqa: E731
+                [outcome] = Backfill(spark, self.loaded, self.days, reporter_of=of_day, **self.how).outcomes()
+        except Exception as error:  # Spark did not start
+            outcome = DayOutcome.of_error(day, error, started)
+        self.told.ended(outcome)
+        if outcome.manifest is None:
+            assert outcome.error is not None
+            raise outcome.error
+        summary = run_summary(outcome.manifest, self._storage, published=outcome.became == "published")
+        self.console.print(summary, soft_wrap=True)
+        self._say_paths([outcome])
 
-    from ctr_samples.job.summary import run_summary
-    from ctr_samples.shards import open_storage
+    def make_many(self, debug: bool) -> None:
+        """Make the days and print a table of them, even if interrupted. Exits with the worst exit code of any day."""
+        from ctr_samples.job.many_days import Backfill, worst_exit_code
+        from ctr_samples.job.summary import DayLine, days_table
 
-    storage = open_storage(loaded.config.output.path)
-    console.print(run_summary(result.manifest, storage, published=result.published), soft_wrap=True)
-    _say_path(result.manifest, storage)
+        outcomes: list[DayOutcome] = []
+        name = f"ctr-samples {self.loaded.config.name} {self.days[0]} to {self.days[-1]}"
+        try:
+            with spark_for(self.loaded.config, name, self.console) as (spark, progress):
 
+                @contextmanager
+                def of_day(day: Period) -> Iterator[Reporter]:
+                    self.told.begins(day)
+                    with progress.of_day(day) as reporter:
+                        yield reporter
 
-def _generate_days(
-    loaded: LoadedConfig,
-    days: Sequence[Period],
-    force: bool,
-    accept: Sequence[str],
-    known_by: datetime | None,
-    keep_going: bool,
-    parallel: int,
-    told: Listeners,
-    console: Console,
-    debug: bool,
-) -> None:
-    """Generate the days and print a summary table, even if interrupted. Exits with the worst exit code of any day."""
-    from ctr_samples.job.many_days import Backfill, DayOutcome, worst_exit_code
-    from ctr_samples.job.summary import DayLine, days_table
-    from ctr_samples.shards import open_storage
+                progress.stage(f"0 of {len(self.days)} days")
+                for outcome in Backfill(spark, self.loaded, self.days, reporter_of=of_day, **self.how).outcomes():
+                    outcomes.append(outcome)
+                    self.told.ended(outcome)
+                    progress.stage(f"{len(outcomes)} of {len(self.days)} days")
+                    if outcome.error is not None:
+                        print_error(self.console, outcome.error, debug, f"{outcome.day}: ")
+        finally:
+            if outcomes:
+                self.console.print(days_table([DayLine.of(outcome) for outcome in outcomes]))
+            self._say_paths(outcomes)
+        if code := worst_exit_code(outcomes):
+            raise typer.Exit(code)
 
-    storage = open_storage(loaded.config.output.path)
-    outcomes: list[DayOutcome] = []
-    try:
-        name = f"ctr-samples {loaded.config.name} {days[0]} to {days[-1]}"
-        with spark_for(loaded.config, name, console) as (spark, progress):
+    @property
+    def _storage(self) -> Storage:
+        from ctr_samples.shards import open_storage
 
-            @contextmanager
-            def of_day(day: Period) -> Iterator[Reporter]:
-                told.begins(day)
-                with progress.of_day(day) as reporter:
-                    yield reporter
+        return open_storage(self.loaded.config.output.path)
 
-            backfill = Backfill(spark, loaded, days, force, accept, keep_going, parallel, of_day, known_by)
-            progress.stage(f"0 of {len(days)} days")
-            for outcome in backfill.outcomes():
-                outcomes.append(outcome)
-                told.ended(outcome)
-                progress.stage(f"{len(outcomes)} of {len(days)} days")
-                if outcome.error is not None:
-                    print_error(console, outcome.error, debug, f"{outcome.day}: ")
-    finally:
-        if outcomes:
-            console.print(days_table([DayLine.of(outcome) for outcome in outcomes]))
-        for outcome in outcomes:
-            if outcome.manifest is not None:
-                _say_path(outcome.manifest, storage)
-    if code := worst_exit_code(outcomes):
-        raise typer.Exit(code)
+    def _say_paths(self, outcomes: Iterable[DayOutcome]) -> None:
+        from ctr_samples.shards.naming import manifest_path
 
-
-def _say_path(manifest: Manifest, storage: Storage) -> None:
-    from ctr_samples.shards.naming import manifest_path
-
-    say(storage.locate(manifest_path(manifest.day, manifest.generation)))
+        for manifest in (outcome.manifest for outcome in outcomes):
+            if manifest is not None:
+                say(self._storage.locate(manifest_path(manifest.day, manifest.generation)))
 
 
 def _foresee(loaded: LoadedConfig, days: Sequence[Period], console: Console) -> None:

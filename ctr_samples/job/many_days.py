@@ -83,6 +83,7 @@ class Backfill:
     parallel: int = 1
     reporter_of: Callable[[Period], AbstractContextManager[Reporter]] = lambda day: nullcontext(Silent())
     known_by: datetime | None = None
+    as_of_generation: int | None = None
     _stopped: threading.Event = field(init=False, default_factory=threading.Event)
     _tag: str = field(init=False, default_factory=lambda: f"ctr-samples-{secrets.token_hex(4)}")
 
@@ -128,6 +129,7 @@ class Backfill:
                     force=self.force,
                     accept=self.accept,
                     known_by=self.known_by,
+                    as_of_generation=self.as_of_generation,
                     reporter=reporter,
                     before_verdict=partial(self._await_turn, before, reporter),
                 )
@@ -140,8 +142,9 @@ class Backfill:
         return DayOutcome.of_result(day, result, started)
 
     def _await_turn(self, before: Sequence[Future[DayOutcome]], reporter: Reporter) -> None:
-        reporter.stage("waiting for the days before")
-        wait(before)
+        if before:
+            reporter.stage("waiting for the days before")
+            wait(before)
         self._check_turn(before)
         reporter.stage("checking and publishing")
 

@@ -21,6 +21,7 @@ from ctr_samples.errors import UsageError
 from ctr_samples.job.many_days import DayOutcome
 from ctr_samples.periods import Period, span_of
 from ctr_samples.shards import Manifest
+from ctr_samples.telemetry.listeners import Listener
 
 if TYPE_CHECKING:
     from openlineage.client import OpenLineageClient
@@ -31,7 +32,7 @@ _NO_CLIENT = "`--lineage` needs the client of OpenLineage; install it with `pip 
 
 
 @dataclass(frozen=True, slots=True)
-class Lineage:
+class Lineage(Listener):
     """A listener that sends START at the start of a day, and COMPLETE, FAIL or ABORT at its end."""
 
     config: JobConfig

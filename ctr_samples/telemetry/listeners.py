@@ -11,20 +11,23 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ctr_samples.config import JobConfig
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.errors import CtrSamplesError
 from ctr_samples.job.many_days import Became, DayOutcome
+from ctr_samples.job.trends import trends_page, write_page
 from ctr_samples.periods import Period
 from ctr_samples.quality.prometheus import last_run_text
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.shards.naming import manifest_path
 
 
-class Listener(Protocol):
+class Listener:
     """An observer of the days of a command. Runs on the driver; concurrent days call it from separate threads."""
+
+    __slots__ = ()
 
     def begins(self, day: Period) -> None:
         """Handle the start of a day."""
@@ -32,9 +35,12 @@ class Listener(Protocol):
     def ended(self, outcome: DayOutcome) -> None:
         """Handle the outcome of a day."""
 
+    def done(self) -> None:
+        """Handle the end of the command, whatever became of its days."""
+
 
 @dataclass(frozen=True, slots=True)
-class Listeners:
+class Listeners(Listener):
     """A group of listeners. A failing listener does not fail the run, but calls ``warn`` with a sentence."""
 
     all: Sequence[Listener]
@@ -50,6 +56,11 @@ class Listeners:
         for listener in self.all:
             self._tell(listener, partial(listener.ended, outcome))
 
+    def done(self) -> None:
+        """Report the end of the command."""
+        for listener in self.all:
+            self._tell(listener, listener.done)
+
     def _tell(self, listener: Listener, tell: Callable[[], None]) -> None:
         try:
             tell()
@@ -59,15 +70,12 @@ class Listeners:
 
 
 @dataclass(frozen=True, slots=True)
-class Gauges:
+class Gauges(Listener):
     """Writes gauges of the last run and the published samples to a file. Replaces it atomically after each day."""
 
     config: JobConfig
     file: Path
     samples_text: Callable[[], str]
-
-    def begins(self, day: Period) -> None:
-        """Do nothing."""
 
     def ended(self, outcome: DayOutcome) -> None:
         """Write the gauges. Raises OSError if the file cannot be written."""
@@ -81,18 +89,32 @@ class Gauges:
         part.replace(self.file)
 
 
+@dataclass(frozen=True, slots=True)
+class TrendsPage(Listener):
+    """Writes the page about many days anew, as ``trends`` of the configuration asks for, whatever the verdict."""
+
+    output: str
+    days: int
+    warn: Callable[[str], None]
+
+    def done(self) -> None:
+        """Write the page. Warns if it cannot be written."""
+        try:
+            storage = open_storage(self.output)
+            write_page(storage, trends_page(storage, None, None, self.days))
+        except CtrSamplesError as error:
+            self.warn(f"The page about many days was not written: {error}")
+
+
 _LEVELS: dict[Became, str] = {"published": "info", "unchanged": "info", "not tried": "warning", "refused": "error"}
 
 
 @dataclass(frozen=True, slots=True)
-class JsonLines:
+class JsonLines(Listener):
     """Passes a JSON line to ``write`` for each finished day."""
 
     config: JobConfig
     write: Callable[[str], None]
-
-    def begins(self, day: Period) -> None:
-        """Do nothing."""
 
     def ended(self, outcome: DayOutcome) -> None:
         """Write a line for the day, with values from the environment masked."""

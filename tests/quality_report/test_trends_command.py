@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 from typer.testing import Result
 
-from ctr_samples.cli.generate import _trends_afterwards
+from ctr_samples.cli.generate import listeners
 from ctr_samples.config import load_config
 from tests.quality_report.published_days import made, run_directory
 from tests.support.command_line import invoke
@@ -82,13 +82,11 @@ def test_a_run_writes_the_page_anew_whatever_its_verdict_and_only_if_it_is_asked
     console = Console(stderr=True)
     for asked, there in (("null", False), ("30", True)):
         loaded = load_config(PROJECT / "conf/open_bandit.yaml", [f"output.path={tmp_path}", f"trends={asked}"])
-        with pytest.raises(RuntimeError), _trends_afterwards(loaded.config, console):
-            raise RuntimeError
+        listeners(loaded.config, console, log_json=False, prometheus=None, lineage=False).done()
         assert (tmp_path / "_trends.html").exists() == there
 
 
 def test_a_page_that_cannot_be_written_is_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     loaded = load_config(PROJECT / "conf/open_bandit.yaml", [f"output.path={tmp_path}", "trends=30"])
-    with _trends_afterwards(loaded.config, Console(stderr=True)):
-        pass
+    listeners(loaded.config, Console(stderr=True), log_json=False, prometheus=None, lineage=False).done()
     assert "warning: The page about many days was not written:" in capsys.readouterr().err
