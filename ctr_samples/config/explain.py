@@ -16,21 +16,21 @@ from ctr_samples.config.view import AgingView, CountingView, EventView, Snapshot
 from ctr_samples.periods import Period, calendar_day
 
 
-def explain(config: JobConfig, run_date: Period | None = None) -> str:
+def explain(config: JobConfig, period: Period | None = None) -> str:
     """Describe what a run would do, line by line. With a date, also name the days that the run would read."""
-    return "\n".join([*_sources(config, run_date), *_samples(config), *_views(config), *_features(config)])
+    return "\n".join([*_sources(config, period), *_samples(config), *_views(config), *_features(config)])
 
 
 _PERIODS = {"day": "days", "hour": "hours", "all": "the whole log, days"}
 
 
-def _sources(config: JobConfig, run_date: Period | None) -> Iterator[str]:
+def _sources(config: JobConfig, period: Period | None) -> Iterator[str]:
     yield f"Sample set {config.name}, {_PERIODS[config.grain]} in {config.timezone}"
     yield ""
     yield "It reads"
     for name, source in config.sources.items():
         without = "; empty if it is not there" if source.may_be_absent else ""
-        yield f"  {name}: {source.format} at {source.place}{_days(config, name, run_date)}{without}"
+        yield f"  {name}: {source.format} at {source.place}{_days(config, name, period)}{without}"
         for element, items in source.explode.items():
             yield f"    each element of {items} becomes a row, as {element}"
         yield from _kept(config, name)
@@ -53,8 +53,8 @@ def _kept(config: JobConfig, name: str) -> Iterator[str]:
         yield "    so of the days before, a run reads only those whose impressions and actions are near its own"
 
 
-def _days(config: JobConfig, name: str, run_date: Period | None) -> str:
-    source, day = config.sources[name], calendar_day(run_date) if run_date is not None else None
+def _days(config: JobConfig, name: str, period: Period | None) -> str:
+    source, day = config.sources[name], calendar_day(period) if period is not None else None
     if not config.reads_days(name):
         return ", all of it"
     if day is None or config.grain == "hour":

@@ -181,7 +181,7 @@ class Gatherer:
     """Collects the evidence. Runs on the driver, with a few Spark jobs, each of which collects the rows of one key."""
 
     inputs: Inputs
-    run_date: Period = WHOLE
+    period: Period = WHOLE
 
     @property
     def config(self) -> JobConfig:
@@ -285,14 +285,14 @@ class Gatherer:
             times = _rows(rows.select(EVENT_TIME, AVAILABLE_TIME).distinct())
             snapshots = sorted((_known(r[EVENT_TIME]), _known(r[AVAILABLE_TIME])) for r in times)
         rules = ViewRules(view.max_age, view.inclusive, snapshots, self._zone)
-        kept = where_kept(self.inputs, name, self.run_date)
+        kept = where_kept(self.inputs, name, self.period)
         return ViewEvidence(view.joined_on, key, [_feature_row(r) for r in newest], rules, kept)
 
     def _history(self, name: str, impression: Impression) -> HistoryEvidence:
         history = self.config.history(name)
         request = impression.values["request"] if history.request is not None else None
         rules = HistoryRules(history.last, history.within, history.delay, request)
-        key, kept = impression.values[history.on], where_kept(self.inputs, name, self.run_date)
+        key, kept = impression.values[history.on], where_kept(self.inputs, name, self.period)
         if key is None:
             return HistoryEvidence(history.on, key, (), rules, kept)
         of_any_age = history.model_copy(update={"within": None})
@@ -307,17 +307,17 @@ class Gatherer:
 
 
 def evidence_of(
-    spark: SparkSession, config: JobConfig, run_date: Period, sought: Sought, *, reporter: Reporter | None = None
+    spark: SparkSession, config: JobConfig, period: Period, sought: Sought, *, reporter: Reporter | None = None
 ) -> Evidence:
     """Collect all data that a run of the day would consider for one impression. Runs on the driver and
     writes nothing.
     """
     reporter = reporter or Silent()
     reporter.stage("checking the inputs")
-    inputs = read_inputs(spark, config, run_date, reporter, watched=False)
+    inputs = read_inputs(spark, config, period, reporter, watched=False)
     reporter.stage("finding the impression")
     with errors_of_sources(config.sources):
-        return Gatherer(inputs, run_date).gather(sought)
+        return Gatherer(inputs, period).gather(sought)
 
 
 def _rows(frame: DataFrame) -> list[dict[str, Any]]:

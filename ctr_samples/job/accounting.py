@@ -48,7 +48,7 @@ class Accounting:
         return {"impressions": self.impressions, "samples": self.written, **self.dropped}
 
 
-def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> Accounting:
+def balanced(inputs: Inputs, receipts: Sequence[Receipt], period: Period) -> Accounting:
     """Return the balanced counts of a run. Call it after the action.
 
     Raises InputError if an input is worse than the configuration allows, and AccountingError if a row was lost or
@@ -57,7 +57,7 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], run_date: Period) -> A
     config, watches = inputs.config, inputs.watches
     check_sources(inputs)
     shown = config.impressions.source
-    check_impressions(config, watches.impressions.result(), run_date, lambda: inputs.plain(shown))
+    check_impressions(config, watches.impressions.result(), period, lambda: inputs.plain(shown))
     counts = watches.tasks.result()
     check_row_labels(rows_among(config.labels), counts)
     check_rules(config, counts)

@@ -43,7 +43,7 @@ _STAND_INS = {
 """Valid replacement for each key, or for the names below it."""
 
 
-def problems(spark: SparkSession, loaded: LoadedConfig, run_date: Period | None = None) -> list[str]:
+def problems(spark: SparkSession, loaded: LoadedConfig, period: Period | None = None) -> list[str]:
     """Return all problems, each with its file and line, in file order.
 
     Runs on the driver. Lists files and reads first lines and footers but no rows. Without a date, uses the last
@@ -55,12 +55,12 @@ def problems(spark: SparkSession, loaded: LoadedConfig, run_date: Period | None 
         found = []
         for name, source in loaded.config.sources.items():
             try:
-                sources[name] = _empty(session, name, source, run_date)
+                sources[name] = _empty(session, name, source, period)
             except CtrSamplesError as error:
                 found.append(_placed(loaded, str(error)))
         if len(sources) < len(loaded.config.sources):
             return found
-        span = Span.of(run_date or WHOLE, loaded.config.timezone)
+        span = Span.of(period or WHOLE, loaded.config.timezone)
         return sorted((_placed(loaded, error) for error in _errors(loaded, span, sources)), key=_line)
 
 
@@ -75,9 +75,9 @@ def _placed(loaded: LoadedConfig, error: str) -> str:
     return loaded.masked(loaded.place_of(path) + (what if what and " " not in where else error))
 
 
-def _empty(spark: SparkSession, name: str, source: Source, run_date: Period | None) -> SourceFrame:
+def _empty(spark: SparkSession, name: str, source: Source, period: Period | None) -> SourceFrame:
     """Return a source with its columns but no rows."""
-    period = run_date or WHOLE
+    period = period or WHOLE
     if isinstance(source, CatalogSource | DatabaseSource):
         read = read_source(spark, name, source.model_copy(update={"date_column": None}), period)
         if source.date_column:

@@ -81,12 +81,12 @@ def fit(
     return state
 
 
-def state_of_run(config: JobConfig, run_date: Period) -> FittedState | None:
+def state_of_run(config: JobConfig, period: Period) -> FittedState | None:
     """Return the fitted state for a day's samples, or None if nothing is fitted.
 
     Raises InputError if no state predates the day, and ConfigError if it does not fit the configuration.
     """
-    day = calendar_day(run_date)
+    day = calendar_day(period)
     if config.fitted is None or day is None:
         return None
     state = require_state(open_storage(config.fitted.path), day)

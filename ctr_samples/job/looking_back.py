@@ -25,15 +25,15 @@ class LookBack:
 
     @classmethod
     def of(
-        cls, config: JobConfig, run_date: Period, known_by: datetime | None = None, as_of_generation: int | None = None
+        cls, config: JobConfig, period: Period, known_by: datetime | None = None, as_of_generation: int | None = None
     ) -> Self:
         """Validate and create the settings. Raises UsageError for an impossible time, and InputError for a missing
         generation.
         """
         storage = open_storage(config.output.path)
-        earlier = None if as_of_generation is None else require_generation(storage, run_date, as_of_generation)
+        earlier = None if as_of_generation is None else require_generation(storage, period, as_of_generation)
         back = cls(known_by, earlier)
-        back.check_time(Span.of(run_date, config.timezone), datetime.now(UTC), config.timezone)
+        back.check_time(Span.of(period, config.timezone), datetime.now(UTC), config.timezone)
         return back
 
     @property

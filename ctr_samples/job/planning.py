@@ -68,16 +68,16 @@ class Prepared:
 
     @classmethod
     def of(
-        cls, spark: SparkSession, loaded: LoadedConfig, run_date: Period, reporter: Reporter, back: LookBack = NOW
+        cls, spark: SparkSession, loaded: LoadedConfig, period: Period, reporter: Reporter, back: LookBack = NOW
     ) -> Self:
         """Check the inputs. Raises the errors of the inputs, of the fitted state and of the features."""
         config = loaded.config
-        inputs = read_inputs(spark, config, run_date, reporter, back=back)
+        inputs = read_inputs(spark, config, period, reporter, back=back)
         back.check_inputs(inputs)
-        state = state_of_run(config, run_date)
+        state = state_of_run(config, period)
         contract = contract_of(config, state)
-        mature = labels_are_mature(inputs, run_date, inputs.span.clock)
-        fingerprint = run_fingerprint(inputs, run_date, contract, mature)
+        mature = labels_are_mature(inputs, period, inputs.span.clock)
+        fingerprint = run_fingerprint(inputs, period, contract, mature)
         return cls(loaded, inputs, state, contract, mature, fingerprint)
 
     @property
@@ -91,28 +91,28 @@ class Prepared:
 def read_inputs(
     spark: SparkSession,
     config: JobConfig,
-    run_date: Period,
+    period: Period,
     reporter: Reporter,
     *,
     watched: bool = True,
     back: LookBack = NOW,
 ) -> Inputs:
     """Read the inputs of a day, in a separate session. Warns about links and about each absent optional source."""
-    check_period(run_date, config.grain, config.timezone)
+    check_period(period, config.grain, config.timezone)
     session = run_session(spark, config.timezone)
     share_workers(session)
     warm_workers(session, load_modules)
-    inputs = Inputs.read(session, config, run_date, watched=watched, known_by=back.known_by, pinned=back.pinned)
-    if days := list(_days_of(inputs, run_date)):
+    inputs = Inputs.read(session, config, period, watched=watched, known_by=back.known_by, pinned=back.pinned)
+    if days := list(_days_of(inputs, period)):
         check_offsets(session, config.timezone, min(days), max(days))
     for sentence in inputs.told():
         reporter.warn(sentence)
     return inputs
 
 
-def _days_of(inputs: Inputs, run_date: Period) -> Iterator[date]:
+def _days_of(inputs: Inputs, period: Period) -> Iterator[date]:
     """Yield the days that are read, at least the first and the last one."""
-    own = calendar_day(run_date)
+    own = calendar_day(period)
     for name, source in inputs.config.sources.items():
         if own is not None:
             yield from (own - timedelta(days=source.days_before), own + timedelta(days=source.days_after))
@@ -155,7 +155,7 @@ def retention_of(config: JobConfig) -> Retention:
     return Retention(kept.generations, kept.longest_run)
 
 
-def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
+def labels_are_mature(inputs: Inputs, period: Period, now: datetime) -> bool:
     """Whether all label windows of the run had closed, and all log days that they cover existed.
 
     Only reading these days shows whether they are complete: see :class:`CoverageWatch`. The whole log counts as
@@ -166,12 +166,12 @@ def labels_are_mature(inputs: Inputs, run_date: Period, now: datetime) -> bool:
         return True
     closed = now >= end + inputs.config.matures_after
     missing = {day for source in ends_of_windows(inputs.config, end) for day in inputs.sources[source].missing_days}
-    return closed and not any(str(day) > str(run_date) for day in missing)
+    return closed and not any(str(day) > str(period) for day in missing)
 
 
 def run_fingerprint(
     inputs: Inputs,
-    run_date: Period,
+    period: Period,
     contract: ExampleContract,
     mature: bool,
 ) -> str:
@@ -185,7 +185,7 @@ def run_fingerprint(
         return ""
     config = of_the_bytes(inputs.config.model_dump(mode="json", by_alias=True))
     fitted = contract.state and contract.state["fingerprint"]
-    parts = [config, run_date.isoformat(), contract.fingerprint, fitted, files, mature, __version__]
+    parts = [config, period.isoformat(), contract.fingerprint, fitted, files, mature, __version__]
     if inputs.span.known_by is not None:
         parts.append(inputs.span.known_by.astimezone(UTC).isoformat())
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()

@@ -61,7 +61,15 @@ from ctr_samples.samples.labels.plans import (
 from ctr_samples.samples.labels.reduction import row_values
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import RequestSizes, request_hash, request_sizes, with_beginning
-from ctr_samples.samples.sampling import UNLUCKY, DropUnlucky, is_unlucky, rules_of, sample_again, sampled, split_column
+from ctr_samples.samples.sampling import (
+    SAMPLED_OUT,
+    DropSampledOut,
+    is_sampled_out,
+    rules_of,
+    sample_again,
+    sampled,
+    split_column,
+)
 from ctr_samples.samples.views.as_of.planning import JoinStep, order_steps, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.sparksql.columns import micros_at, micros_of, quoted, stable_hash
@@ -146,7 +154,7 @@ class SampleBuilder:
         """Return the labelled impressions that sampling keeps."""
         watches = self.inputs.watches
         if self.inputs.config.sampling is not None:
-            stage = stage.counted(DropUnlucky.of(self.inputs.config), stage.kind)
+            stage = stage.counted(DropSampledOut.of(self.inputs.config), stage.kind)
         return stage.counted(watches.canary.step(stage.kind), stage.kind)
 
     def build_few(self, limit: int) -> DataFrame:
@@ -174,7 +182,7 @@ class SampleBuilder:
         hour = F.hour(f"{IMPRESSION}.impression_time").cast("tinyint")
         places = {SPLIT: split_column(config, self.inputs.span), REQUEST: request_hash(config), HOUR: hour}
         by_rate = config.sampling is not None and not config.sampling.has_rules
-        dropped = {UNLUCKY: is_unlucky(config)} if by_rate else {}
+        dropped = {SAMPLED_OUT: is_sampled_out(config)} if by_rate else {}
         return columns.add(rows.withColumns(places | dropped), IMPRESSION)
 
     def _origin(self) -> Column:

@@ -13,7 +13,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from ctr_samples.samples.columnar.blocks import FINAL_ORDER, murmur3_of_longs
 from ctr_samples.samples.columnar.columns import BATCH, Integers, in_order, integers, shuffle_hashes, whole
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Meeting, Stage
+from ctr_samples.samples.columnar.stages import Shuffle, Stage
 from ctr_samples.samples.features.row import IMPRESSION, SHUFFLE, SPLIT
 
 _SPLITS = pa.array(["eval", "test", "train"])
@@ -37,7 +37,7 @@ def in_final_order(rows: Stage, partitions: int, order: Sequence[str]) -> Stage:
     buffer. Ordered by request, samples of a request are adjacent, in one partition.
     """
     return Stage(
-        Meeting((rows,), (partial(_place_of_hash, order[0]),), partitions, _Sort(tuple(order)), FINAL_ORDER), rows.kind
+        Shuffle((rows,), (partial(_place_of_hash, order[0]),), partitions, _Sort(tuple(order)), FINAL_ORDER), rows.kind
     )
 
 

@@ -143,11 +143,11 @@ def time_not_read(log: DataFrame, of: str, where: str | None, key: str, time: st
 
 
 def check_impressions(
-    config: JobConfig, counts: ImpressionCounts, run_date: Period, log: Callable[[], DataFrame]
+    config: JobConfig, counts: ImpressionCounts, period: Period, log: Callable[[], DataFrame]
 ) -> None:
     """Raise InputError if the day has no impressions or too many unreadable impressions, since its input is broken."""
     impressions = config.impressions
-    which = f"sources.{impressions.source} has {counts.impressions or 'no'} impressions on {run_date}"
+    which = f"sources.{impressions.source} has {counts.impressions or 'no'} impressions on {period}"
     if counts.impressions == 0:
         where = f" where {impressions.where}" if impressions.where else ""
         raise InputError(f"{which}{where}; check the date, the time zone ({config.timezone}) and `impressions`.")

@@ -36,7 +36,7 @@ _FORMULAS = {
 
 _OWN_ID = f"{IMPRESSION}.impression_id"
 
-UNLUCKY = "_unlucky"
+SAMPLED_OUT = "_sampled_out"
 """Column of an impression: whether it is left out if it is a negative of train or, with rules, whether it is left out."""
 
 _WRONG = "_wrong"
@@ -85,10 +85,10 @@ _UNIT = 1_000_000
 def sampled(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame:
     """Drop what sampling drops from all labelled impressions of a day, without counting. With rules, adds :data:`WEIGHT`."""
     if (rules := rules_of(config, span, labelled)) is not None:
-        return rules.where(~F.col(UNLUCKY)).drop(UNLUCKY, _WRONG)
+        return rules.where(~F.col(SAMPLED_OUT)).drop(SAMPLED_OUT, _WRONG)
     # Other splits keep the positive rate of the logs.
     all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
-    return labelled.where(~((split_column(config, span) == "train") & all_zero & is_unlucky(config)))
+    return labelled.where(~((split_column(config, span) == "train") & all_zero & is_sampled_out(config)))
 
 
 def check_rules(config: JobConfig, counts: Counts) -> None:
@@ -105,9 +105,9 @@ def check_rules(config: JobConfig, counts: Counts) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class DropUnlucky:
-    """Drops the negatives of train that :func:`is_unlucky` marks or, with rules, the samples that :func:`rules_of` marks, and
-    counts them. Runs on executors.
+class DropSampledOut:
+    """Drops the negatives of train that :func:`is_sampled_out` marks or, with rules, the samples that :func:`rules_of`
+    marks, and counts them. Runs on executors.
     """
 
     labels: tuple[str, ...]
@@ -123,7 +123,7 @@ class DropUnlucky:
     def __call__(self, rows: pa.RecordBatch, counts: Counts) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a batch that stay."""
         candidates = negatives_of_train(rows, () if self.by_rules else self.labels)
-        dropped = candidates & flags(rows.column(UNLUCKY))
+        dropped = candidates & flags(rows.column(SAMPLED_OUT))
         counts.add(_CANDIDATES, candidates.sum())
         counts.add(DOWN_SAMPLED, dropped.sum())
         if self.by_rules:
@@ -149,13 +149,13 @@ def sample_again(
     """
     parts = ["sampling", salt, samples.column("impression_id").cast(pa.string()), "\x1f"]
     places = place_of_texts([pc.binary_join_element_wise(*parts)]).view(np.uint64) >> np.uint64(11)
-    marked = samples.append_column(UNLUCKY, pa.array(places / 2**53 >= rate))
-    for kept in DropUnlucky(labels)(marked, counts):
+    marked = samples.append_column(SAMPLED_OUT, pa.array(places / 2**53 >= rate))
+    for kept in DropSampledOut(labels)(marked, counts):
         yield kept.append_column(SAMPLE_WEIGHT, weights_of(kept, labels, rate))
 
 
 def rules_of(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame | None:
-    """Add :data:`UNLUCKY` and :data:`WEIGHT` to all labelled impressions of a day. Return None without rules. A cap costs a
+    """Add :data:`SAMPLED_OUT` and :data:`WEIGHT` to all labelled impressions of a day. Return None without rules. A cap costs a
     shuffle by its key.
 
     A weight is 1 / rate x the samples of the key / those that stay x the configured weight, and 1 outside train. Lower
@@ -173,17 +173,17 @@ def rules_of(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame | 
     rate, weight = (F.when(valid, value).otherwise(1.0) for valid, value in ((is_rate, rate), (is_weight, weight)))
     lot = _lot(config, sampling)
     wrong = F.when(train, F.when(~is_rate, "rate").when(~is_weight, "weight"))
-    rows = labelled.withColumns({UNLUCKY: train & (lot >= rate), WEIGHT: weight / rate, _WRONG: wrong})
+    rows = labelled.withColumns({SAMPLED_OUT: train & (lot >= rate), WEIGHT: weight / rate, _WRONG: wrong})
     if sampling.cap is not None:
         key = F.col(f"{IMPRESSION}.{sampling.cap.key}")
         # Rows without a cap are spread over many tasks.
-        alone = F.when(key.isNull() | ~train | F.col(UNLUCKY), F.col(_OWN_ID))
+        alone = F.when(key.isNull() | ~train | F.col(SAMPLED_OUT), F.col(_OWN_ID))
         group, capped = Window.partitionBy(F.when(alone.isNull(), key), alone), alone.isNull()
         count = F.count("*").over(group)
         rank = F.row_number().over(group.orderBy(lot / rate, _OWN_ID))
         factor = F.when(capped, count / F.least(count, F.lit(sampling.cap.samples))).otherwise(1.0)
         over = capped & (rank > sampling.cap.samples)
-        rows = rows.withColumns({UNLUCKY: F.col(UNLUCKY) | over, WEIGHT: F.col(WEIGHT) * factor})
+        rows = rows.withColumns({SAMPLED_OUT: F.col(SAMPLED_OUT) | over, WEIGHT: F.col(WEIGHT) * factor})
     return rows.withColumn(WEIGHT, F.when(train, F.col(WEIGHT)).otherwise(1.0).cast("float"))
 
 
@@ -191,7 +191,7 @@ def _flags(config: JobConfig) -> tuple[str, ...]:
     return tuple(name for name, label in config.labels.items() if label.is_flag)
 
 
-def is_unlucky(config: JobConfig) -> Column:
+def is_sampled_out(config: JobConfig) -> Column:
     """Whether an impression is left out if it is a negative of train. Not for rules."""
     if config.sampling is None or config.sampling.negatives is None:
         return F.lit(False)
@@ -206,7 +206,7 @@ def _lot(config: JobConfig, sampling: Sampling) -> Column:
 
 
 def sampling_facts(config: JobConfig, counts: Counts) -> dict[str, Any]:
-    """Return the manifest entry about what :class:`DropUnlucky` counted, which is empty if there is no sampling."""
+    """Return the manifest entry about what :class:`DropSampledOut` counted, which is empty if there is no sampling."""
     sampling = config.sampling
     if sampling is None:
         return {}

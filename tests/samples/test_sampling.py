@@ -23,9 +23,9 @@ from ctr_samples.samples.features.complete import weights_of
 from ctr_samples.samples.features.row import SPLIT, WEIGHT
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import (
-    UNLUCKY,
-    DropUnlucky,
-    is_unlucky,
+    SAMPLED_OUT,
+    DropSampledOut,
+    is_sampled_out,
     rules_of,
     sampling_facts,
     split_column,
@@ -127,8 +127,8 @@ TENTH = config(sampling=Sampling(negatives=0.1, salt="a"), split=Split(eval=0.25
 def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, dict[str, Any]]:
     """What stays, with split and weight, and what the manifest says of it."""
     tasks = TaskCounts()
-    stage = Stage.of(rows.withColumns({SPLIT: split_column(job, DAY), UNLUCKY: is_unlucky(job)}))
-    left = stage.counted(DropUnlucky.of(job), stage.kind).rows(tasks).toArrow().combine_chunks()
+    stage = Stage.of(rows.withColumns({SPLIT: split_column(job, DAY), SAMPLED_OUT: is_sampled_out(job)}))
+    left = stage.counted(DropSampledOut.of(job), stage.kind).rows(tasks).toArrow().combine_chunks()
     assert job.sampling is not None
     assert job.sampling.negatives is not None
     weights = weights_of(left.to_batches()[0], job.labels, job.sampling.negatives)
@@ -201,7 +201,7 @@ def ruled(rows: DataFrame, rules: dict[str, Any], split: Split = Split(eval=0.25
     job = config(sampling=Sampling.model_validate(rules), split=split)
     marked = rules_of(job, DAY, rows)
     assert marked is not None
-    stays = marked.withColumn("split", split_column(job, DAY)).where(~F.col(UNLUCKY))
+    stays = marked.withColumn("split", split_column(job, DAY)).where(~F.col(SAMPLED_OUT))
     return stays.select("impression.*", "clicked", "split", F.col(WEIGHT).alias("weight")).toPandas()
 
 

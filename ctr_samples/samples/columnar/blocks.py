@@ -48,14 +48,14 @@ Place: TypeAlias = str | Callable[[pa.RecordBatch], Integers]
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class SideTables:
     """Rows of other frames that lie in the same partition, on their way to the step with this ``number``."""
 
     number: int
     tables: list[pa.Table]
 
 
-Item: TypeAlias = pa.RecordBatch | Counts | Beside
+Item: TypeAlias = pa.RecordBatch | Counts | SideTables
 """What passes from step to step in a task: rows, counts of the tasks before, and rows for later steps."""
 
 
@@ -76,7 +76,7 @@ class Scatter:
         held: list[pa.RecordBatch] = []
         count = size = 0
         for item in items:
-            assert not isinstance(item, Beside), "rows of other frames do not move on"
+            assert not isinstance(item, SideTables), "rows of other frames do not move on"
             if isinstance(item, Counts):
                 content = pa.py_buffer(item.to_json().encode())
                 yield _blocks([(0, COUNTS, 0)], [0, content.size], content, self.partitions)
@@ -210,7 +210,7 @@ class Gather:
             counts.add(f"{HELD}{self.name}", held)
             counts.extend(f"{HELD}{self.name}", held, held)
         for number, size in enumerate(self.beside):
-            yield Beside(number, [tables.pop(first) for _ in range(size)])
+            yield SideTables(number, [tables.pop(first) for _ in range(size)])
         yield from self.task(tables, counts)
         yield counts
 

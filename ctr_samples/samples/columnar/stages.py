@@ -29,7 +29,7 @@ _COUNTED = "_counted"
 
 
 @dataclass(frozen=True, slots=True)
-class Meeting:
+class Shuffle:
     """Rows of several stages that one shuffle of blocks brings together by their places, for a task on each partition.
 
     ``places`` has, for each stage, the column with the place of a row, or what returns the places of a batch: any two rows
@@ -53,7 +53,7 @@ class Meeting:
         for stage in self.stages:
             in_arrow(stage.kind)
 
-    def along(self, stages: Sequence[Stage]) -> Meeting:
+    def along(self, stages: Sequence[Stage]) -> Shuffle:
         """Let the rows of other stages, which have the column of places, come along for the next step."""
         places = (*self.places, *[PLACE] * len(stages))
         return replace(self, stages=(*self.stages, *stages), places=places, beside=(*self.beside, len(stages)))
@@ -78,7 +78,7 @@ class Stage:
     :func:`~ctr_samples.samples.columnar.aside.with_columns` can take such rows out of Python.
     """
 
-    source: DataFrame | Meeting
+    source: DataFrame | Shuffle
     kind: StructType
     steps: tuple[Step, ...] = ()
     shared: Mapping[str, Collection[str]] = field(default_factory=dict)
@@ -94,14 +94,14 @@ class Stage:
 
     def lies_by(self, key: tuple[str, ...], partitions: int) -> bool:
         """Whether impressions with equal keys lie in one of the partitions, in the place of the key's text."""
-        return isinstance(self.source, Meeting) and (self.source.by, self.source.partitions) == (key, partitions)
+        return isinstance(self.source, Shuffle) and (self.source.by, self.source.partitions) == (key, partitions)
 
     def then_with(self, stages: Sequence[Stage], step: Callable[[int], Step], kind: StructType) -> Stage:
         """Return the rows after a step that also gets the rows of other stages, which come along in the last shuffle.
 
-        ``step`` gets the number of its :class:`Beside`.
+        ``step`` gets the number of its :class:`SideTables`.
         """
-        assert isinstance(self.source, Meeting), "rows come along in a shuffle"
+        assert isinstance(self.source, Shuffle), "rows come along in a shuffle"
         source = self.source.along(stages)
         return replace(self, source=source, kind=kind, steps=(*self.steps, step(len(source.beside) - 1)))
 
@@ -169,7 +169,7 @@ class TaskCounts:
 
 
 def as_they_are(tables: list[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a partition, as the task of a :class:`Meeting` for later steps. Runs on executors."""
+    """Yield the rows of a partition, as the task of a :class:`Shuffle` for later steps. Runs on executors."""
     return batches(tables.pop())
 
 

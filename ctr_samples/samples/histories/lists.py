@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ctr_samples.codec.layout import ACTION, FIRST_OF_KEY
 from ctr_samples.codec.machine_code import kernels
-from ctr_samples.samples.columnar.blocks import Beside, Item
+from ctr_samples.samples.columnar.blocks import Item, SideTables
 from ctr_samples.samples.columnar.columns import Integers, batches, begins, codes_of, in_order, integers, ranks, whole
 from ctr_samples.sparksql.columns import micros_of
 
@@ -58,7 +58,7 @@ class AddLists:
         """Yield the impressions with ``items``, ``ages_s``, the plan's columns, ``length`` and ``matched``."""
         shown: list[pa.RecordBatch] = []
         for item in items:
-            if isinstance(item, Beside) and item.number == self.number:
+            if isinstance(item, SideTables) and item.number == self.number:
                 (actions,) = item.tables
             elif isinstance(item, pa.RecordBatch):
                 shown.append(item)

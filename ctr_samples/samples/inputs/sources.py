@@ -166,7 +166,7 @@ def read_source(
     spark: SparkSession,
     name: str,
     source: Source,
-    run_date: Period,
+    period: Period,
     reach: Reach = NO_REACH,
     pinned: TableVersion | None = None,
 ) -> SourceFrame:
@@ -180,15 +180,15 @@ def read_source(
     if isinstance(source, DatabaseSource):
         with without_secrets(f"sources.{name}: {place_of(source)} cannot be read", source):
             frame = open_database_table(spark, source)
-            return _of_days(name, frame, source, run_date, reach, place_of(source))
+            return _of_days(name, frame, source, period, reach, place_of(source))
     if isinstance(source, CatalogSource):
-        return _read_table(spark, name, source, run_date, reach, pinned)
+        return _read_table(spark, name, source, period, reach, pinned)
     files = _Files(spark, name, source)
-    listings, found = files.find(run_date, reach)
+    listings, found = files.find(period, reach)
     missing = tuple(period for period, listing in found.items() if listing is None or not listing.files)
     if not listings:
         return _absent(spark, name, source, source.path, missing if source.is_dated else ())
-    days = () if isinstance(run_date, Whole) else days_needed(source, run_date, _zone(spark), reach)
+    days = () if isinstance(period, Whole) else days_needed(source, period, _zone(spark), reach)
     schema = files.schema(listings)
     by_day = files.by_day(listings, days, schema)
     empty = {period: bool(listing.empty) for period in missing if (listing := found[period]) is not None}
@@ -197,44 +197,44 @@ def read_source(
     return replace(rows, missing_days=missing, by_day=by_day, empty=empty, there=there)
 
 
-def days_needed(source: SourceKind, run_date: Period, zone: str, reach: Reach = NO_REACH) -> list[date]:
+def days_needed(source: SourceKind, period: Period, zone: str, reach: Reach = NO_REACH) -> list[date]:
     """Return the days of a dated source to read, in order: whole days, and multiples of 24 hours around them.
 
     So a one-day window is complete even after a day of 23 hours, for which one more day is read. An hourly run needs no
     day after the day that contains its end plus what ``reach`` says, but for days beyond those of ``reach``. Empty for the
     whole log, which reads all existing days.
     """
-    interval, own = _interval(source, run_date, zone, reach), calendar_day(run_date)
+    interval, own = _interval(source, period, zone, reach), calendar_day(period)
     if interval is None or own is None:
         return []
     touched = [own - timedelta(days=source.days_before), *local_days(*interval, zone)]
-    if not isinstance(run_date, Hour):
+    if not isinstance(period, Hour):
         touched.append(own + timedelta(days=source.days_after))
     first, last = min(touched), max(touched)
     return [first + timedelta(days=n) for n in range((last - first).days + 1)]
 
 
-def periods_needed(source: FileSource, run_date: Period, zone: str, reach: Reach) -> list[Period]:
+def periods_needed(source: FileSource, period: Period, zone: str, reach: Reach) -> list[Period]:
     """Return the periods of the directories that a run reads: days, or hours if the path names the hour."""
-    days, interval = days_needed(source, run_date, zone, reach), _interval(source, run_date, zone, reach)
+    days, interval = days_needed(source, period, zone, reach), _interval(source, period, zone, reach)
     if not source.is_hourly or interval is None:
         return list(days)
     hours = [(hour, span) for day in days for hour, span in hours_of(day, zone).items()]
     return [hour for hour, (start, end) in hours if end > interval[0] and start < interval[1]]
 
 
-def _interval(source: SourceKind, run_date: Period, zone: str, reach: Reach) -> tuple[datetime, datetime] | None:
+def _interval(source: SourceKind, period: Period, zone: str, reach: Reach) -> tuple[datetime, datetime] | None:
     """Return the start and end of the interval in which rows of a source may matter. None for the whole log.
 
     An hour looks back as far as ``reach`` says, but no further than its day does.
     """
-    span = span_of(run_date, zone)
+    span = span_of(period, zone)
     if span is None:
         return None
     before, after = timedelta(days=source.days_before), timedelta(days=source.days_after)
-    if not isinstance(run_date, Hour):
+    if not isinstance(period, Hour):
         return span[0] - before, span[1] + after
-    first = local_midnight(run_date.day, zone) - before
+    first = local_midnight(period.day, zone) - before
     beyond = max(timedelta(), after - timedelta(days=math.ceil(reach.after / timedelta(days=1))))
     return min(span[0] - before, max(span[0] - reach.before, first)), span[1] + reach.after + beyond
 
@@ -259,7 +259,7 @@ def _read_table(
     spark: SparkSession,
     name: str,
     source: CatalogSource,
-    run_date: Period,
+    period: Period,
     reach: Reach,
     pinned: TableVersion | None,
 ) -> SourceFrame:
@@ -273,13 +273,13 @@ def _read_table(
     except (AnalysisException, ParseException) as error:
         unknown = error.getCondition() in ("TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
         if unknown and source.optional:
-            missing = days_needed(source, run_date, _zone(spark), reach) if source.is_dated else ()
+            missing = days_needed(source, period, _zone(spark), reach) if source.is_dated else ()
             return _absent(spark, name, source, f"table {source.table}", tuple(missing))
         hint = _HIVE_HINT if unknown and spark.conf.get("spark.sql.catalogImplementation") == "in-memory" else ""
         why = f"{LEFT_OUT}." if written(source.table) else first_sentence(error)
         raise InputError(f"sources.{name}: the table {source.table} cannot be read: {why}{hint}") from None
     with input_errors(f"sources.{name}: the table {source.table} cannot be read"):
-        days = _of_days(name, frame, source, run_date, reach, f"the table {source.table}")
+        days = _of_days(name, frame, source, period, reach, f"the table {source.table}")
         return replace(days, version=version)
 
 
@@ -287,20 +287,20 @@ def _of_days(
     name: str,
     frame: DataFrame,
     source: CatalogSource | DatabaseSource,
-    run_date: Period,
+    period: Period,
     reach: Reach,
     table: str,
 ) -> SourceFrame:
     """Return the rows of the days that the run needs, or all rows if the table has no ``date_column``. Checks that the
     run date and later days have rows.
     """
-    column, own = source.date_column, calendar_day(run_date)
+    column, own = source.date_column, calendar_day(period)
     on = None if column is None else rows_of_days(f"sources.{name}.date_column", table, frame, column)
     if source.unique and column is not None:
         frame = frame.withColumn(LOG_DAY, day_of_row(frame, column))
     if on is None or own is None:
         return SourceFrame(name, with_repeats(frame, source, f"sources.{name}").drop(LOG_DAY), (), None)
-    days = days_needed(source, run_date, _zone(frame.sparkSession), reach)
+    days = days_needed(source, period, _zone(frame.sparkSession), reach)
     missing = [day for day in days if day >= own and frame.where(on([day])).isEmpty()]
     if own in missing:
         raise InputError(f"sources.{name}: {table} has no rows with {column} = {own}; wait for the job that writes it.")
@@ -323,17 +323,17 @@ class _Files:
         """Configuration key of the source."""
         return f"sources.{self.name}"
 
-    def find(self, run_date: Period, reach: Reach) -> tuple[dict[str, Listing], Mapping[Period, Listing | None]]:
+    def find(self, period: Period, reach: Reach) -> tuple[dict[str, Listing], Mapping[Period, Listing | None]]:
         """Find the files of each path, and those of each day or hour, or None where nothing exists. Finds no files only for
         an optional source.
         """
-        paths = self._paths(run_date, reach)
-        lead = [] if (day := self._lead(run_date, reach)) is None else [self.source.path_of(day)]
+        paths = self._paths(period, reach)
+        lead = [] if (day := self._lead(period, reach)) is None else [self.source.path_of(day)]
         listings = find_files(self.spark, self.where, list(dict.fromkeys([*lead, *paths.values()])))
         found = {period: listings.get(path) for period, path in paths.items()}
         if not {*listings} - {*lead} and self.source.optional:
             return {}, found
-        own = [path for period, path in paths.items() if overlap(period, run_date)]
+        own = [path for each, path in paths.items() if overlap(each, period)]
         if not any(path in listings for path in own):
             raise InputError(f"{self.where}: there is no {own[0]}; check the path, or wait for the job that writes it.")
         with_data = {path: listing for path, listing in listings.items() if listing.files}
@@ -343,22 +343,22 @@ class _Files:
             )
         return with_data, found
 
-    def _lead(self, run_date: Period, reach: Reach) -> date | None:
+    def _lead(self, period: Period, reach: Reach) -> date | None:
         """Return the day before those that a run reads, if the rows of the first one are compared with it."""
-        if not (self.source.unique and self.source.is_dated) or isinstance(run_date, Whole):
+        if not (self.source.unique and self.source.is_dated) or isinstance(period, Whole):
             return None
-        return days_needed(self.source, run_date, _zone(self.spark), reach)[0] - _DAY
+        return days_needed(self.source, period, _zone(self.spark), reach)[0] - _DAY
 
-    def _paths(self, run_date: Period, reach: Reach) -> dict[Period, str]:
+    def _paths(self, period: Period, reach: Reach) -> dict[Period, str]:
         """Return the path of each day or hour that a run reads. For the whole log, return the path of each existing day."""
         if not self.source.is_dated:
-            return {run_date: self.source.path}
-        if isinstance(run_date, Whole):
+            return {period: self.source.path}
+        if isinstance(period, Whole):
             there = days_there(self.spark, self.where, self.source.days)
             if not there and not self.source.optional:
                 raise InputError(f"{self.where}: there is no {self.source.path}; check the path.")
             return {day: self.source.path_of(day) for day in there}
-        needed = periods_needed(self.source, run_date, _zone(self.spark), reach)
+        needed = periods_needed(self.source, period, _zone(self.spark), reach)
         return {period: self.source.path_of(period) for period in needed}
 
     def schema(self, listings: Mapping[str, Listing]) -> StructType | None:

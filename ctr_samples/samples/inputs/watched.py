@@ -80,7 +80,7 @@ class Inputs:
         cls,
         spark: SparkSession,
         config: JobConfig,
-        run_date: Period,
+        period: Period,
         *,
         watched: bool = True,
         known_by: datetime | None = None,
@@ -93,13 +93,13 @@ class Inputs:
         ``known_by``. ``pinned`` maps sources to versions of lake tables; other tables are read at their current
         version.
         """
-        span, pins = Span.of(run_date, config.timezone, known_by), pinned or {}
+        span, pins = Span.of(period, config.timezone, known_by), pinned or {}
         with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
             reading = {
                 # Each thread masks secrets as this one does.
                 name: threads.submit(
                     copy_context().run,
-                    partial(read_source, spark, name, source, run_date, reach_of(config, name, span), pins.get(name)),
+                    partial(read_source, spark, name, source, period, reach_of(config, name, span), pins.get(name)),
                 )
                 for name, source in config.sources.items()
             }

@@ -14,7 +14,7 @@ from pyspark.sql.types import BooleanType, DoubleType, LongType, StructField, St
 from ctr_samples.config import RowLabel
 from ctr_samples.samples.columnar.columns import BATCH, Integers, batches, codes_of, in_order, integers, there, whole
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Meeting, Stage
+from ctr_samples.samples.columnar.stages import Shuffle, Stage
 from ctr_samples.samples.impressions import IMPRESSIONS, TIED_REPEATS, Repeats, row_label
 from ctr_samples.samples.labels.actions import key_of_action
 from ctr_samples.samples.labels.attribution import NEVER, Events
@@ -67,7 +67,7 @@ class Labelling:
             kind = labelled if last else between
             task = _Stop(self, own, stop, is_first=number == 0, is_last=last)
             by = self.by if last else ()
-            stage = Stage(Meeting((stage,), (place_at(number),), partitions, task, "labels", by), kind)
+            stage = Stage(Shuffle((stage,), (place_at(number),), partitions, task, "labels", by), kind)
         return stage
 
 

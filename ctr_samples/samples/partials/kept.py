@@ -86,11 +86,11 @@ class Partials:
 
     storage: Storage | None
     config: JobConfig
-    run_date: Period
+    period: Period
     kept: tuple[_Kept, ...]
 
     @classmethod
-    def prepare(cls, inputs: Inputs, run_date: Period, telling: Telling, *, build: bool = True) -> Self:
+    def prepare(cls, inputs: Inputs, period: Period, telling: Telling, *, build: bool = True) -> Self:
         """Find the partials that a run needs, and build the missing partials, each with a Spark job over one day of a
         log.
 
@@ -99,11 +99,11 @@ class Partials:
         log. Raises the errors of the inputs, and StorageError.
         """
         config = inputs.config
-        if config.partials is None or calendar_day(run_date) is None:
-            return cls(None, config, run_date, ())
+        if config.partials is None or calendar_day(period) is None:
+            return cls(None, config, period, ())
         storage = open_storage(config.partials.path)
-        kept = [_kept(storage, inputs, what, run_date, telling if build else None) for what in keepable(inputs)]
-        return cls(storage, config, run_date, tuple(kept))
+        kept = [_kept(storage, inputs, what, period, telling if build else None) for what in keepable(inputs)]
+        return cls(storage, config, period, tuple(kept))
 
     def applied(self, inputs: Inputs) -> Inputs:
         """Return inputs that read the partials, and only the remaining parts of the logs."""
@@ -121,7 +121,7 @@ class Partials:
 
     def clean(self, now: datetime, warn: Callable[[str], None]) -> None:
         """Remove partials that no run needs. Calls ``warn`` with a message if the storage refuses."""
-        own = calendar_day(self.run_date)
+        own = calendar_day(self.period)
         if self.storage is None or self.config.partials is None or own is None:
             return
         keep, oldest = self.config.partials.keep, {}
@@ -171,15 +171,15 @@ def keepable(inputs: Inputs) -> list[Keepable]:
     ]
 
 
-def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
+def where_kept(inputs: Inputs, name: str, period: Period) -> str | None:
     """Describe the origin of a view's or history's data in a run, or return None if it keeps no partials."""
     partials = inputs.config.partials
-    if partials is None or calendar_day(run_date) is None:
+    if partials is None or calendar_day(period) is None:
         return None
     what = next((what for what in keepable(inputs) if what.name == name), None)
     if what is None:
         return None
-    wanted = _wanted(inputs, what, run_date)
+    wanted = _wanted(inputs, what, period)
     there, _ = _there(open_storage(partials.path), name, definition_of(inputs, what), wanted)
     made = max((partial.created_at for partial in there.values()), default=None)
     last = f", the last made {in_zone(made, inputs.config.timezone)}" if made else ""
@@ -187,11 +187,11 @@ def where_kept(inputs: Inputs, name: str, run_date: Period) -> str | None:
     return f"{taken}; the others from the log"
 
 
-def _kept(storage: Storage, inputs: Inputs, what: Keepable, run_date: Period, building: Telling | None) -> _Kept:
+def _kept(storage: Storage, inputs: Inputs, what: Keepable, period: Period, building: Telling | None) -> _Kept:
     """Return the partials of a view or history. Builds missing ones if ``building`` is to hear of it: one thread, even if
     several days run at once.
     """
-    name, definition, wanted = what.name, definition_of(inputs, what), _wanted(inputs, what, run_date)
+    name, definition, wanted = what.name, definition_of(inputs, what), _wanted(inputs, what, period)
     if building is None:
         return _Kept(what, definition, tuple(_there(storage, name, definition, wanted)[0].values()), 0)
     with _MAKING[storage.url, name, definition], ThreadPoolExecutor(_AT_ONCE, "partial") as threads:
@@ -217,14 +217,14 @@ _MAKING: defaultdict[tuple[str, str, str], Lock] = defaultdict(Lock)
 """Held while building partials, because concurrent days need the same partials."""
 
 
-def _wanted(inputs: Inputs, what: Keepable, run_date: Period) -> dict[date, str]:
+def _wanted(inputs: Inputs, what: Keepable, period: Period) -> dict[date, str]:
     """Return the days that have ended and whose partials a run can use, each with the hash of its log files. None for the
     whole log.
     """
-    own = calendar_day(run_date)
+    own = calendar_day(period)
     if own is None:
         return {}
-    last = own if what.has_own_day and isinstance(run_date, date) else own - timedelta(days=1)
+    last = own if what.has_own_day and isinstance(period, date) else own - timedelta(days=1)
     by_day = inputs.sources[what.source].of_days
     return {day: fingerprint_of(by_day.made_of(day)) for day in by_day.files if day <= last}
 

@@ -16,7 +16,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, DamagedBlock, Gather, Scatter, keys_of, murmur3, murmur3_of_longs
 from ctr_samples.samples.columnar.columns import Picked, codes_of, in_order, joint, place_of_texts, shuffle_hashes
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Meeting, Stage, TaskCounts, place_of
+from ctr_samples.samples.columnar.stages import Shuffle, Stage, TaskCounts, place_of
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
 from ctr_samples.sparksql.columns import stable_hash
 
@@ -44,7 +44,7 @@ def sum_of_keys(tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.Recor
 def met(frame: Frame, counts: TaskCounts | None = None) -> DataFrame:
     left, right = rows_of(frame, 300), rows_of(frame, 40)
     kind = frame("key string, count bigint", []).schema
-    both = Meeting((Stage.of(left), Stage.of(right)), ("_place", "_place"), PARTITIONS, sum_of_keys)
+    both = Shuffle((Stage.of(left), Stage.of(right)), ("_place", "_place"), PARTITIONS, sum_of_keys)
     return Stage(both, kind).rows(counts)
 
 
@@ -67,7 +67,7 @@ def test_the_rows_of_a_stage_may_be_merged_with_others_into_fewer_tasks(frame: F
 def test_a_column_that_python_cannot_have_is_named(frame: Frame) -> None:
     rows = rows_of(frame, 1).withColumn("shown", F.struct("n", F.expr("interval 1 month").alias("spare")))
     with pytest.raises(InputError, match=r"The column spare is interval month, which Spark cannot hand over to Python"):
-        Meeting((Stage.of(rows),), ("_place",), 1, sum_of_keys)
+        Shuffle((Stage.of(rows),), ("_place",), 1, sum_of_keys)
 
 
 def test_counts_pass_through_later_stages(frame: Frame) -> None:
@@ -78,8 +78,8 @@ def test_counts_pass_through_later_stages(frame: Frame) -> None:
         counts.add("seen", tables[0].num_rows)
         yield from tables[0].to_batches()
 
-    first = Stage(Meeting((Stage.of(rows_of(frame, 100)),), ("_place",), 3, unchanged), kind)
-    assert Stage(Meeting((first,), ("_place",), 4, unchanged), kind).rows(counts).count() == 100
+    first = Stage(Shuffle((Stage.of(rows_of(frame, 100)),), ("_place",), 3, unchanged), kind)
+    assert Stage(Shuffle((first,), ("_place",), 4, unchanged), kind).rows(counts).count() == 100
     assert counts.result().sums == {"seen": 200}
 
 
@@ -167,7 +167,7 @@ def test_a_damaged_block_fails_the_job(frame: Frame) -> None:
             contents = pa.array([block.as_py()[:-1] for block in batch.column("block")], pa.binary())
             yield batch.set_column(4, "block", contents)
 
-    meeting = Meeting((Stage.of(rows_of(frame, 20)),), ("_place",), 2, sum_of_keys)
+    meeting = Shuffle((Stage.of(rows_of(frame, 20)),), ("_place",), 2, sum_of_keys)
     moved = meeting.frame().mapInArrow(without_a_byte, BLOCK)
     damaged = Stage(moved, rows_of(frame, 0).schema, (meeting.gather(),))
     with pytest.raises(PySparkException, match="DamagedBlock"):

@@ -15,10 +15,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from ctr_samples.samples.columnar.blocks import PLACE, Beside, Item, rows_of
+from ctr_samples.samples.columnar.blocks import PLACE, Item, SideTables, rows_of
 from ctr_samples.samples.columnar.columns import BATCH, Integers, integers, place_of_texts, there, whole
 from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.columnar.stages import Meeting, Stage, as_they_are
+from ctr_samples.samples.columnar.stages import Shuffle, Stage, as_they_are
 from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
 from ctr_samples.samples.views.as_of.matching import EVENT, KNOWN, AsOf, Snapshots, ViewRows
 from ctr_samples.samples.views.as_of.rows import Join
@@ -56,7 +56,7 @@ def placed_by(left: Stage, on: tuple[str, ...], partitions: int, name: str, hot:
         return left
     by = on if not hot.keys else ()
     place = partial(_place_of_key, on, hot, partitions)
-    return Stage(Meeting((left,), (place,), partitions, as_they_are, name, by), left.kind)
+    return Stage(Shuffle((left,), (place,), partitions, as_they_are, name, by), left.kind)
 
 
 def _rows_of(joins: Sequence[Join], hot: HotKeys, partitions: int) -> list[Stage]:
@@ -95,7 +95,7 @@ class _JoinHere:
         counts = Counts()
         views: Sequence[ViewRows] = ()
         for item in items:
-            if isinstance(item, Beside) and item.number == self.number:
+            if isinstance(item, SideTables) and item.number == self.number:
                 views = self._sorted(item.tables, counts)
             elif isinstance(item, pa.RecordBatch):
                 rows = pa.Table.from_batches([item])
