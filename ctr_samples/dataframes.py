@@ -27,7 +27,7 @@ from ctr_samples.samples.labels.plans import LabelPlan, label_columns
 from ctr_samples.samples.period import EVER
 from ctr_samples.samples.views.aggregates import filled
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
-from ctr_samples.samples.views.as_of.rows import VALID_TO, Join
+from ctr_samples.samples.views.as_of.planning import VALID_TO, Join
 from ctr_samples.samples.views.rows import as_of, is_empty, usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key, key_column, quoted, time_column
 

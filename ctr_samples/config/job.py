@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from functools import cache
 from typing import ClassVar, Literal
@@ -130,6 +130,15 @@ class JobConfig(Model):
             there = {"time": shown.time, "key": shown.entities.get(history.on), "item": item, "request": shown.request}
             own = {key: text or there[key] for key, text in own.items()}
         return history.model_copy(update=own)
+
+    def only(self, features: Collection[str]) -> JobConfig:
+        """Return the configuration with some features, the parts of their crosses, and the views and histories they need."""
+        needed = set(self.graph.needed(*[f"features.{name}" for name in features]))
+        kinds = {
+            kind: {name: part for name, part in getattr(self, kind).items() if f"{kind}.{name}" in needed}
+            for kind in ("features", "views", "histories")
+        }
+        return self.model_copy(update=kinds)
 
     @property
     def measured_key(self) -> str | None:

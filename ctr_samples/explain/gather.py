@@ -46,7 +46,7 @@ from ctr_samples.samples.partials import where_kept
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import DOWN_SAMPLED, sampled
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
-from ctr_samples.samples.views.as_of.rows import (
+from ctr_samples.samples.views.as_of.planning import (
     AVAILABLE_TIME,
     CLOSED,
     EVENT_TIME,
@@ -55,8 +55,8 @@ from ctr_samples.samples.views.as_of.rows import (
     VALID_TO,
     content_of,
 )
+from ctr_samples.samples.views.features import with_looked_up
 from ctr_samples.samples.views.joiner import level_of
-from ctr_samples.samples.views.looked_up import with_looked_up
 from ctr_samples.samples.views.rows import usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key, quoted
 from ctr_samples.sparksql.expressions import as_type

@@ -19,7 +19,6 @@ from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.quality.metrics import Measured, Metrics
 from ctr_samples.samples.builder import SampleBuilder, SamplePlan
 from ctr_samples.samples.earlier import EarlierFeatures
-from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.sampling import DOWN_SAMPLED
 from ctr_samples.samples.watches.times import ClocksByDay, counts_of_view
@@ -167,7 +166,7 @@ class TakeFeatures(_ReadsLogs):
 
     def joined(self, config: JobConfig) -> JobConfig:
         """Return the part of a configuration whose views and histories are joined."""
-        return only_features(config, self.changed)
+        return config.only(self.changed)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Any, Self
 from ctr_samples.config import JobConfig
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.periods import Period, in_zone
-from ctr_samples.samples.inputs.lake_tables import TableVersion
+from ctr_samples.samples.inputs.databases import TableVersion
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.shards import Manifest, open_storage, require_generation

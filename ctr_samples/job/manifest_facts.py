@@ -20,10 +20,8 @@ from ctr_samples.job.planning import Prepared
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.samples.impressions import TIED_REPEATS, time_not_read
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.labels.counts import label_counts
-from ctr_samples.samples.labels.masks import mask_facts
+from ctr_samples.samples.labels.counts import best_shift, label_counts, mask_facts
 from ctr_samples.samples.labels.plans import LabelPlan, plan_labels, rows_among
-from ctr_samples.samples.labels.shifts import best_shift
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import sampling_facts
 from ctr_samples.samples.views.counts import join_counts

@@ -32,7 +32,7 @@ from ctr_samples.samples.features.contracts import contract_of
 from ctr_samples.samples.features.row import HOUR, REQUEST, SHUFFLE, USER, value_of
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.watches.coverage import ends_of_windows
+from ctr_samples.samples.watches.all import ends_of_windows
 from ctr_samples.shards import DayOutput, Manifest, open_storage
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.generations import last_forgotten

@@ -18,7 +18,6 @@ from ctr_samples.job.kinds import JoinEverything, Kind, TakeFeatures, TakeFewerS
 from ctr_samples.job.origins import Origins, changed_features, changed_values, differences, tied_in
 from ctr_samples.job.planning import Prepared, labels_are_mature
 from ctr_samples.quality.metrics import Metrics
-from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards, latest_manifest, open_storage
 
 
@@ -57,7 +56,7 @@ def _usable(prepared: Prepared, storage: Storage, current: Manifest, path: str) 
     same = list(now.features.items()) == list(before.features.items())
     if not names or not (same or config.output.layout == "columns"):
         raise UnusableFeatures(arrivals.reasons[0] if arrivals.reasons else "all of its features changed")
-    views = frozenset(only_features(config, changed_now).views)
+    views = frozenset(config.only(changed_now).views)
     metrics = None if few else _metrics(storage, current, names)
     taken = None if same else names
     of_labels = now.labels == before.labels and not (prepared.label_mature and _were_open(prepared, current))

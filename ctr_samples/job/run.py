@@ -32,8 +32,8 @@ from ctr_samples.samples.builder import SampleBuilder, SamplePlan
 from ctr_samples.samples.partials import Partials
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.samples.views.as_of.planning import described
+from ctr_samples.samples.watches.all import crowded
 from ctr_samples.samples.watches.leak_canary import check_canaries
-from ctr_samples.samples.watches.shares import crowded
 from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import drop_damaged

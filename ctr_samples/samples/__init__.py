@@ -11,11 +11,10 @@ sampling.py     split, and down-sampling of negatives
 requests.py     which impressions form a request
 features/       column expressions in the types of the contract
 watches/        side counters, and the leak canary
-final_order.py  the shuffle that brings samples into their final order
 builder.py      the complete plan
 earlier.py      features from the shards of an earlier generation
 executors.py    check that executors can write to the run's directories
-sink.py         shards, and one receipt per task
+sink.py         the shuffle into the final order; shards, and one receipt per task
 period.py       start and end of the run's period
 training_rows.py    rows for fitting vocabularies and moments
 """

@@ -18,7 +18,6 @@ from ctr_samples.samples.columnar.aside import with_columns
 from ctr_samples.samples.columnar.columns import Flags, Integers, integers
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.earlier import EarlierFeatures
-from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.samples.features.complete import MakeSamples, beside
 from ctr_samples.samples.features.row import (
     HOUR,
@@ -31,7 +30,6 @@ from ctr_samples.samples.features.row import (
     made,
     order_of,
 )
-from ctr_samples.samples.final_order import in_final_order, with_shuffle
 from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.histories.lists import KEY, HistoryPlan
 from ctr_samples.samples.impressions import (
@@ -46,9 +44,9 @@ from ctr_samples.samples.impressions import (
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels.actions import actions_of_logs, key_of_action
+from ctr_samples.samples.labels.counts import LabelMasks
 from ctr_samples.samples.labels.events import LABEL, events_among, events_of, of_shown, shown_in
 from ctr_samples.samples.labels.labelling import Labelling
-from ctr_samples.samples.labels.masks import LabelMasks
 from ctr_samples.samples.labels.plans import (
     LabelPlan,
     can_lie_by,
@@ -70,6 +68,7 @@ from ctr_samples.samples.sampling import (
     sampled,
     split_column,
 )
+from ctr_samples.samples.sink import in_final_order, with_shuffle
 from ctr_samples.samples.views.as_of.planning import JoinStep, order_steps, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
 from ctr_samples.sparksql.columns import micros_at, micros_of, quoted, stable_hash
@@ -123,7 +122,7 @@ class SampleBuilder:
         """Plan the samples of :meth:`build` with features from an earlier generation. Computes only the ``others``, with
         the views and histories that they need, and the labels.
         """
-        few = only_features(self.inputs.config, others)
+        few = self.inputs.config.only(others)
         few = few.model_copy(update={"output": few.output.model_copy(update={"layout": "columns"})})
         made_now = replace(self, inputs=replace(self.inputs, config=few, whole=self.inputs.config)).build()
         return replace(made_now, samples=earlier.behind(made_now.samples))

@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig, Sampling
 from ctr_samples.config.base import SAMPLE_WEIGHT
 from ctr_samples.errors import InputError
+from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import Flags, flags, place_of_texts
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.features.complete import negatives_of_train, weights_of
 from ctr_samples.samples.features.row import IMPRESSION, WEIGHT
 from ctr_samples.samples.period import Span

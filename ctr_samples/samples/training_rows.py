@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 from ctr_samples.config import Feature, JobConfig, Vocabulary
 from ctr_samples.errors import InputError
 from ctr_samples.samples.builder import SampleBuilder
-from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.samples.features.one_feature import fitted_value
 from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.samples.inputs.watched import Inputs
@@ -45,7 +44,7 @@ class Counted:
 def only_fitted(config: JobConfig) -> JobConfig:
     """Reduce the configuration to fitted features and the views and histories they need."""
     names = [name for name, feature in config.features.items() if feature.is_fitted]
-    return only_features(config, names).model_copy(update={"sampling": None})
+    return config.only(names).model_copy(update={"sampling": None})
 
 
 def count_days(

@@ -24,7 +24,7 @@ from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.row import IMPRESSION, ROWS, SampleColumns, made
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
-from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
+from ctr_samples.samples.views.as_of.planning import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
 from ctr_samples.served.columns import Column
 from ctr_samples.sparksql.columns import joint_key, quoted
 from ctr_samples.vocabulary import FittedState

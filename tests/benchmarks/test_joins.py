@@ -22,10 +22,9 @@ from pyspark.sql import functions as F
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.histories.join import join_history
 from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, TIME, HistoryPlan
-from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.matching import AsOf
-from ctr_samples.samples.views.as_of.rows import Join
+from ctr_samples.samples.views.as_of.planning import HotKeys, Join
 from tests.support.figures import Figures, at_least, at_most, in_turns, size
 
 IMPRESSIONS = size("IMPRESSIONS", 2_000_000, quick=20_000)

@@ -20,7 +20,7 @@ from ctr_samples.job import run as job
 from ctr_samples.job.looking_back import LookBack
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs import sources
-from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version
+from ctr_samples.samples.inputs.databases import TableVersion, current_version
 from ctr_samples.samples.period import Span
 from ctr_samples.shards import Manifest
 from tests.support.command_line import invoke

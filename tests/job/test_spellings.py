@@ -13,7 +13,6 @@ from ctr_samples.graph import Graph
 from ctr_samples.job.forget import vocabularies_of
 from ctr_samples.job.gate import filling_features
 from ctr_samples.job.origins import Origins, changed_features
-from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.shards import Manifest
 from ctr_samples.training.exporting import made_from
 
@@ -69,11 +68,11 @@ def manifest_of(config: Mapping[str, Any]) -> Manifest:
 
 
 def views_of_a_run(text: str) -> bool:
-    return "item" in only_features(JobConfig.model_validate(document(text)), ["made"]).views
+    return "item" in JobConfig.model_validate(document(text)).only(["made"]).views
 
 
 def views_of_a_run_by_a_cross(text: str) -> bool:
-    return "item" in only_features(JobConfig.model_validate(document(text)), ["crossed"]).views
+    return "item" in JobConfig.model_validate(document(text)).only(["crossed"]).views
 
 
 def what_is_made_anew(text: str) -> bool:

@@ -15,7 +15,7 @@ class Part:
 
 CORE = {
     "matching": Part(
-        ("samples/views/as_of/matching.py", "samples/views/as_of/joining.py", "samples/views/as_of/rows.py"),
+        ("samples/views/as_of/matching.py", "samples/views/as_of/joining.py", "samples/views/as_of/planning.py"),
         ("samples/views/as_of", "samples/views/test_views.py", "samples/views/test_static_views.py"),
     ),
     "attribution": Part(
@@ -48,13 +48,12 @@ CORE = {
         ("samples/sampling.py", "samples/requests.py", "samples/training_rows.py"),
         ("samples/test_sampling.py", "samples/test_requests.py"),
     ),
-    "order": Part(("samples/final_order.py",), ("samples/test_sink.py", "samples/test_one_shuffle.py")),
+    "order": Part(("samples/sink.py",), ("samples/test_sink.py", "samples/test_one_shuffle.py")),
     "blocks": Part(
         (
             "samples/columnar/blocks.py",
             "samples/columnar/columns.py",
             "samples/columnar/aside.py",
-            "samples/columnar/counts.py",
         ),
         ("samples/columnar", "samples/histories", "samples/views/as_of"),
     ),
@@ -70,7 +69,7 @@ CORE = {
         ("codec",),
     ),
     "sink": Part(
-        ("samples/sink.py", "shards/writer.py"),
+        ("shards/writer.py",),
         ("shards/test_shard_writer.py", "samples/test_sink.py"),
     ),
     "publishing": Part(
@@ -78,7 +77,7 @@ CORE = {
         ("shards",),
     ),
     "partial results": Part(
-        ("samples/partials/kept.py", "samples/partials/steps.py", "samples/partials/files.py", "shards/partials.py"),
+        ("samples/partials/kept.py", "samples/partials/steps.py", "shards/partials.py"),
         ("shards/test_partials_at_a_store.py", "job/test_partials.py", "job/test_partial_histories.py"),
     ),
     "reuse": Part(

@@ -14,9 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from ctr_samples.errors import InputError
-from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Gather, Item, Place, Scatter, Task
+from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Counts, Gather, Item, Place, Scatter, Task
 from ctr_samples.samples.columnar.columns import batches, usual
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema
 

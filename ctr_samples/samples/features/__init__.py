@@ -1,8 +1,6 @@
 """Turn impressions and their views into samples. Spark computes each feature, over as few rows as possible.
 
-chosen.py      a configuration with some of its features
-values.py      raw value of a feature: a column, an expression, or part of a map, list or time
-number_steps.py clip, log1p, scaling and bucketing of numbers
+values.py      raw value of a feature: a column, an expression, or part of a map, list or time; clip, log1p, scaling, buckets
 ids.py         ids from hashes, vocabularies, buckets and crosses; multi-hot vectors
 one_feature.py one feature, built with these steps: its type, length, default and nulls
 contracts.py   contract with readers, derived from the configuration

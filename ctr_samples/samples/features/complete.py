@@ -15,8 +15,8 @@ from pyspark.sql.types import ByteType, DataType, FloatType, LongType, StringTyp
 from ctr_samples.config import JobConfig
 from ctr_samples.config.base import SAMPLE_WEIGHT
 from ctr_samples.contract import ExampleContract
+from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import Flags, flags
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.features.layouts import laid_out_kind, lay_out
 from ctr_samples.samples.features.row import (
     HOUR,
@@ -31,7 +31,7 @@ from ctr_samples.samples.features.row import (
     made,
     value_of,
 )
-from ctr_samples.samples.labels.masks import LabelMasks
+from ctr_samples.samples.labels.counts import LabelMasks
 
 JOINED = "joined"
 """Count of the samples that are complete."""

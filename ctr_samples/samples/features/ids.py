@@ -17,8 +17,7 @@ from pyspark.sql.types import DataType, LongType, StringType
 
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.errors import InputError
-from ctr_samples.samples.features.number_steps import bucketised
-from ctr_samples.samples.features.values import Value, source_value
+from ctr_samples.samples.features.values import Value, bucketised, source_value
 from ctr_samples.sparksql.columns import stable_hash, without_negative_zero
 from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, FittedVocabulary
 

@@ -23,8 +23,7 @@ from pyspark.sql.types import (
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.errors import InputError
 from ctr_samples.samples.features.ids import crossed, made_ids, multi_hot, tokens
-from ctr_samples.samples.features.number_steps import before_scaling, scaled
-from ctr_samples.samples.features.values import Value, source_value
+from ctr_samples.samples.features.values import Value, before_scaling, scaled, source_value
 from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.expressions import as_type, referenced_columns
 from ctr_samples.vocabulary import NOTHING_FITTED, FittedState

@@ -41,14 +41,19 @@ from ctr_samples.periods import (
     span_of,
 )
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
-from ctr_samples.samples.inputs.databases import open_database_table, place_of, without_secrets
-from ctr_samples.samples.inputs.day_columns import day_of_row, rows_of_days
+from ctr_samples.samples.inputs.databases import (
+    TableVersion,
+    current_version,
+    open_database_table,
+    place_of,
+    rows_of_version,
+    without_secrets,
+)
 from ctr_samples.samples.inputs.encodings import check_encoding, decoded, line_reader
 from ctr_samples.samples.inputs.file_columns import columns_of_files
 from ctr_samples.samples.inputs.json_lines import objects_of
-from ctr_samples.samples.inputs.lake_tables import TableVersion, current_version, rows_of_version
 from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
-from ctr_samples.samples.inputs.log_days import LOG_DAY, day_in_path
+from ctr_samples.samples.inputs.log_days import LOG_DAY, day_in_path, day_of_row, rows_of_days
 from ctr_samples.samples.inputs.repeats import with_repeats
 from ctr_samples.samples.period import NO_REACH, Reach
 from ctr_samples.sparksql.columns import quoted

@@ -28,7 +28,7 @@ from ctr_samples.samples.inputs.clocks import (
     of_interest,
     texts_of_times,
 )
-from ctr_samples.samples.inputs.lake_tables import TableVersion
+from ctr_samples.samples.inputs.databases import TableVersion
 from ctr_samples.samples.inputs.log_days import LOG_DAY
 from ctr_samples.samples.inputs.malformed import LineCounts
 from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source

@@ -5,8 +5,6 @@ plans.py         labels with inherited values filled in
 events.py        impressions and actions as rows of one frame
 labelling.py     stages in which they meet
 attribution.py   attribution of each action to at most one impression
-masks.py         whether labels are final, and the order of funnels
 reduction.py     reduction of actions to a label
-counts.py        counts of actions, orphans and delays
-shifts.py        clock offset of action times
+counts.py        counts of actions, orphans and delays; masks that say whether labels are final; clock offset of actions
 """

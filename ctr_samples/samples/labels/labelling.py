@@ -12,8 +12,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import BooleanType, DoubleType, LongType, StructField, StructType
 
 from ctr_samples.config import RowLabel
+from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import BATCH, Integers, batches, codes_of, in_order, integers, there, whole
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Shuffle, Stage
 from ctr_samples.samples.impressions import IMPRESSIONS, TIED_REPEATS, Repeats, row_label
 from ctr_samples.samples.labels.actions import key_of_action

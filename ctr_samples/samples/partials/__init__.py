@@ -7,10 +7,7 @@ may need (``samples/histories/needed.py``), and for an event table, the rows tha
 are equivalent to the log, so windows, histories and joins give the same results::
 
     kept.py         partials of one run, both existing and newly built
-    steps.py        partials of a counted view, and the days needed step by step
-    actions.py      partials of a history
-    table_rows.py   partials of an event view
-    files.py        conversion between rows and files
+    steps.py        what a partial has: steps of a counted view, actions of a history, rows of a table; and its files
 """
 
 from ctr_samples.samples.partials.kept import Partials, where_kept

@@ -29,10 +29,7 @@ from ctr_samples.samples.inputs.malformed import LineCounts
 from ctr_samples.samples.inputs.sources import fingerprint_of
 from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach, lines_of
 from ctr_samples.samples.labels.plans import impression_reach, plan_labels
-from ctr_samples.samples.partials.actions import KeptHistory
-from ctr_samples.samples.partials.files import PartialWriter
-from ctr_samples.samples.partials.steps import CountedView
-from ctr_samples.samples.partials.table_rows import KeptTable
+from ctr_samples.samples.partials.steps import CountedView, KeptHistory, KeptTable, PartialWriter
 from ctr_samples.shards import Storage, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import (

@@ -28,7 +28,7 @@ from ctr_samples.config import Aggregates, DailyCountView, WindowView
 from ctr_samples.config.counting import Rate, windowed
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
-from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, EVENT_TIME, GONE
+from ctr_samples.samples.views.as_of.planning import AVAILABLE_TIME, EVENT_TIME, GONE
 from ctr_samples.sparksql.columns import (
     INTEGERS,
     boolean_column,

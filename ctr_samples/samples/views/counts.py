@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.config import EventView, JobConfig, StaticView, View
-from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features.complete import JOINED
 from ctr_samples.samples.views.as_of.matching import (

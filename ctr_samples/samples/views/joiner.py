@@ -16,13 +16,21 @@ from ctr_samples.samples.features.row import IMPRESSION, NO_FEATURES, ROWS, Samp
 from ctr_samples.samples.impressions import keys_shown
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.aggregates import Seen, counted_rows, in_reach, reach
-from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
 from ctr_samples.samples.views.as_of.joining import SmallViews, join_by_shuffle
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD
-from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, Method, ViewFacts, plan_joins, views_of
-from ctr_samples.samples.views.as_of.rows import VALID_TO, Join
-from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
-from ctr_samples.samples.views.looked_up import with_looked_up
+from ctr_samples.samples.views.as_of.planning import (
+    VALID_TO,
+    HotKeys,
+    Join,
+    JoinLimits,
+    JoinStep,
+    Method,
+    ViewFacts,
+    measure_hot_keys,
+    plan_joins,
+    views_of,
+)
+from ctr_samples.samples.views.features import ViewFeatures, absent_payloads, with_looked_up
 from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, view_steps, within_reach
 from ctr_samples.sparksql.columns import bytes_of, joint_key, key_column
 from ctr_samples.sparksql.session import smallest_memory

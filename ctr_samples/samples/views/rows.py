@@ -19,7 +19,7 @@ from ctr_samples.samples.impressions import matching_rows
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import counted_rows, steps_of
 from ctr_samples.samples.views.as_of.matching import KEY, PAYLOAD, AsOf
-from ctr_samples.samples.views.as_of.rows import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
+from ctr_samples.samples.views.as_of.planning import AVAILABLE_TIME, CLOSED, EVENT_TIME, GONE, SEQUENCE, VALID_TO
 from ctr_samples.sparksql.columns import boolean_column, joint_key, key_column, later, order_column, quoted, time_column
 from ctr_samples.sparksql.expressions import typed_expression
 

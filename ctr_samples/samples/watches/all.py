@@ -1,22 +1,32 @@
-"""All side counters of a run. A watch declares its counts with ``on``, and reads them back with ``result``."""
+"""The watches of a run, the coverage of label windows by logs, and tasks with too large a share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from math import ceil
 from typing import Self
 
+from pyspark.sql import functions as F
+
 from ctr_samples.config import JobConfig, TextSource
+from ctr_samples.config.label import actions_among
+from ctr_samples.config.units import format_size
+from ctr_samples.periods import in_zone
+from ctr_samples.samples.columnar.blocks import FINAL_ORDER, HELD, Counts, setting_of
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.impressions import ImpressionsWatch
+from ctr_samples.samples.inputs.clocks import Clock, together, which_apply
 from ctr_samples.samples.inputs.log_days import DaysWatch
 from ctr_samples.samples.inputs.malformed import LinesWatch
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.counts import RowsWatch
-from ctr_samples.samples.watches.coverage import CoverageWatch
 from ctr_samples.samples.watches.leak_canary import LeakCanary
 from ctr_samples.samples.watches.log_offsets import OffsetsWatch
 from ctr_samples.samples.watches.times import ClocksWatch
+from ctr_samples.sparksql.columns import micros_at, micros_of
+from ctr_samples.sparksql.observations import Aggregates, Observations, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,3 +60,104 @@ class Watches:
             RowsWatch(config, tasks, active=active),
             LeakCanary(tuple(keys), tasks),
         )
+
+
+STEP = timedelta(minutes=15)
+ENOUGH = 10
+"""Minimum number of rows in the same hours of the run's own day to treat an empty log as truncated, not sparse."""
+
+
+def ends_of_windows(config: JobConfig, end: datetime) -> dict[str, datetime]:
+    """Return the time until which each source may hold a row that changes a label of a day with this ``end``.
+
+    An action belongs to the last impression before it, so impressions matter as long as actions do.
+    """
+    ends: dict[str, datetime] = {}
+    for label in actions_among(config.labels).values():
+        for source in (label.source, config.impressions.source):
+            ends[source] = max(ends.get(source, end), end + label.window)
+    return ends
+
+
+class CoverageWatch:
+    """Counts the rows of impressions and actions by quarter-hour, up to the end of the windows. Lives on the driver."""
+
+    def __init__(self, config: JobConfig, span: Span, *, active: bool = True) -> None:
+        self._span, self._zone, self._observations = span, config.timezone, Observations(active=active)
+        self._ends = {} if span.end is None else ends_of_windows(config, span.end)
+
+    def on(self, source: str, clocks: Sequence[Clock]) -> tuple[Observations, Aggregates]:
+        """Return what counts the rows of a source for impressions and labels, for :func:`observe`."""
+        if self._span.start is None or source not in self._ends:
+            return self._observations, {}
+        start, steps = self._span.start, _steps(self._span.start, self._ends[source])
+        tallies = {}
+        for some in together(clocks):
+            step = F.floor((F.unix_micros(some[0].time) - micros_at(start)) / micros_of(STEP))
+            number = which_apply([clock.applies for clock in some]) * steps + F.when(step.between(0, steps - 1), step)
+            tallies[f"{source}|{steps}|{some[0].name}"] = Tally(number, steps << len(some))
+        return self._observations, tallies
+
+    def cut(self) -> Iterator[str]:
+        """Yield a sentence for each source whose log ends before the windows do. Call it after the action.
+
+        A log is truncated if it has no later rows up to the end of the windows, while the same hours of the run's own
+        period had at least ten rows.
+        """
+        if self._span.start is None or self._span.end is None:
+            return
+        start, own = self._span.start, _steps(self._span.start, self._span.end)
+        for source, counts in self._by_source().items():
+            steps, last = _steps(start, self._ends[source]), max(counts, default=-1)
+            expected = sum(counts.get(step % own, 0) for step in range(last + 1, steps))
+            if expected >= ENOUGH:
+                latest = in_zone(start + (last + 1) * STEP, self._zone)
+                end = in_zone(self._ends[source], self._zone)
+                yield (
+                    f"sources.{source}: no row is later than {latest}, but the label windows end at {end}, and "
+                    f"the same hours of the day itself have {expected:,} rows. The log is cut, so the labels are not final; "
+                    "run again when it is complete."
+                )
+
+    def _by_source(self) -> Mapping[str, Mapping[int, int]]:
+        """Return the number of rows of each source by step, for all its uses together."""
+        sources: dict[str, dict[int, int]] = {}
+        for key, numbers in self._observations.tallies().items():
+            source, steps, _ = key.split("|")
+            counts = sources.setdefault(source, {})
+            for number, count in numbers.items():
+                which, step = divmod(number, int(steps))
+                counts[step] = counts.get(step, 0) + count * which.bit_count()
+        return sources
+
+
+def _steps(start: datetime, end: datetime) -> int:
+    return ceil((end - start) / STEP)
+
+
+MULTIPLE = 4
+"""A task may hold this multiple of its rows while it works, see docs/operations.md, "Sizing"."""
+
+_MOST, _FAIR = 1 << 30, 256 << 20
+"""Bytes of rows of a task above which a run warns, and those that it then suggests."""
+_UNEVEN = 4
+"""A share that is so many times the mean is large because of its keys, and not because the tasks are few."""
+
+
+def crowded(counts: Counts, tasks: int, writing_tasks: int) -> Iterator[str]:
+    """Yield a sentence for each stage in which a task held more than 1 GiB of rows. ``tasks`` is the number of tasks that
+    join, ``writing_tasks`` of those that write.
+    """
+    for key, (_, most) in sorted(counts.extremes.items()):
+        name = key.removeprefix(HELD)
+        if name == key or most <= _MOST:
+            continue
+        total, number = counts.sums[key], writing_tasks if name == FINAL_ORDER else tasks
+        held = f"A task of the stage `{name}` held {format_size(int(most))} of rows, and needs up to {MULTIPLE} times as much"
+        if most > _UNEVEN * total / number:
+            yield (
+                f"{held}, because few keys have most of them. Give Python more memory beside the JVM "
+                "(spark.executor.memoryOverhead), or look at the most frequent keys in the report."
+            )
+        else:
+            yield f"{held}; set `{setting_of(name)}` to {ceil(total / _FAIR):,}, now {number:,}."

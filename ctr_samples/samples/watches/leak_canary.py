@@ -22,8 +22,8 @@ from pyspark.sql.types import StructType
 
 from ctr_samples.config import EventView, JobConfig, StaticView, View
 from ctr_samples.errors import AccountingError
+from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import greatest, integers, mixed, texts, whole
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.samples.views.as_of.joining import Found, key_among, with_views

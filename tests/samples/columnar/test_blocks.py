@@ -13,9 +13,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.errors import InputError
-from ctr_samples.samples.columnar.blocks import BLOCK, DamagedBlock, Gather, Scatter, keys_of, murmur3, murmur3_of_longs
+from ctr_samples.samples.columnar.blocks import (
+    BLOCK,
+    Counts,
+    DamagedBlock,
+    Gather,
+    Scatter,
+    keys_of,
+    murmur3,
+    murmur3_of_longs,
+)
 from ctr_samples.samples.columnar.columns import Picked, codes_of, in_order, joint, place_of_texts, shuffle_hashes
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Shuffle, Stage, TaskCounts, place_of
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
 from ctr_samples.sparksql.columns import stable_hash

@@ -16,7 +16,6 @@ from pyspark.sql.types import StructType
 
 from ctr_samples.config import JobConfig, WindowView, load_config
 from ctr_samples.samples.builder import SampleBuilder
-from ctr_samples.samples.features.chosen import only_features
 from ctr_samples.samples.features.row import IMPRESSION, ROWS, SampleColumns, made
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
@@ -212,7 +211,7 @@ def test_a_feature_may_spell_a_field_in_any_way(spark: SparkSession, tmp_path: P
     state = replace(STATE, vocabularies={"names": FittedVocabulary(("one",), 1, 9)})
     chosen = [[name] for name in SPELLED] if alone else [list(SPELLED)]
     for names in chosen:
-        some = replace(inputs, config=only_features(inputs.config, names), whole=inputs.config)
+        some = replace(inputs, config=inputs.config.only(names), whole=inputs.config)
         [row] = SampleBuilder(some, state).build().samples.rows(inputs.watches.tasks).select(*names).collect()
         assert [row[name] for name in names if SPELLED[name][1] is not None] == [
             SPELLED[name][1] for name in names if SPELLED[name][1] is not None

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.labels.counts import delay_ends, label_counts
 from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import Span

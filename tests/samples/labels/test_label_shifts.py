@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import DataFrame
 
 from ctr_samples.config import JobConfig
+from ctr_samples.samples.labels.counts import best_shift
 from ctr_samples.samples.labels.plans import plan_labels
-from ctr_samples.samples.labels.shifts import best_shift
 from ctr_samples.samples.period import Span
 
 Frame = Callable[..., DataFrame]

@@ -20,7 +20,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import Seen, counted_rows, filled, in_reach, reach
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.matching import AsOf
-from ctr_samples.samples.views.as_of.rows import Join
+from ctr_samples.samples.views.as_of.planning import Join
 from ctr_samples.samples.views.rows import usable, view_rows, view_steps, within_reach
 from ctr_samples.sparksql.columns import joint_key
 

@@ -13,7 +13,7 @@ from ctr_samples.config import DailyCountView, SnapshotView, StaticView, WindowV
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.matching import AsOf
-from ctr_samples.samples.views.as_of.rows import Join
+from ctr_samples.samples.views.as_of.planning import Join
 from ctr_samples.samples.views.rows import usable, view_rows
 
 pytestmark = pytest.mark.slow

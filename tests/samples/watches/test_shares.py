@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ctr_samples.samples.columnar.counts import Counts
-from ctr_samples.samples.watches.shares import crowded
+from ctr_samples.samples.columnar.blocks import Counts
+from ctr_samples.samples.watches.all import crowded
 
 GIB = 1 << 30
 

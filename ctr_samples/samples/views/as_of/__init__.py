@@ -6,9 +6,7 @@ event time is ``>= impression_time - ttl`` and it is not a tombstone. A row with
 ``valid_to < impression_time`` (``<=`` if inclusive) and ``closed_available <= impression_time``. Only rows of the
 latest visible snapshot of a snapshot view count. A join always returns one output row per impression::
 
-    rows.py        rows of a view, ready to be joined
     joining.py     impressions and rows brought together, by a shuffle or a broadcast
     matching.py    the row that an impression sees; rows that end, split so that one row per key is visible at a time
-    hot_keys.py    keys with too many impressions for one task
-    planning.py    shuffle or broadcast for each view, as a value
+    planning.py    shuffle or broadcast for each view, as a value; its rows, ready to be joined; keys too hot for one task
 """

@@ -15,13 +15,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
-from ctr_samples.samples.columnar.blocks import PLACE, Item, SideTables, rows_of
+from ctr_samples.samples.columnar.blocks import PLACE, Counts, Item, SideTables, rows_of
 from ctr_samples.samples.columnar.columns import BATCH, Integers, integers, place_of_texts, there, whole
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.samples.columnar.stages import Shuffle, Stage, as_they_are
-from ctr_samples.samples.views.as_of.hot_keys import NONE_HOT, HotKeys
 from ctr_samples.samples.views.as_of.matching import EVENT, KNOWN, AsOf, Snapshots, ViewRows
-from ctr_samples.samples.views.as_of.rows import Join
+from ctr_samples.samples.views.as_of.planning import NONE_HOT, HotKeys, Join
 from ctr_samples.sparksql.releases import arrow_schema
 
 IMPRESSION = "impression"

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import (
     Doubles,
     Flags,
@@ -32,7 +33,6 @@ from ctr_samples.samples.columnar.columns import (
     there,
     whole,
 )
-from ctr_samples.samples.columnar.counts import Counts
 from ctr_samples.sparksql.columns import micros_of
 
 KEY, PAYLOAD = "key", "payload"

@@ -13,11 +13,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.views.as_of import hot_keys
-from ctr_samples.samples.views.as_of.hot_keys import HotKeys, measure_hot_keys
+from ctr_samples.samples.views.as_of import planning
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.matching import AsOf
-from ctr_samples.samples.views.as_of.rows import Join
+from ctr_samples.samples.views.as_of.planning import HotKeys, Join, measure_hot_keys
 
 Frame = Callable[..., DataFrame]
 DAY = timedelta(days=1)
@@ -331,7 +330,7 @@ def test_hot_keys_are_those_with_many_rows(frame: Frame, monkeypatch: pytest.Mon
     assert measure_hot_keys(keys, 1.0, 4) == ("b",)
     assert measure_hot_keys(keys, 1.0, 3) == ("b", "a")
     assert measure_hot_keys(frame("key bigint", [(7,)] * 4), 1.0, 4) == ("7",)
-    monkeypatch.setattr(hot_keys, "_MOST_KEYS", 1)
+    monkeypatch.setattr(planning, "_MOST_KEYS", 1)
     assert measure_hot_keys(keys, 1.0, 3) == ("b",)
 
 

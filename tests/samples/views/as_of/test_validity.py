@@ -18,14 +18,13 @@ from ctr_samples.config import EventView, load_config
 from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.explain.rules import judge_rows
 from ctr_samples.samples.builder import SampleBuilder
-from ctr_samples.samples.columnar.counts import Counts
+from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.views.as_of.hot_keys import HotKeys
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle, key_among
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows, pieces_of
-from ctr_samples.samples.views.as_of.rows import Join
+from ctr_samples.samples.views.as_of.planning import HotKeys, Join
 from ctr_samples.samples.views.rows import lasting, usable, view_rows
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import counts_of_view
