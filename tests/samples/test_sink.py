@@ -48,8 +48,8 @@ def test_requests_are_counted_once_though_batches_and_splits_cut_them() -> None:
 
 @pytest.mark.parametrize(
     "places",
-    [([3, 3], [5, 4]), ([3, 2], [4, 5]), ([1, 1], [7, 8])],
-    ids=["within a request", "of requests", "within a request that a batch cut"],
+    [([3, 3], [5, 4]), ([2, 3, 3], [0, 5, 4]), ([3, 2], [4, 5]), ([1, 1], [7, 8])],
+    ids=["within a request", "within a later request", "of requests", "within a request that a batch cut"],
 )
 def test_samples_of_requests_out_of_their_order_are_refused(places: tuple[list[int], list[int]]) -> None:
     in_order = InOrder()
