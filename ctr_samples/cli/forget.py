@@ -18,7 +18,7 @@ from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
     from ctr_samples.job.forget_check import Search
-    from ctr_samples.job.forget_values import Values
+    from ctr_samples.job.forget_users import Values
     from ctr_samples.periods import Period
     from ctr_samples.shards import Storage
 
@@ -63,7 +63,7 @@ def forget(
     console = stderr_console()
     with errors_in_words(console, debug):
         from ctr_samples.job.forget_check import Search, models_with
-        from ctr_samples.job.forget_values import Values
+        from ctr_samples.job.forget_users import Values
         from ctr_samples.periods import parse_period
         from ctr_samples.shards import open_storage, published_days
 
@@ -99,7 +99,7 @@ def _in_logs(
     loaded = load_config(config, changes)
     manifests = [require_manifest(storage, day) for day in days]
     with spark_for(loaded.config, f"ctr-samples forget {loaded.config.name}", console) as (spark, progress):
-        from ctr_samples.job.forget_logs import check_key, impressions_of
+        from ctr_samples.job.forget_users import check_key, impressions_of
 
         check_key(loaded, key, manifests)
         logged = impressions_of(spark, loaded, days, key, sought.looked_for, progress)

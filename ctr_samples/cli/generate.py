@@ -206,7 +206,7 @@ def listeners(
     if prometheus is not None:
         if not prometheus.parent.is_dir():
             raise UsageError(f"`--prometheus` is {prometheus}, but {prometheus.parent} is not a directory.")
-        from ctr_samples.job.measured import for_prometheus
+        from ctr_samples.job.published import for_prometheus
         from ctr_samples.shards import open_storage
 
         told.append(Gauges(config, prometheus, lambda: for_prometheus(open_storage(config.output.path))))

@@ -54,13 +54,13 @@ def report(
         date = one_day(day, date)
         of_a_day = date is not None or generation is not None
         if prometheus and not of_a_day:
-            from ctr_samples.job.measured import for_prometheus
+            from ctr_samples.job.published import for_prometheus
             from ctr_samples.shards import open_storage
 
             typer.echo(for_prometheus(open_storage(output)), nl=False)
             return
         if metrics or prometheus:
-            from ctr_samples.job.measured import metrics_of, metrics_text
+            from ctr_samples.job.published import metrics_of, metrics_text
             from ctr_samples.quality.prometheus import prometheus_text
 
             of_day = _chosen(output, date, generation)
@@ -108,8 +108,8 @@ def compare(
 ) -> None:
     """Write a report on DAY_B compared with DAY_A; both may be generations of the same day. Prints its path."""
     with errors_in_words(stderr_console(), debug):
-        from ctr_samples.job.measured import compared, metrics_of
-        from ctr_samples.job.trends import write_page
+        from ctr_samples.job.day_status import write_page
+        from ctr_samples.job.published import compared, metrics_of
 
         both = [*(days or ()), *(dates or ())]
         if len(both) != 2:
@@ -139,7 +139,7 @@ def flips(
     """Count the labels of a day that changed between two generations: late positives, and positives that are gone."""
     with errors_in_words(stderr_console(), debug):
         from ctr_samples.contract import ExampleContract
-        from ctr_samples.job.flips import flips_since
+        from ctr_samples.job.manifest_facts import flips_since
 
         storage, now = _chosen(output, day, generation)
         _, then = _chosen(output, day, before or max(1, now.generation - 1))

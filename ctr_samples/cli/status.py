@@ -93,7 +93,7 @@ def features(
     """
     console = stderr_console()
     with errors_in_words(console, debug):
-        from ctr_samples.job.feature_list import listed_features
+        from ctr_samples.job.published import listed_features
         from ctr_samples.periods import parse_period
         from ctr_samples.quality.report.wording import MISSING, share
         from ctr_samples.shards import open_storage
@@ -131,7 +131,7 @@ def trends(
     """Write one page about many days: volume, rates, views, drift of each feature, verdicts and runs. Prints its path."""
     console = stderr_console()
     with errors_in_words(console, debug):
-        from ctr_samples.job.trends import trends_page, write_page
+        from ctr_samples.job.day_status import trends_page, write_page
         from ctr_samples.periods import parse_period
         from ctr_samples.shards import open_storage
 

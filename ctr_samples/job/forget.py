@@ -24,7 +24,6 @@ from ctr_samples.config.masking import digests, digests_in
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import DamagedFile, UsageError
 from ctr_samples.graph import SqlName, log_names, meet
-from ctr_samples.job.forget_values import shown
 from ctr_samples.job.gate import describe_anew
 from ctr_samples.periods import Period
 from ctr_samples.quality.measure.collecting import Collector, Wanted
@@ -50,6 +49,7 @@ from ctr_samples.shards.publish import check_shards
 
 _THREADS = 4
 _PLACE = "_shuffle"
+_LONGEST = 60
 _INT64 = range(-(2**63), 2**63)
 _OF_IDS = ("source", "time", "keys", "user", "article", "request", "position", "explode", "identity")
 """Keys of ``impressions`` that an impression id depends on."""
@@ -223,10 +223,15 @@ def _ids(spec: FeatureSpec, values: Sequence[str]) -> list[int] | list[bytes]:
     for value in values:
         if not re.fullmatch(r"-?[0-9]{1,19}", value) or int(value) not in _INT64:
             raise UsageError(
-                f"The column {spec.name!r} has whole numbers of 64 bits, but a line of `--values` is {shown(value)}. Expected "
-                "digits alone. Nothing was published; correct the file and run again."
+                f"The column {spec.name!r} has whole numbers of 64 bits, but a line of `--values` is {in_quotes(value)}. "
+                "Expected digits alone. Nothing was published; correct the file and run again."
             )
     return [int(value) for value in values]
+
+
+def in_quotes(value: str) -> str:
+    """Return a value of the file as quoted in errors."""
+    return repr(value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…")
 
 
 def id_columns(manifest: Manifest) -> list[str]:

@@ -18,9 +18,8 @@ from ctr_samples.errors import DamagedPartial, UnusableFeatures
 from ctr_samples.job.accounting import check_sources
 from ctr_samples.job.gate import check_accepted, measured_of, pass_gate
 from ctr_samples.job.kinds import Kind
-from ctr_samples.job.looking_back import LookBack
 from ctr_samples.job.manifest_facts import descriptions, facts_of_run, order_fact
-from ctr_samples.job.planning import Prepared, check_writable, open_output, planning, warn_of_event_log
+from ctr_samples.job.planning import LookBack, Prepared, check_writable, open_output, planning, warn_of_event_log
 from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.reuse import kind_of_run
 from ctr_samples.periods import Period, period_of

@@ -16,8 +16,8 @@ from typing import Any
 from ctr_samples.config import JobConfig
 from ctr_samples.config.masking import masked_tree
 from ctr_samples.errors import CtrSamplesError
+from ctr_samples.job.day_status import trends_page, write_page
 from ctr_samples.job.many_days import Became, DayOutcome
-from ctr_samples.job.trends import trends_page, write_page
 from ctr_samples.periods import Period
 from ctr_samples.quality.prometheus import last_run_text
 from ctr_samples.shards import Manifest, open_storage

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.job import flips as versions
-from ctr_samples.job.flips import flips_since
+from ctr_samples.job import manifest_facts as versions
+from ctr_samples.job.manifest_facts import flips_since
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Manifest, Shard, Storage, open_storage
 from tests.support.manifests import manifest as small_manifest

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig, RowLabel, load_config
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job import run as job
-from ctr_samples.job.looking_back import LookBack
+from ctr_samples.job.planning import LookBack
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs import sources
 from ctr_samples.samples.inputs.databases import TableVersion, current_version

@@ -17,11 +17,11 @@ from rich.console import Console
 
 from ctr_samples.config import load_config
 from ctr_samples.config.explain import explain
-from ctr_samples.job import arrivals, planning, reuse
+from ctr_samples.job import planning, reuse
 from ctr_samples.job import run as job
-from ctr_samples.job.arrivals import seen_on
 from ctr_samples.job.many_days import Backfill
 from ctr_samples.job.reporting import Silent
+from ctr_samples.job.reuse import seen_on
 from ctr_samples.job.summary import run_summary
 from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
@@ -400,7 +400,7 @@ def test_what_is_found_out_by_the_tasks_leads_to_a_run_that_joins_all(
         monkeypatch.setattr(reuse, "check_shards", lambda *_: None)
         shutil.copyfile(second, first)
     else:
-        monkeypatch.setattr(arrivals, "_looked_at", lambda *_: ("", {}))
+        monkeypatch.setattr(reuse, "_looked_at", lambda *_: ("", {}))
         write_log(night, NEXT, row(DAY, 1439, "shown", 1))
     reporter = _Warnings()
     shards, manifest = made(spark, night / "kept.yaml", reporter=reporter)

@@ -17,11 +17,11 @@ from typer.testing import CliRunner
 from ctr_samples.cli.app import app
 from ctr_samples.config import load_config
 from ctr_samples.job import run as job
-from ctr_samples.job.feature_list import listed_features
 from ctr_samples.job.fit import fit
 from ctr_samples.job.foreseen import changes, foreseen
 from ctr_samples.job.forget import find, forget
 from ctr_samples.job.origins import Origins, differences
+from ctr_samples.job.published import listed_features
 from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import RunResult
 from ctr_samples.quality.checks import CHECKS

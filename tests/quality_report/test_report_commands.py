@@ -44,7 +44,7 @@ def moved(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
         asked.append((now.run_date, before.run_date))
         return {"weekday": 0.777, "channel": 0.5}
 
-    monkeypatch.setattr("ctr_samples.job.measured.drifts", drifts)
+    monkeypatch.setattr("ctr_samples.job.published.drifts", drifts)
     return asked
 
 

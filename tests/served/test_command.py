@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from ctr_samples.cli import app
 from ctr_samples.errors import AccessDenied
-from ctr_samples.job.trends import trends_page
+from ctr_samples.job.day_status import trends_page
 from ctr_samples.quality.served import DOCUMENT, Served
 from ctr_samples.shards import open_storage
 from ctr_samples.shards.storage.local import LocalStorage
