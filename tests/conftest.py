@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from pyspark.sql import DataFrame, SparkSession
 
-from ctr_samples.sparksql.remembered import remember_classes
+from ctr_samples.sparksql.session import remember_classes
 
 PROJECT = Path(__file__).parent.parent
 

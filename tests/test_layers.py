@@ -90,7 +90,7 @@ LIBRARIES = {
     "tensorflow": {"readers", "training", "codec/reference"},
     "keras": {"training"},
     "numba": {"codec", "crc32c"},
-    "obstore": {"shards/storage/first_contact", "shards/storage/objects"},
+    "obstore": {"shards/storage/objects"},
     "hdfs_native": {"shards/storage/hdfs"},
     "PIL": {"converters/images/image_checks"},
     "datasketches": {"quality/measure/numbers"},

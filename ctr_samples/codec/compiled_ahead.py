@@ -13,8 +13,7 @@ from pathlib import Path
 
 from llvmlite import binding
 
-from ctr_samples.codec.kernels.compilation import compiled
-from ctr_samples.codec.kernels.table import TABLE
+from ctr_samples.codec.kernels.compilation import TABLE, compiled
 from ctr_samples.errors import UsageError
 
 _V2 = ("cx16", "popcnt", "sahf", "sse3", "sse4.1", "sse4.2", "ssse3")

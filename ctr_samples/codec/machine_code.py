@@ -33,8 +33,7 @@ from llvmlite import binding
 
 from ctr_samples.codec import kernels as kernel_sources
 from ctr_samples.codec.compiled_ahead import read_ahead
-from ctr_samples.codec.kernels.compilation import compiled
-from ctr_samples.codec.kernels.table import Decoders, Kernel, Kernels, entries
+from ctr_samples.codec.kernels.compilation import Decoders, Kernel, Kernels, compiled, entries
 from ctr_samples.private_directory import NotPrivate, PrivateDirectory, private_directory, user_cache
 
 logger = logging.getLogger(__name__)

@@ -1,11 +1,10 @@
 """Published samples as ``tf.data``, NumPy or torch. Imports TensorFlow and torch only on demand.
 
 datasets.py       load_dataset: a tf.data pipeline
-batches.py        iter_batches: NumPy or torch, without TensorFlow
+batches.py        iter_batches: NumPy or torch, without TensorFlow, decoded on several threads
 resumable.py      the iterator of iter_batches: its position as a state, and how to continue from one
 sample_set.py     selects and checks days, splits and shards
 order.py          order of shards and their pieces, epoch by epoch
-stream.py         reads shards and decodes batches, on several threads
 lanes.py          reads records from pieces of shards
 batch_decoder.py  decodes records to columns
 arrays.py         columns as arrays, including ragged and sparse columns

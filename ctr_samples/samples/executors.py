@@ -16,7 +16,7 @@ from functools import partial
 
 from pyspark.sql import SparkSession
 
-from ctr_samples.codec.kernels.table import Decoders, Kernels
+from ctr_samples.codec.kernels.compilation import Decoders, Kernels
 from ctr_samples.codec.machine_code import kept_code, kernels
 from ctr_samples.errors import AccessDenied, ConfigError, CtrSamplesError, StorageError
 from ctr_samples.shards import Storage

@@ -5,12 +5,12 @@ table.py        table of shards, as written by the `tfrecord` format
 states.py       versions of the fitted state
 partials.py     partial results of finished days, named by their inputs
 writer.py       writes shards from Arrow batches; verifies a shard byte for byte
-manifest.py     shards, receipts and the manifest of a day
-sealed.py       JSON documents that contain their own checksum; agreement.py checks their consistency
-generations.py  numbered manifests, written with create-only puts; markers for generations that removed users
+manifest.py     shards, receipts and the manifest of a day, and whether they agree
+sealed.py       JSON documents that contain their own checksum
+generations.py  numbered manifests, written with create-only puts; markers for generations that removed users; the store's clock
 publish.py      publishes a manifest, and finds the current manifest; published.py finds a day, a table or a refused run
 generation_history.py     lists all generations; rolls back to an earlier generation
-clean.py        finds files to remove, using the store's clock (store_clock.py)
+clean.py        finds files to remove, using the store's clock
 naming.py       layout of an output directory
 storage/        storage backends
 """

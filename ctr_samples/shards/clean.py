@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from ctr_samples.errors import DamagedFile, InputError, StorageError
 from ctr_samples.periods import Period
 from ctr_samples.shards import generations
+from ctr_samples.shards.generations import time_of
 from ctr_samples.shards.manifest import Manifest
 from ctr_samples.shards.naming import (
     MANIFESTS_OF_TABLE,
@@ -21,7 +22,6 @@ from ctr_samples.shards.naming import (
 )
 from ctr_samples.shards.publish import days_of, read_manifest
 from ctr_samples.shards.storage import Storage, StoredFile
-from ctr_samples.shards.store_clock import time_of
 from ctr_samples.shards.table import Table, TableManifest
 
 

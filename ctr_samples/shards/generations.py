@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import uuid
 from contextlib import suppress
+from datetime import datetime
 
 from ctr_samples.errors import DamagedFile, InputError, PublishConflict, PublishUnknown, StorageError
 from ctr_samples.periods import Period
@@ -92,3 +94,23 @@ def mark_forgotten(storage: Storage, day: Period, generation: int) -> None:
 def last_forgotten(storage: Storage, day: Period) -> int:
     """Return the last generation that removed users from the day, or 0."""
     return max(forgotten_among(storage.names(manifests_directory(day))), default=0)
+
+
+def time_of(storage: Storage, directory: str) -> datetime:
+    """Return the store's current time: the modification time of an empty hidden file just written to ``directory``.
+
+    Leaves no file behind unless the process is killed or lacks permission to delete; cleanup then treats the file as
+    incomplete.
+    """
+    probe = f"{directory}/.clock.{uuid.uuid4().hex}".lstrip("/")
+    with suppress(NameTaken):  # its own first attempt, whose answer was lost
+        storage.put_new(probe, b"")
+    try:
+        return storage.modified(probe)
+    except FileNotFoundError:
+        raise StorageError(
+            f"{storage.locate(probe)} was written but cannot be found; expected a store that keeps what it accepts. Run again."
+        ) from None
+    finally:
+        with suppress(StorageError):
+            storage.delete(probe)

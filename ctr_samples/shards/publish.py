@@ -11,12 +11,10 @@ from functools import partial
 from ctr_samples.errors import ConfigError, ContractError, DamagedFile, InputError, StorageError
 from ctr_samples.periods import Hour, Period, Whole
 from ctr_samples.shards import generations
-from ctr_samples.shards.agreement import disagreement
-from ctr_samples.shards.generations import mark_forgotten
-from ctr_samples.shards.manifest import REMEDY, Manifest, Shard
+from ctr_samples.shards.generations import mark_forgotten, time_of
+from ctr_samples.shards.manifest import REMEDY, Manifest, Shard, disagreement
 from ctr_samples.shards.naming import day_directory, day_of, hours_among, manifest_path, manifests_directory
 from ctr_samples.shards.storage import NameTaken, Storage
-from ctr_samples.shards.store_clock import time_of
 
 _REQUESTS = 16
 """Maximum number of concurrent requests to a store."""

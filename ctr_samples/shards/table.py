@@ -22,8 +22,7 @@ from typing import Any, Literal, Self
 from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, DamagedFile, InputError, PublishConflict, StorageError
 from ctr_samples.shards import generations
-from ctr_samples.shards.agreement import disagreement_of_shards
-from ctr_samples.shards.manifest import Shard
+from ctr_samples.shards.manifest import Shard, disagreement_of_shards
 from ctr_samples.shards.naming import (
     MANIFESTS_OF_TABLE,
     GenerationNumber,

@@ -1,8 +1,7 @@
 """Spark helpers, independent of sample sets.
 
-session.py            Spark session of a command, and isolated session of a run
+session.py            Spark session of a command, and isolated session of a run; a faster JVM start, faster calls
 jvm_stderr.py         stderr of a command's JVM, without its startup warning
-class_archive.py      archive of Spark's classes, for a faster JVM start
 failures.py           Spark errors as sentences
 expressions.py        SQL expressions of the configuration: parsing, allow-list, types
 expression_sizes.py   size limits of expressions and their values
@@ -10,7 +9,6 @@ lambdas.py            text taken out of lambdas, where Spark would make it for e
 moments.py            rejection of expressions that depend on the current time
 columns.py            keys, times, conditions, numbers and hashes from expressions
 observations.py       counts collected during the job: metrics, exact histograms, progress
-remembered.py         classes of the JVM that PySpark looks up for each column
 zones.py              offsets of a time zone in Python and in Java
 workers.py            Python worker processes of Spark
 releases.py           differences between Spark releases, and software versions for the manifest

@@ -2,26 +2,135 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import logging
 import os
 import re
 import shutil
+import stat
 import sys
+import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, cast
 
+import pyspark
 from py4j import java_gateway
+from py4j.java_gateway import JavaClass, JavaMember
 from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from ctr_samples.errors import CtrSamplesError, UsageError
-from ctr_samples.sparksql.class_archive import java_options
+from ctr_samples.private_directory import NotPrivate, exposure, private_directory, user_cache
 from ctr_samples.sparksql.jvm_stderr import jvm_stderr
-from ctr_samples.sparksql.remembered import remember_classes
 from ctr_samples.sparksql.workers import DAEMON, stop
 from ctr_samples.sparksql.zones import need_zone
+
+_USED = (
+    "functions",
+    "org.apache.spark.sql.functions",
+    "org.apache.spark.sql.classic.SparkSession",
+    "PythonRDD",
+    "PythonSQLUtils",
+    "PythonUtils",
+    "SerDeUtil",
+    "SimplePythonFunction",
+)
+"""Names by which PySpark looks up its classes. Those without a dot are searched for in several packages and all jars."""
+
+
+class _Remembered(JavaClass):  # type: ignore[misc]
+    """A class that looks up each of its static methods once."""
+
+    def __getattr__(self, name: str) -> Any:
+        member = super().__getattr__(name)
+        if isinstance(member, JavaMember):  # the value of a field may change
+            setattr(self, name, member)
+        return member
+
+
+def remember_classes(spark: SparkSession) -> None:
+    """Look up what PySpark needs of the JVM, so that it does not do so at each use.
+
+    Otherwise ``col("a")`` asks the JVM for a class and for its method before it calls it, each time. That is a third of all
+    questions that the planning of a run asks.
+    """
+    jvm = cast(Any, spark)._jvm
+    for name in _USED:
+        found = getattr(jvm, name)
+        if type(found) is JavaClass:  # a package, if this release of Spark has no such class
+            found.__class__ = _Remembered
+            setattr(jvm, name, found)
+
+
+SWITCH = "CTR_SAMPLES_CLASS_ARCHIVE"
+"""Environment variable. ``off`` disables the archive."""
+
+_WHOLE = (0xF00BABA8).to_bytes(4, "little")
+"""First bytes of a complete file, written last by the JVM. An incomplete file would crash the JVM."""
+
+_FORGOTTEN_S = 30 * 86400
+_QUIET = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -XX:+IgnoreUnrecognizedVMOptions"
+
+
+def java_options(java: str, *, record: bool) -> str:
+    """Return JVM options to load the archive, if it exists, or else, with ``record``, to write it at exit.
+
+    ``java`` is the path of the executable. Empty if no archive exists and none can be stored.
+    """
+    place = user_cache()
+    if os.environ.get(SWITCH) == "off" or '"' in str(place):
+        return ""
+    try:
+        with private_directory(place, create=record):
+            archive = _archive(place, _key(java))
+    except (NotPrivate, OSError):
+        return ""
+    if archive.exists():
+        os.utime(archive)
+        return f'-XX:SharedArchiveFile="{archive}" {_QUIET}'
+    return f'-XX:ArchiveClassesAtExit="{place}/{archive.stem}.{uuid.uuid4().hex}" {_QUIET}' if record else ""
+
+
+def _archive(place: Path, key: str) -> Path:
+    """Return the archive of a key, if complete. Renames a newly written archive, and deletes old archives."""
+    # The name contains the size, so that a truncated file is never used.
+    for file in _files(place, f"classes-{key}-*.jsa"):
+        if file.name == f"classes-{key}-{file.stat().st_size}.jsa":
+            return file
+        file.unlink()
+    for written in _files(place, f"classes-{key}.*"):
+        with written.open("rb") as content:
+            if content.read(len(_WHOLE)) != _WHOLE:
+                continue  # still being written, or abandoned
+            os.fsync(content.fileno())
+        return written.rename(place / f"classes-{key}-{written.stat().st_size}.jsa")
+    for file in _files(place, "classes-*"):
+        if file.stat().st_mtime < time.time() - _FORGOTTEN_S:
+            file.unlink()
+    return place / f"classes-{key}.jsa"
+
+
+def _files(place: Path, pattern: str) -> Iterator[Path]:
+    """Yield the files that no other user could have written. Tolerates concurrent removal."""
+    for path in sorted(place.glob(pattern)):
+        with contextlib.suppress(FileNotFoundError):
+            status = path.lstat()
+            if stat.S_ISREG(status.st_mode) and exposure(status) is None:
+                yield path
+
+
+def _key(java: str) -> str:
+    """Return a cache key that changes with the JVM or Spark's jars."""
+    program = Path(os.path.realpath(java))
+    home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)
+    changed = [path.stat().st_mtime_ns for path in (program, home / "jars")]
+    return hashlib.sha256(repr((program, home, pyspark.__version__, changed)).encode()).hexdigest()[:16]
+
 
 _SETTINGS = {
     # A value that cannot be cast is an error or an explicit try_cast, never a silent null.

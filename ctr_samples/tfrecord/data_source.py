@@ -16,10 +16,10 @@ from ctr_samples.errors import InputError, UsageError
 from ctr_samples.sparksql.releases import COUNTS_WITHOUT_COLUMNS
 from ctr_samples.sparksql.workers import freeze_imports
 from ctr_samples.tfrecord.catalog import find
+from ctr_samples.tfrecord.files import Packing
 from ctr_samples.tfrecord.inference import schema_for
 from ctr_samples.tfrecord.options import parse_options
 from ctr_samples.tfrecord.reading import TfrecordReader
-from ctr_samples.tfrecord.settings import Packing
 
 
 class TfrecordSource(DataSource):
@@ -64,7 +64,7 @@ class TfrecordSource(DataSource):
         """Create the stream writer. Runs twice per batch: before the tasks, and for the commit."""
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise UsageError("Streams to the format tfrecord need pyspark 4.1 or newer; batch writes do not.")
-        from ctr_samples.tfrecord.micro_batches import TfrecordStreamWriter, stream_id
+        from ctr_samples.tfrecord.stream_reading import TfrecordStreamWriter, stream_id
         from ctr_samples.tfrecord.write_plan import plan_writing
 
         options = parse_options(self.options)

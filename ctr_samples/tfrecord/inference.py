@@ -14,10 +14,9 @@ from ctr_samples.codec import SchemaSurvey
 from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, DamagedFile, InputError
 from ctr_samples.tfrecord.catalog import Catalog
-from ctr_samples.tfrecord.files import DataFile, chunks_of
+from ctr_samples.tfrecord.files import DataFile, chunks_of, tolerance_of
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.schema import schema_of
-from ctr_samples.tfrecord.settings import tolerance_of
 
 _THREADS = 8
 """Number of files read concurrently. Spark requests a schema in one process, without help from executors."""

@@ -17,9 +17,9 @@ from ctr_samples.shards import Table, open_storage
 from ctr_samples.sparksql.failures import expected_errors
 from ctr_samples.sparksql.session import make_active
 from ctr_samples.tfrecord.data_source import TfrecordSource, TfrecordsSource
+from ctr_samples.tfrecord.files import Packing, packing_of
 from ctr_samples.tfrecord.options import PartitionOverwrite, partition_overwrite_named
 from ctr_samples.tfrecord.partitions import PARTITION_TYPES
-from ctr_samples.tfrecord.settings import Packing, packing_of
 
 WriteMode = Literal["errorifexists", "error", "append", "overwrite", "ignore"]
 

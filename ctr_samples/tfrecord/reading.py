@@ -19,10 +19,9 @@ from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.sparksql.releases import arrow_schema
 from ctr_samples.tfrecord.assembly import ColumnError
 from ctr_samples.tfrecord.catalog import Catalog
-from ctr_samples.tfrecord.files import DataFile, Tolerance, chunks_of
+from ctr_samples.tfrecord.files import DataFile, Packing, Tolerance, chunks_of, tolerance_of
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import typed
-from ctr_samples.tfrecord.settings import Packing, tolerance_of
 from ctr_samples.tfrecord.spark_columns import ReadPlan, plan_reading
 from ctr_samples.tfrecord.table_columns import contract_for
 

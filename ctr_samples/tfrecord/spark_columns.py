@@ -13,8 +13,7 @@ from ctr_samples.codec.kernel_columns import validity
 from ctr_samples.contract import ExampleContract, FeatureSpec, RecordType
 from ctr_samples.errors import ContractError
 from ctr_samples.sparksql.releases import arrow_schema
-from ctr_samples.tfrecord.assembly import ColumnError, lists_of_lists, map_of, struct_of, vectors_of
-from ctr_samples.tfrecord.casts import MisfitError, cast
+from ctr_samples.tfrecord.assembly import ColumnError, MisfitError, cast, lists_of_lists, map_of, struct_of, vectors_of
 from ctr_samples.tfrecord.schema import TIMESTAMPS, dtype_of, features_of, is_vector, type_of
 
 Features = Mapping[str, pa.Array]

@@ -15,8 +15,8 @@ from ctr_samples.errors import DamagedFile
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import Receipt, Shard, ShardWriter, check_receipts
 from ctr_samples.sparksql.workers import current_task
+from ctr_samples.tfrecord.files import session_setting
 from ctr_samples.tfrecord.partitions import directory_of
-from ctr_samples.tfrecord.settings import session_setting
 from ctr_samples.tfrecord.write_plan import WritePlan, check_deletes_no_partitions, commit, new_run_id
 
 

@@ -1,13 +1,11 @@
 """Train Keras models on published samples. Only this package and ``readers`` import TensorFlow.
 
-fitting.py         a training run, from options to report
+fitting.py         a training run, from options to report, over batches that are resumable at any step
 fit_options.py     training options
 training_set.py    training days, their label and its positive rate
-preparation.py     statistics of the training samples, computed before the first step
-train_batches.py   training batches, resumable at any step
+preparation.py     statistics of the training samples, computed before the first step; preprocessing left to the model
 click_model.py     model with its preprocessing and recipe
 models/            logistic regression, FM, Wide & Deep, DeepFM over shared terms
-model_steps.py     preprocessing left to the model
 loop.py            epochs, on one machine or several
 checkpoints.py     checkpoints for resuming training
 evaluation.py      AUC, log loss and calibration, with slices

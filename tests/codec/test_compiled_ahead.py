@@ -10,7 +10,7 @@ import pytest
 
 from ctr_samples.codec import compiled_ahead, machine_code
 from ctr_samples.codec.compiled_ahead import compile_ahead, default_cpu, read_ahead
-from ctr_samples.codec.kernels.table import Decoders, Kernels, entries
+from ctr_samples.codec.kernels.compilation import Decoders, Kernels, entries
 from ctr_samples.errors import UsageError
 
 

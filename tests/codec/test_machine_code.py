@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ctr_samples.codec import machine_code
-from ctr_samples.codec.kernels.table import Decoders, Kernels, entries
+from ctr_samples.codec.kernels.compilation import Decoders, Kernels, entries
 from ctr_samples.codec.machine_code import being_compiled, cache_directories, digest, load
 from ctr_samples.private_directory import private_directory
 from ctr_samples.samples.executors import compile_in_background

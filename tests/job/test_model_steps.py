@@ -14,7 +14,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
-from ctr_samples.training.model_steps import model_steps
+from ctr_samples.training.preparation import model_steps
 from tests.job.three_nights import write_config, write_logs
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import run
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import kept
-from ctr_samples.shards.storage import LocalStorage, first_contact
+from ctr_samples.shards.storage import LocalStorage, objects
 from tests.job.partial_days import shards_of, write_config, write_log
 
 pytestmark = pytest.mark.slow
@@ -162,7 +162,7 @@ def test_a_state_directory_that_cannot_be_used_is_one_sentence_and_nothing_is_pu
     names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION")
     for name, value in {**dict.fromkeys(names, "x"), "AWS_ENDPOINT_URL": "http://127.0.0.1:1"}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setitem(first_contact.PATIENT, "max_retries", 0)
+    monkeypatch.setitem(objects.PATIENT, "max_retries", 0)
     file = logs / "file"
     file.touch()
     path = write_config(logs, "kept", views=["item"])

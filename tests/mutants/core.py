@@ -34,7 +34,6 @@ CORE = {
     "histories": Part(
         (
             "samples/histories/lists.py",
-            "samples/histories/needed.py",
             "samples/histories/join.py",
             "codec/kernels/histories.py",
         ),

@@ -13,8 +13,8 @@ from ctr_samples.errors import ConfigError, DamagedFile
 from ctr_samples.shards import Storage, check_age, check_store, day_output, publish
 from ctr_samples.shards import table as tables
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day, cleanups_of
+from ctr_samples.shards.generations import time_of
 from ctr_samples.shards.storage import open_storage
-from ctr_samples.shards.store_clock import time_of
 from tests.support.small_publish import DAY, append, publish_day, runs_of_day, runs_of_table
 
 

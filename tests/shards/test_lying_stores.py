@@ -14,7 +14,7 @@ from ctr_samples.errors import CtrSamplesError, DamagedFile, PublishConflict, St
 from ctr_samples.shards import NameTaken, Storage, check_store, latest_manifest, open_storage
 from ctr_samples.shards.generations import last_forgotten, mark_forgotten
 from ctr_samples.shards.naming import generations_among
-from ctr_samples.shards.storage import LocalStorage, first_contact, objects
+from ctr_samples.shards.storage import LocalStorage, objects
 from tests.shards.lossy_proxy import LossyProxy, lossy_proxy
 from tests.support.small_publish import DAY, append, publish_day, runs_of_day, runs_of_table
 
@@ -32,7 +32,7 @@ def proxy(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[LossyProxy]:
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing waits before it is repeated."""
     short = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
-    monkeypatch.setitem(first_contact.PATIENT, "backoff", short)
+    monkeypatch.setitem(objects.PATIENT, "backoff", short)
     monkeypatch.setattr(objects, "_PAUSES", (0.0, 0.0))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from ctr_samples.errors import StorageError
 from ctr_samples.shards import open_storage, published_days
-from ctr_samples.shards.storage import first_contact
+from ctr_samples.shards.storage import objects
 
 EMPTY = (
     b'<?xml version="1.0"?><ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><Name>lake</Name><Prefix/>'
@@ -60,8 +60,8 @@ class _Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     short = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
-    monkeypatch.setitem(first_contact.PATIENT, "backoff", short)
-    monkeypatch.setitem(first_contact.PATIENT, "max_retries", 20)
+    monkeypatch.setitem(objects.PATIENT, "backoff", short)
+    monkeypatch.setitem(objects.PATIENT, "max_retries", 20)
     with Endpoint() as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
@@ -85,20 +85,20 @@ def missing(method: str) -> Reply:
 
 
 def test_a_store_that_refuses_for_the_moment_is_asked_again_for_at_least_two_minutes() -> None:
-    backoff = first_contact.PATIENT["backoff"]
-    assert first_contact.PATIENT["retry_timeout"] >= timedelta(minutes=2)
+    backoff = objects.PATIENT["backoff"]
+    assert objects.PATIENT["retry_timeout"] >= timedelta(minutes=2)
     # Each wait is at least the first one: the retries do not end before the time.
-    assert first_contact.PATIENT["max_retries"] * backoff["init_backoff"] >= timedelta(minutes=2)
+    assert objects.PATIENT["max_retries"] * backoff["init_backoff"] >= timedelta(minutes=2)
     assert backoff["init_backoff"] < backoff["max_backoff"]
-    assert first_contact.PATIENT["retry_timeout"] < timedelta(minutes=5)  # requests are not signed again
+    assert objects.PATIENT["retry_timeout"] < timedelta(minutes=5)  # requests are not signed again
 
 
 def test_a_store_that_hangs_is_told_within_a_minute() -> None:
-    options = first_contact.AT_FIRST["client_options"]
-    assert first_contact.AT_FIRST["retry_config"]["max_retries"] == 0
+    options = objects.AT_FIRST["client_options"]
+    assert objects.AT_FIRST["retry_config"]["max_retries"] == 0
     assert 2 * options["timeout"] < timedelta(minutes=1)
     assert options["connect_timeout"] < options["timeout"]
-    assert first_contact.HTTP["timeout"] < timedelta(minutes=1)
+    assert objects.HTTP["timeout"] < timedelta(minutes=1)
 
 
 @pytest.mark.parametrize("status", [503, 500, 429])
@@ -118,7 +118,7 @@ def test_a_store_that_refuses_for_a_while_is_asked_until_it_answers(endpoint: En
 
 @pytest.mark.parametrize("what", ["names", "read", "put"])
 def test_a_store_that_never_answers_is_told(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    monkeypatch.setitem(first_contact.AT_FIRST["client_options"], "timeout", timedelta(milliseconds=50))
+    monkeypatch.setitem(objects.AT_FIRST["client_options"], "timeout", timedelta(milliseconds=50))
     endpoint.replies = lambda method, path: None
     storage = open_storage("s3://lake/samples")
     call = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctr_samples.sparksql.class_archive import java_options
+from ctr_samples.sparksql.session import java_options
 
 WHOLE = b"\xa8\xab\x0b\xf0 and classes"
 

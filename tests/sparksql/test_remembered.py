@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.sparksql.releases import without_call_sites
-from ctr_samples.sparksql.remembered import remember_classes
+from ctr_samples.sparksql.session import remember_classes
 from tests.support.jvm_questions import noted_questions
 
 

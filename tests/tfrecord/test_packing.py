@@ -13,8 +13,7 @@ import ctr_samples
 from ctr_samples.shards import open_storage
 from ctr_samples.sparksql.releases import COUNTS_WITHOUT_COLUMNS
 from ctr_samples.tfrecord.data_source import TfrecordSource
-from ctr_samples.tfrecord.files import DataFile
-from ctr_samples.tfrecord.settings import Packing, packing_of
+from ctr_samples.tfrecord.files import DataFile, Packing, packing_of
 from tests.tfrecord.tensorflow_files import example, tensorflow_writes
 
 

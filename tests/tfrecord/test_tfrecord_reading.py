@@ -235,7 +235,9 @@ def test_a_file_of_a_table_must_be_byte_for_byte_what_its_manifest_says(tmp_path
 
 
 def test_the_way_to_the_executors_imports_neither_tensorflow_nor_numba() -> None:
-    code = "import ctr_samples.tfrecord.micro_batches, ctr_samples.tfrecord.data_source, ctr_samples.records.write, sys"
+    code = (
+        "import ctr_samples.tfrecord.stream_reading, ctr_samples.tfrecord.data_source, ctr_samples.records.write, sys"
+    )
     unwanted = "{'tensorflow', 'numba', 'pydantic', 'ruamel'}"
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; print({unwanted} & set(sys.modules))"],

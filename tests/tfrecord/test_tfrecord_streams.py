@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession, datasource
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.shards import Receipt, Table, open_storage
 from ctr_samples.tfrecord.data_source import TfrecordSource
-from ctr_samples.tfrecord.micro_batches import stream_id
 from ctr_samples.tfrecord.options import Options
+from ctr_samples.tfrecord.stream_reading import stream_id
 from ctr_samples.tfrecord.writing import ReceiptMessage
 
 

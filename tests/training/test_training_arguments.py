@@ -12,8 +12,8 @@ from ctr_samples.errors import UsageError
 from ctr_samples.training.exporting import evaluate_export, export
 from ctr_samples.training.fit_options import FitOptions, days_between
 from ctr_samples.training.fitting import fit
-from ctr_samples.training.model_steps import model_steps
 from ctr_samples.training.models.fields import fields_of
+from ctr_samples.training.preparation import model_steps
 
 DAY, NEXT = "2019-06-05", "2019-06-06"
 

@@ -24,7 +24,7 @@ from ctr_samples.codec.kernels.memory import (
     store_u8,
     store_u64,
 )
-from ctr_samples.codec.kernels.varint import varint_size, write_varint
+from ctr_samples.codec.kernels.wire import varint_size, write_varint
 from ctr_samples.codec.layout import (
     BLOCK,
     BLOCK_SIZE,

@@ -19,13 +19,16 @@ from ctr_samples.codec.kernels.memory import (
     store_u64,
     trailing_zeros,
 )
-from ctr_samples.codec.kernels.varint import MORE, MORE_IN_ALL, ONE, gather
 from ctr_samples.codec.kernels.wire import (
     FIXED32,
     LENGTH,
     MALFORMED,
+    MORE,
+    MORE_IN_ALL,
+    ONE,
     STOP,
     VARINT,
+    gather,
     read_content,
     read_length,
     read_tag,

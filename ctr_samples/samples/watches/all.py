@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import date, datetime, timedelta
 from math import ceil
-from typing import Self
+from typing import Any, Self
+from zoneinfo import ZoneInfo
 
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, TextSource
+from ctr_samples.config.grain import reach_of
 from ctr_samples.config.label import actions_among
 from ctr_samples.config.units import format_size
 from ctr_samples.periods import in_zone
@@ -18,15 +21,123 @@ from ctr_samples.samples.columnar.blocks import FINAL_ORDER, HELD, Counts, setti
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.impressions import ImpressionsWatch
 from ctr_samples.samples.inputs.clocks import Clock, together, which_apply
-from ctr_samples.samples.inputs.log_days import DaysWatch
+from ctr_samples.samples.inputs.log_days import LOG_DAY, DaysWatch
 from ctr_samples.samples.inputs.malformed import LinesWatch
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.counts import RowsWatch
 from ctr_samples.samples.watches.leak_canary import LeakCanary
-from ctr_samples.samples.watches.log_offsets import OffsetsWatch
 from ctr_samples.samples.watches.times import ClocksWatch
 from ctr_samples.sparksql.columns import micros_at, micros_of
 from ctr_samples.sparksql.observations import Aggregates, Observations, Tally
+
+MOST_ELSEWHERE = 0.005
+"""Share of rows of other days that neighbouring directories must cover. A log that is a few minutes late has fewer."""
+
+_DAY = 24
+_MOST = 2 * _DAY
+"""Hours outside the day in the path that are told apart. Two time zones differ by at most 26."""
+_HOURS = _MOST + _DAY + _MOST
+_OWN, _MOVED, _OTHER = range(3)
+"""Places of a row: in the directory of the run's day; of the run's day but in another directory; neither."""
+
+
+@dataclass(slots=True)
+class Offsets:
+    """Rows by the hour since the day in their path began: all ``hours``, and ``own`` in the directory of the run's day.
+
+    ``moved`` counts the rows of the run's day in other directories.
+    """
+
+    hours: dict[int, int] = field(default_factory=dict)
+    own: dict[int, int] = field(default_factory=dict)
+    moved: int = 0
+
+    @property
+    def of_other_days(self) -> int:
+        """Rows of other days in the directory of the run's day."""
+        return sum(count for hour, count in self.own.items() if not 0 <= hour < _DAY)
+
+    def lag(self, *, after: bool) -> timedelta:
+        """Return how long before its day begins, or ``after`` it ends, a directory holds more than a few rows."""
+        outside = {(hour - _DAY + 1 if after else -hour): count for hour, count in self.hours.items()}
+        few, lag = MOST_ELSEWHERE * sum(self.hours.values()), 0
+        for hours in sorted((hours for hours in outside if hours > 0), reverse=True):
+            few -= outside[hours]
+            if few < 0:
+                lag = hours
+                break
+        return timedelta(hours=lag)
+
+
+class OffsetsWatch:
+    """Counts rows by their distance from the day in their path. Lives on the driver."""
+
+    def __init__(self, config: JobConfig, span: Span, *, active: bool = True) -> None:
+        self._config, self._observations = config, Observations(active=active)
+        self._own = None if span.start is None else span.start.astimezone(ZoneInfo(config.timezone)).date()
+
+    def on(self, clocks: Sequence[Clock], days: Sequence[date]) -> tuple[Observations, Aggregates]:
+        """Return what counts the rows of a log whose path names the day, for :func:`observe`. ``clocks`` are those of
+        impressions and labels, and ``days`` those that each run reads for them, whatever it has from partial results.
+        """
+        tallies: dict[str, Tally] = {}
+        for some in together(clocks) if self._own and days else ():
+            time, own = some[0].time, F.lit(self._own)
+            apart = F.datediff(time.cast("date"), F.col(LOG_DAY))
+            hour = F.greatest(F.least(apart * _DAY + F.hour(time), F.lit(_DAY + _MOST - 1)), F.lit(-_MOST)) + _MOST
+            moved = F.when(time.cast("date") == own, _MOVED).otherwise(_OTHER)
+            place = F.when(F.col(LOG_DAY) == own, _OWN).otherwise(moved)
+            number = (which_apply([clock.applies for clock in some]) * 3 + place) * _HOURS + hour
+            number = F.when(F.col(LOG_DAY).isin(*days), number)
+            tallies["|".join(clock.name for clock in some)] = Tally(number, 3 * _HOURS << len(some))
+        return self._observations, tallies
+
+    def facts(self, source: str, names: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+        """Return the manifest entry of a source: ``other_days`` counts rows by clock, ``reads_too_few`` has the days that
+        the source must read. ``names`` has the source of each clock. Call it after the action.
+        """
+        found = {name: of for name, of in self._offsets().items() if names[name][1] == source}
+        other = {
+            name: {"rows": sum(of.own.values()), "of_other_days": of.of_other_days, "from_other_days": of.moved}
+            for name, of in found.items()
+            if of.of_other_days or of.moved
+        }
+        if not other:
+            return {}
+        needed = dict(self._needed(source, found))
+        return {"other_days": other, **({"reads_too_few": needed} if needed else {})}
+
+    def _offsets(self) -> dict[str, Offsets]:
+        offsets: dict[str, Offsets] = {}
+        for key, numbers in self._observations.tallies().items():
+            for bit, name in enumerate(key.split("|")):
+                of = offsets.setdefault(name, Offsets())
+                for number, count in numbers.items():
+                    which, rest = divmod(number, 3 * _HOURS)
+                    if which >> bit & 1:
+                        place, hour = rest // _HOURS, rest % _HOURS - _MOST
+                        of.hours[hour] = of.hours.get(hour, 0) + count
+                        if place == _OWN:
+                            of.own[hour] = of.own.get(hour, 0) + count
+                        of.moved += count if place == _MOVED else 0
+        return offsets
+
+    def _needed(self, name: str, found: Mapping[str, Offsets]) -> Iterator[tuple[str, int]]:
+        """Yield ``days_before`` and ``days_after`` that are too small for the hours which the directories hold."""
+        source, hourly = self._config.sources[name], self._config.grain == "hour"
+        for key, reach, after in zip(
+            ("days_before", "days_after"), reach_of(self._config, name), (True, False), strict=True
+        ):
+            lag = max((of.lag(after=after) for of in found.values()), default=timedelta())
+            # An hourly run reads no later days than windows need, but for days that are read beyond those.
+            apart = hourly and not after
+            needed = _whole(reach) + _whole(lag) if apart else _whole(reach + lag)
+            if lag and needed > getattr(source, key):
+                yield key, needed
+
+
+def _whole(span: timedelta) -> int:
+    return math.ceil(span / timedelta(days=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +249,7 @@ def _steps(start: datetime, end: datetime) -> int:
 MULTIPLE = 4
 """A task may hold this multiple of its rows while it works, see docs/operations.md, "Sizing"."""
 
-_MOST, _FAIR = 1 << 30, 256 << 20
+_MOST_BYTES, _FAIR = 1 << 30, 256 << 20
 """Bytes of rows of a task above which a run warns, and those that it then suggests."""
 _UNEVEN = 4
 """A share that is so many times the mean is large because of its keys, and not because the tasks are few."""
@@ -150,7 +261,7 @@ def crowded(counts: Counts, tasks: int, writing_tasks: int) -> Iterator[str]:
     """
     for key, (_, most) in sorted(counts.extremes.items()):
         name = key.removeprefix(HELD)
-        if name == key or most <= _MOST:
+        if name == key or most <= _MOST_BYTES:
             continue
         total, number = counts.sums[key], writing_tasks if name == FINAL_ORDER else tasks
         held = f"A task of the stage `{name}` held {format_size(int(most))} of rows, and needs up to {MULTIPLE} times as much"

@@ -3,7 +3,6 @@
 interface.py    common interface of all storages, conversion of errors, and a guard against forked connections
 opening.py      opens the storage of a path or URL
 local.py, hdfs.py, objects.py       the three kinds of storage
-first_contact.py    first request to a bucket: timeouts and missing credentials
 
 Paths are relative to the root of the storage and use ``/``. A store must guarantee two things: a file appears
 completely or not at all, and a create-only put fails if the name exists.

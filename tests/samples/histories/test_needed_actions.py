@@ -9,8 +9,8 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
+from ctr_samples.samples.histories.join import _UNKNOWN, Seen, needed_of
 from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, HistoryPlan
-from ctr_samples.samples.histories.needed import _UNKNOWN, Seen, needed_of
 
 Action = tuple[str, str | None]
 """An item, and the request of the action on it."""

@@ -186,7 +186,7 @@ def _patch_streams(module):
 _PATCHES = {
     "ctr_samples.samples.sink": _patch_sink,
     "ctr_samples.tfrecord.writing": _patch_format,
-    "ctr_samples.tfrecord.micro_batches": _patch_streams,
+    "ctr_samples.tfrecord.stream_reading": _patch_streams,
 }
 
 
