@@ -4,7 +4,7 @@
 
 Needs only numpy and pyarrow. ``ctr_samples.simulator.truth`` computes the best AUC that a model can reach.
 
-    spec.py, seeds.py, wall_clock.py      specification, randomness and time
+    spec.py, wall_clock.py                specification with its randomness, and time
     world.py, click_probability.py        users, articles, true click probabilities
     feed.py, reactions.py                 impressions and actions
     simulation.py                         simulation, repeats and counts
@@ -12,7 +12,6 @@ Needs only numpy and pyarrow. ``ctr_samples.simulator.truth`` computes the best 
     profiles.py, feature_tables.py        feature tables
     truth.py                              best possible AUC, table of true probabilities
     nights.py                             faults in the logs of a day
-    server.py                             faults of a service that looks up features
 """
 
 from ctr_samples.simulator.simulation import SimulationSummary, simulate

@@ -14,8 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ctr_samples.simulator.feed import Feed, Impressions, Memory, pieces_of_day, renumbered
-from ctr_samples.simulator.seeds import RandomStream, generator
-from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.spec import RandomStream, SimulationSpec
 from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, wall_midnight
 from ctr_samples.simulator.world import FAVOURITES, MOST_TOPICS, World
 
@@ -51,7 +50,7 @@ class ClickProbabilities:
         return renumbered(
             [
                 Feed(users, articles, piece.begin, spec.list_size).draw(
-                    generator(spec.seed, RandomStream.PILOT, piece.hour, piece.number), piece, memory
+                    spec.generator(RandomStream.PILOT, piece.hour, piece.number), piece, memory
                 )
                 for piece in pieces_of_day(wall_midnight(spec.start), spec.impressions, spec.chunk_impressions)
             ]

@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from ctr_samples.simulator.log_files import parquet_writer
 from ctr_samples.simulator.profiles import NO_TOPIC, ProfileStore
-from ctr_samples.simulator.seeds import RandomStream, generator
-from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.spec import RandomStream, SimulationSpec
 from ctr_samples.simulator.wall_clock import DAY, HOUR, INSTANT, Floats, Ints, instants
 from ctr_samples.simulator.world import CHANNELS, FACTORS, FIRST_ARTICLE_ID, MOST_TOPICS, WORD_COUNT, World
 
@@ -74,15 +73,13 @@ def article_vector_tables(spec: SimulationSpec, world: World, midnight: int) -> 
     daily.
     """
     articles = world.articles
-    image = generator(spec.seed, RandomStream.VECTORS).normal(size=(FACTORS + 1, VECTOR_LENGTH)) / np.sqrt(FACTORS)
+    image = spec.generator(RandomStream.VECTORS).normal(size=(FACTORS + 1, VECTOR_LENGTH)) / np.sqrt(FACTORS)
     trained = midnight + TRAINED_AT
     count = int(np.searchsorted(articles.published, trained))
     for block in range(0, count, ARTICLE_BLOCK):
         rows = slice(block, min(block + ARTICLE_BLOCK, count))
         latent = np.hstack([articles.factors(world.topics, rows), 0.3 * articles.quality[rows, None]])
-        noise = generator(spec.seed, RandomStream.VECTORS, midnight // DAY, block).normal(
-            size=(len(latent), VECTOR_LENGTH)
-        )
+        noise = spec.generator(RandomStream.VECTORS, midnight // DAY, block).normal(size=(len(latent), VECTOR_LENGTH))
         vectors: Floats = np.einsum("af,fv->av", latent, image) + TRAINING_NOISE * noise
         offsets = pa.array(np.arange(len(latent) + 1) * VECTOR_LENGTH, pa.int32())
         columns = [
@@ -106,7 +103,7 @@ def write_article_profiles(spec: SimulationSpec, world: World, folder: Path) -> 
     with parquet_writer(folder / "part-00000.parquet", ARTICLE_PROFILE_SCHEMA) as writer:
         for block in range(0, len(world.articles), ARTICLE_BLOCK):
             rows = slice(block, min(block + ARTICLE_BLOCK, len(world.articles)))
-            writer.write_table(_article_profiles(world, rows, generator(spec.seed, RandomStream.KEYWORDS, block)))
+            writer.write_table(_article_profiles(world, rows, spec.generator(RandomStream.KEYWORDS, block)))
 
 
 def _article_profiles(world: World, rows: slice, rng: np.random.Generator) -> pa.Table:

@@ -7,7 +7,8 @@ the truth exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -51,8 +52,26 @@ def _pieces_of_hour(midnight: int, hour: int, impressions: int, chunk: int) -> l
 
 
 @dataclass(frozen=True)
-class Impressions:
-    """Columns of equal length, one row per impression. Rows of a list are adjacent and sorted by position."""
+class Columns:
+    """Columns of equal length."""
+
+    def __len__(self) -> int:
+        return len(getattr(self, fields(self)[0].name))
+
+    def take(self, rows: Ints | Bools) -> Self:
+        """Select rows by index or mask."""
+        return type(self)(*(getattr(self, column.name)[rows] for column in fields(self)))
+
+    @classmethod
+    def together(cls, parts: Sequence[Self]) -> Self:
+        """Concatenate the parts, in order."""
+        none = np.zeros(0, np.int64)
+        return cls(*(np.concatenate([none, *(getattr(part, c.name) for part in parts)]) for c in fields(cls)))
+
+
+@dataclass(frozen=True)
+class Impressions(Columns):
+    """One row per impression. Rows of a list are adjacent and sorted by position."""
 
     list_id: Ints  # 0.. within the piece, ascending
     user: Ints  # index
@@ -60,13 +79,6 @@ class Impressions:
     time: Ints  # seconds of local time
     position: Ints  # 0.. within the list
     algorithm: Ints  # 1..9
-
-    def __len__(self) -> int:
-        return len(self.user)
-
-    def take(self, rows: Ints | Bools) -> Self:
-        """Select rows by index or mask."""
-        return type(self)(*(getattr(self, column.name)[rows] for column in fields(self)))
 
 
 class Memory:
@@ -163,14 +175,11 @@ class Feed:
 
 def renumbered(parts: list[Impressions]) -> Impressions:
     """Concatenate the parts, and number lists and positions without gaps."""
-    if not parts:
-        return Impressions(*(np.zeros(0, np.int64) for _ in fields(Impressions)))
-    columns = {c.name: np.concatenate([getattr(part, c.name) for part in parts]) for c in fields(Impressions)}
+    whole = Impressions.together(parts)
     part_id = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
-    changes = (np.diff(columns["list_id"]) != 0) | (np.diff(part_id) != 0)
-    columns["list_id"] = np.concatenate([[0], np.cumsum(changes)])[: len(part_id)]
-    columns["position"] = _places_in_runs(columns["list_id"])
-    return Impressions(**columns)
+    changes = (np.diff(whole.list_id) != 0) | (np.diff(part_id) != 0)
+    list_id = np.concatenate([[0], np.cumsum(changes)])[: len(part_id)]
+    return replace(whole, list_id=list_id, position=_places_in_runs(list_id))
 
 
 def _places_in_runs(labels: Ints) -> Ints:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -92,14 +91,6 @@ class PartitionedTable:
             self._writer.write_table(pa.concat_tables(self._buffer))
         self._buffer, self._buffered = [], 0
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
 
 def parquet_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     """Open a Parquet writer. Its output depends only on the rows and the pyarrow version."""
@@ -140,11 +131,3 @@ class PartitionedLines:
         if self._file is not None:
             self._file.close()
             self._file = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()

@@ -68,6 +68,15 @@ class Night:
         for file in sorted(self.root.glob(f"{pattern}/*.parquet")):
             pq.write_table(change(pq.read_table(file)), file)
 
+    def change_column(self, pattern: str, column: str, values: Callable[[pa.Table], Any]) -> None:
+        """Give a column of such tables other values of the same type."""
+
+        def replaced(table: pa.Table) -> pa.Table:
+            where = table.schema.get_field_index(column)
+            return table.set_column(where, column, pa.array(values(table), table.schema.field(column).type))
+
+        self.change_tables(pattern, replaced)
+
     def repeat_table(self, table: str) -> None:
         """Replace the day's files with the files of the day before, as if the job failed but the copy continued."""
         there = self.directory(table, self.day)
@@ -105,14 +114,6 @@ def _with(line: Line, **param: str) -> Line:
 def _every(n: int, line: Line) -> bool:
     """Select one of every ``n`` lines, always the same lines."""
     return sum(map(ord, line["actionTime"] + line["param"]["userId"])) % n == 0
-
-
-def _replaced(column: str, values: Callable[[pa.Table], Any]) -> Callable[[pa.Table], pa.Table]:
-    def replace(table: pa.Table) -> pa.Table:
-        where = table.schema.get_field_index(column)
-        return table.set_column(where, column, pa.array(values(table), table.schema.field(column).type))
-
-    return replace
 
 
 def half_of_the_clicks_missing(night: Night) -> None:
@@ -207,8 +208,8 @@ def vectors_of_yesterday_again(night: Night) -> None:
 
 
 def _change_vectors(night: Night, change: Callable[[list[list[float]]], list[list[float]]]) -> None:
-    replaced = _replaced("articlevector", lambda table: change(table["articlevector"].to_pylist()))
-    night.change_tables(f"article_vector/dt={night.day}", replaced)
+    vectors = f"article_vector/dt={night.day}"
+    night.change_column(vectors, "articlevector", lambda table: change(table["articlevector"].to_pylist()))
 
 
 def vectors_of_zeros(night: Night) -> None:
@@ -232,13 +233,12 @@ PROFILES = "user_profile/dt=*"
 
 def ages_all_missing(night: Night) -> None:
     """No user has an age."""
-    night.change_tables(PROFILES, _replaced("age", lambda table: [None] * len(table)))
+    night.change_column(PROFILES, "age", lambda table: [None] * len(table))
 
 
 def ages_in_months(night: Night) -> None:
     """Ages are in months instead of years."""
-    months = _replaced("age", lambda table: [age and age * 12 for age in table["age"].to_pylist()])
-    night.change_tables(PROFILES, months)
+    night.change_column(PROFILES, "age", lambda table: [age and age * 12 for age in table["age"].to_pylist()])
 
 
 def weights_in_thousandths(night: Night) -> None:
@@ -247,12 +247,12 @@ def weights_in_thousandths(night: Night) -> None:
     def larger(table: pa.Table) -> Any:
         return [[(key, 1000 * weight) for key, weight in row or []] for row in table["article_partial"].to_pylist()]
 
-    night.change_tables(PROFILES, _replaced("article_partial", larger))
+    night.change_column(PROFILES, "article_partial", larger)
 
 
 def everyone_is_male(night: Night) -> None:
     """All users have the same gender."""
-    night.change_tables(PROFILES, _replaced("gender", lambda table: ["male"] * len(table)))
+    night.change_column(PROFILES, "gender", lambda table: ["male"] * len(table))
 
 
 def half_of_the_profiles_missing(night: Night) -> None:
@@ -262,14 +262,12 @@ def half_of_the_profiles_missing(night: Night) -> None:
 
 def articles_of_the_wrong_keys(night: Night) -> None:
     """No article matches by id."""
-    wrong = _replaced("article_id", lambda table: np.asarray(table["article_id"]) + 1_000_000)
-    night.change_tables("article_profile", wrong)
+    night.change_column("article_profile", "article_id", lambda table: np.asarray(table["article_id"]) + 1_000_000)
 
 
 def channels_shifted_by_one(night: Night) -> None:
     """Channel numbers are shifted by one."""
-    shifted = _replaced("channel_id", lambda table: np.asarray(table["channel_id"]) % 25 + 1)
-    night.change_tables("article_profile", shifted)
+    night.change_column("article_profile", "channel_id", lambda table: np.asarray(table["channel_id"]) % 25 + 1)
 
 
 def publication_in_milliseconds_taken_for_seconds(night: Night) -> None:
@@ -279,7 +277,7 @@ def publication_in_milliseconds_taken_for_seconds(night: Night) -> None:
         midnight = datetime.fromisoformat(f"{night.day}T00:00:00+08:00")
         return [midnight - (midnight - time) / 1000 for time in table["published_at"].to_pylist()]
 
-    night.change_tables("article_profile", _replaced("published_at", nearer))
+    night.change_column("article_profile", "published_at", nearer)
 
 
 WAYS: dict[str, Callable[[Night], None]] = {

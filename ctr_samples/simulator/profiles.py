@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ctr_samples.simulator.reactions import CLICK, COLLECT, READ, SHARE, Actions
-from ctr_samples.simulator.seeds import RandomStream, generator
-from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.spec import RandomStream, SimulationSpec
 from ctr_samples.simulator.wall_clock import Bools, Floats, Ints
 from ctr_samples.simulator.world import FAVOURITES, MOST_TOPICS, TOPIC_COUNT, TOPICS_PER_CHANNEL, Articles, World
 
@@ -104,7 +103,7 @@ def history_before(spec: SimulationSpec, world: World, users: Ints, block: int) 
     A fifth of the users have no topics; each of the other users has 1..12. Half of the topics are favourites. The
     remaining topics are arbitrary topics of a favoured channel.
     """
-    rng = generator(spec.seed, RandomStream.HISTORY, block)
+    rng = spec.generator(RandomStream.HISTORY, block)
     count = np.where(rng.random(len(users)) < 0.2, 0, rng.integers(1, HISTORY_TOPICS + 1, len(users)))
     user = np.repeat(users, count)
     rows = len(user)

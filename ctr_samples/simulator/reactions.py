@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import NamedTuple, Self
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
-from ctr_samples.simulator.feed import ALGORITHMS, Feed, Impressions, Memory, Piece
+from ctr_samples.simulator.feed import ALGORITHMS, Columns, Feed, Impressions, Memory, Piece
 from ctr_samples.simulator.spec import SimulationSpec
 from ctr_samples.simulator.wall_clock import HOUR, Bools, Floats, Ints
 
@@ -25,8 +25,8 @@ LONGEST_READ_MS = 900_000
 
 
 @dataclass(frozen=True)
-class Actions:
-    """Columns of equal length, one row per click, read, collect or share."""
+class Actions(Columns):
+    """One row per click, read, collect or share."""
 
     time: Ints  # seconds of local time
     user: Ints  # index
@@ -34,23 +34,6 @@ class Actions:
     kind: Ints  # CLICK, READ, COLLECT or SHARE
     read_ms: Ints  # for reads, else EMPTY
     algorithm: Ints  # of the shown list
-
-    def __len__(self) -> int:
-        return len(self.time)
-
-    def take(self, rows: Ints | Bools) -> Self:
-        """Select rows by index or mask."""
-        return type(self)(*(getattr(self, column.name)[rows] for column in fields(self)))
-
-
-def no_actions() -> Actions:
-    """Return an empty action table."""
-    return Actions(*(np.zeros(0, np.int64) for _ in fields(Actions)))
-
-
-def together(parts: list[Actions]) -> Actions:
-    """Concatenate action tables, in order."""
-    return Actions(*(np.concatenate([getattr(part, c.name) for part in parts]) for c in fields(Actions)))
 
 
 class Clicks(NamedTuple):
@@ -100,7 +83,7 @@ def follow_up(rng: np.random.Generator, spec: SimulationSpec, shown: Impressions
         _later(click, COLLECT, after + 2, click.read_ms).take(collects),
         _later(click, SHARE, after + 5, click.read_ms).take(shares),
     ]
-    return together(parts)
+    return Actions.together(parts)
 
 
 def _later(click: Actions, kind: int, after: Ints, read_ms: Ints) -> Actions:
@@ -123,14 +106,14 @@ class Pending:
     """A queue of actions that occur after the piece that caused them."""
 
     def __init__(self) -> None:
-        self._actions = no_actions()
+        self._actions = Actions.together([])
 
     def __len__(self) -> int:
         return len(self._actions)
 
     def add(self, actions: Actions) -> None:
         """Add actions to the queue."""
-        self._actions = together([self._actions, actions])
+        self._actions = Actions.together([self._actions, actions])
 
     def release(self, end: int) -> Actions:
         """Remove and return all actions before ``end``, in seconds of local time."""

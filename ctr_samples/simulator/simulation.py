@@ -7,8 +7,9 @@ Memory use therefore grows with users, articles and ``chunk_impressions``, not w
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -41,10 +42,8 @@ from ctr_samples.simulator.reactions import (
     draw_clicks,
     follow_up,
     orphan_clicks,
-    together,
 )
-from ctr_samples.simulator.seeds import RandomStream, generator
-from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.spec import RandomStream, SimulationSpec
 from ctr_samples.simulator.truth import TRUTH_SCHEMA, StreamingAuc, truth_table
 from ctr_samples.simulator.wall_clock import DAY, HOUR, Floats, Ints, day_name, wall_midnight
 from ctr_samples.simulator.world import World, build_world
@@ -67,7 +66,7 @@ def simulate(
     write_channels(out / "channels")
     write_article_profiles(spec, world, out / "article_profile")
     with ExitStack() as files:
-        run = _Run(spec, world, _Outputs(out, files))
+        run = _Run(spec, world, out, files)
         run.day_before()
         for day in range(spec.days):
             run.day(wall_midnight(spec.start) + day * DAY, progress)
@@ -79,27 +78,26 @@ def simulate(
     return summary
 
 
-class _Outputs:
-    """Partitioned output files, open until the exit stack closes."""
-
-    def __init__(self, out: Path, files: ExitStack) -> None:
-        self.lines = files.enter_context(PartitionedLines(out / "user_action"))
-        self.truth = files.enter_context(PartitionedTable(out / "truth", TRUTH_SCHEMA))
-        self.user_profiles = files.enter_context(PartitionedTable(out / "user_profile", USER_PROFILE_SCHEMA))
-        self.vectors = files.enter_context(PartitionedTable(out / "article_vector", ARTICLE_VECTOR_SCHEMA))
-
-
 class _Run:
-    """A simulation in progress."""
+    """A simulation in progress. Its files are open until the exit stack closes."""
 
-    def __init__(self, spec: SimulationSpec, world: World, outputs: _Outputs) -> None:
-        self._spec, self._world, self._outputs = spec, world, outputs
+    def __init__(self, spec: SimulationSpec, world: World, out: Path, files: ExitStack) -> None:
+        self._spec, self._world = spec, world
+        self._lines = files.enter_context(closing(PartitionedLines(out / "user_action")))
+        self._truth, self._user_profiles, self._vectors = (
+            files.enter_context(closing(PartitionedTable(out / name, schema)))
+            for name, schema in (
+                ("truth", TRUTH_SCHEMA),
+                ("user_profile", USER_PROFILE_SCHEMA),
+                ("article_vector", ARTICLE_VECTOR_SCHEMA),
+            )
+        )
         self._model = ClickProbabilities(spec, world)
         self._memory = Memory(spec)
         self._profiles = ProfileStore(spec.users)
         self._pending = Pending()
         self._auc = StreamingAuc()
-        self._tally = _Tally()
+        self._tally = Counter[str]()
 
     def day_before(self) -> None:
         """Write initial profiles of known users at random full hours, and article vectors for the first three hours."""
@@ -108,7 +106,7 @@ class _Run:
         for block in range(0, len(known), USER_BLOCK):
             users = known[block : block + USER_BLOCK]
             self._profiles.fold(history_before(self._spec, self._world, users, block))
-            hours = generator(self._spec.seed, RandomStream.HISTORY, block, 1).integers(0, 24, len(users))
+            hours = self._spec.generator(RandomStream.HISTORY, block, 1).integers(0, 24, len(users))
             self._write_profiles(users, eve + hours * HOUR)
         self._train_vectors(eve)
 
@@ -124,7 +122,7 @@ class _Run:
                 actions.append(self._piece(piece, feed))
                 if progress is not None:
                     progress(piece.impressions)
-            self._update_profiles(together(actions), begin + HOUR)
+            self._update_profiles(Actions.together(actions), begin + HOUR)
 
     def day_after(self) -> None:
         """Write late actions of the last day until no action is pending."""
@@ -152,17 +150,19 @@ class _Run:
     def _piece(self, piece: Piece, feed: Feed) -> Actions:
         """Draw and write a piece. Return the actions that occur within it."""
         at = (piece.begin // DAY, piece.hour, piece.number)
-        shown = feed.draw(generator(self._spec.seed, RandomStream.FEED, *at), piece, self._memory)
-        rng = generator(self._spec.seed, RandomStream.ACTIONS, *at)
+        shown = feed.draw(self._spec.generator(RandomStream.FEED, *at), piece, self._memory)
+        rng = self._spec.generator(RandomStream.ACTIONS, *at)
         p_click = self._model.probability(shown)
         clicks = draw_clicks(rng, self._spec, p_click)
-        actions = together([follow_up(rng, self._spec, shown, clicks), self._orphans(rng, piece, feed, shown, clicks)])
+        actions = Actions.together(
+            [follow_up(rng, self._spec, shown, clicks), self._orphans(rng, piece, feed, shown, clicks)]
+        )
         self._pending.add(actions)
         due = self._pending.release(piece.end)
 
         exposures, repeated = self._exposures(rng, shown)
         self._write_lines(piece.begin, [*exposures, action_lines(due, self._world.articles)], at)
-        self._outputs.truth.write(day_name(piece.begin), truth_table(shown, p_click, clicks, repeated))
+        self._truth.write(day_name(piece.begin), truth_table(shown, p_click, clicks, repeated))
         self._count_impressions(shown, p_click, clicks)
         self._count_actions(due)
         return due
@@ -176,7 +176,7 @@ class _Run:
             exposure_lines(shown, np.arange(len(list_times)), list_times),
             exposure_lines(shown, repeats.list_id, list_times[repeats.list_id] + repeats.delay_s),
         ]
-        self._tally.add(repeated_impressions=len(repeated), exposure_lines=len(list_times) + len(repeats.list_id))
+        self._tally.update(repeated_impressions=len(repeated), exposure_lines=len(list_times) + len(repeats.list_id))
         return lines, repeated
 
     def _orphans(
@@ -187,15 +187,15 @@ class _Run:
         slots = self._memory.slots(shown.user[rows], shown.article[rows])
         self._memory.occupy(slots, (shown.time + clicks.delay_s)[rows])
         orphans = orphan_clicks(rng, feed, piece, self._memory, rng.binomial(len(rows), self._spec.orphan_click_rate))
-        self._tally.add(orphan_clicks=len(orphans))
+        self._tally.update(orphan_clicks=len(orphans))
         return orphans
 
     def _write_lines(self, begin: int, parts: list[Lines], at: tuple[int, ...]) -> None:
         """Write lines to the day of ``begin``, with malformed copies added."""
-        rng = generator(self._spec.seed, RandomStream.LINES, *at)
+        rng = self._spec.generator(RandomStream.LINES, *at)
         torn = [torn_copies(rng, part, self._spec.malformed_rate) for part in parts]
-        self._tally.add(malformed_lines=sum(len(part.time) for part in torn))
-        self._outputs.lines.write(day_name(begin), by_time([*parts, *torn]).text)
+        self._tally.update(malformed_lines=sum(len(part.time) for part in torn))
+        self._lines.write(day_name(begin), by_time([*parts, *torn]).text)
 
     def _update_profiles(self, actions: Actions, now: int) -> None:
         """Run the hourly batch: add the actions to the profiles, and write changed profiles."""
@@ -206,18 +206,18 @@ class _Run:
 
     def _write_profiles(self, users: Ints, updated_at: Ints) -> None:
         day = day_name(int(updated_at[0]))
-        self._outputs.user_profiles.write(day, user_profile_table(self._world, self._profiles, users, updated_at))
-        self._tally.add(user_profile_rows=len(users))
+        self._user_profiles.write(day, user_profile_table(self._world, self._profiles, users, updated_at))
+        self._tally.update(user_profile_rows=len(users))
 
     def _train_vectors(self, midnight: int) -> None:
         for table in article_vector_tables(self._spec, self._world, midnight):
-            self._outputs.vectors.write(day_name(midnight), table)
-            self._tally.add(article_vector_rows=len(table))
+            self._vectors.write(day_name(midnight), table)
+            self._tally.update(article_vector_rows=len(table))
 
     def _count_impressions(self, shown: Impressions, p_click: Floats, clicks: Clicks) -> None:
         in_window = clicks.clicked & (clicks.delay_s <= self._spec.label_window_s)
         self._auc.add(p_click, in_window)
-        self._tally.add(
+        self._tally.update(
             impressions=len(shown),
             cold_user_impressions=int((~self._world.users.known[shown.user]).sum()),
             clicks_in_window=int(in_window.sum()),
@@ -227,8 +227,8 @@ class _Run:
     def _count_actions(self, written: Actions) -> None:
         kind = np.bincount(written.kind, minlength=SHARE + 1)
         empty = int(((written.kind == READ) & (written.read_ms == EMPTY)).sum())
-        self._tally.add(action_lines=len(written), reads=int(kind[READ]), empty_reads=empty)
-        self._tally.add(collects=int(kind[COLLECT]), shares=int(kind[SHARE]))
+        self._tally.update(action_lines=len(written), reads=int(kind[READ]), empty_reads=empty)
+        self._tally.update(collects=int(kind[COLLECT]), shares=int(kind[SHARE]))
 
 
 REPEAT_WITHIN_S = 30
@@ -283,23 +283,3 @@ class SimulationSummary:
     user_profile_rows: int
     article_vector_rows: int
     best_auc: float | None  # of p_click for clicks within the label window, to 1e-4; None without clicks
-
-    @property
-    def click_rate(self) -> float:
-        """Share of impressions clicked within the label window."""
-        return self.clicks_in_window / self.impressions if self.impressions else 0.0
-
-
-class _Tally:
-    """Running counts by summary field."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
-
-    def add(self, **counts: int) -> None:
-        """Increase counts by name."""
-        for name, count in counts.items():
-            self._counts[name] = self._counts.get(name, 0) + int(count)
-
-    def __getitem__(self, name: str) -> int:
-        return self._counts.get(name, 0)

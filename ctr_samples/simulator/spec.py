@@ -1,16 +1,40 @@
-"""Simulation options, validated on creation. Equal specs produce byte-identical output."""
+"""Simulation options, validated on creation, and random generators by coordinates.
+
+Each unit of work has its own generator, so no draw depends on earlier draws. Generators are seeded with
+``SeedSequence(seed, spawn_key=(stream, *coordinates))``, where the coordinates are day, hour and piece of the hour. Equal specs
+produce equal bytes on equal versions of numpy and pyarrow and equal processor types: other processors may round the last bit of
+``exp`` differently, and new numpy releases may change a distribution.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from datetime import date
+from enum import IntEnum
+
+import numpy as np
 
 from ctr_samples.errors import UsageError
 from ctr_samples.simulator.nights import check_way
 
 IMPRESSIONS_PER_USER = 10  # per day, if ``users`` is 0
 MOST_DEFAULT_USERS = 1_000_000  # their profiles are the largest state in memory, about 400 bytes each
+
+
+class RandomStream(IntEnum):
+    """The purpose of a random stream. Renumbering would change the output of every seed."""
+
+    TOPICS = 0
+    USERS = 1
+    ARTICLES = 2
+    KEYWORDS = 3
+    VECTORS = 4
+    PILOT = 5
+    HISTORY = 6
+    FEED = 7
+    ACTIONS = 8
+    LINES = 9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +77,11 @@ class SimulationSpec:
             object.__setattr__(self, "users", max(10, scaled))
         if self.articles == 0:
             object.__setattr__(self, "articles", max(50, int(20 * math.sqrt(self.impressions))))
+
+    def generator(self, stream: RandomStream, *coordinates: int) -> np.random.Generator:
+        """Create the generator for a unit of work."""
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(int(stream), *coordinates))
+        return np.random.Generator(np.random.PCG64(sequence))
 
 
 def _check_counts(spec: SimulationSpec) -> None:

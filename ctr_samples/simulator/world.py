@@ -17,37 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from ctr_samples.simulator.seeds import RandomStream, generator
-from ctr_samples.simulator.spec import SimulationSpec
+from ctr_samples.simulator.spec import RandomStream, SimulationSpec
 from ctr_samples.simulator.wall_clock import DAY, Bools, Floats, Ints, wall_midnight
 
 CHANNELS = (
-    "html",
-    "news",
-    "ios",
-    "c++",
-    "android",
-    "css",
-    "database",
-    "blockchain",
-    "go",
-    "product",
-    "backend",
-    "linux",
-    "ai",
-    "php",
-    "cloud",
-    "architecture",
-    "frontend",
-    "python",
-    "java",
-    "algorithms",
-    "interviews",
-    "security",
-    "javascript",
-    "games",
-    "data",
-)  # channel id i is CHANNELS[i - 1]; 18 is python
+    "html news ios c++ android css database blockchain go product backend linux ai php cloud "
+    "architecture frontend python java algorithms interviews security javascript games data"
+).split()  # channel id i is CHANNELS[i - 1]; 18 is python
 TOPICS_PER_CHANNEL = 40
 TOPIC_COUNT = len(CHANNELS) * TOPICS_PER_CHANNEL
 WORD_COUNT = 400  # fewer words than topics: channels share topic words
@@ -127,7 +103,7 @@ def pick(cumulative: Floats, uniform: Floats) -> Ints:
 
 
 def _draw_topics(spec: SimulationSpec) -> Topics:
-    rng = generator(spec.seed, RandomStream.TOPICS)
+    rng = spec.generator(RandomStream.TOPICS)
     channels = len(CHANNELS)
     centres = np.repeat(_unit_rows(rng.normal(size=(channels, FACTORS))), TOPICS_PER_CHANNEL, axis=0)
     factors = _unit_rows(0.6 * centres + 0.8 * _unit_rows(rng.normal(size=(TOPIC_COUNT, FACTORS))))
@@ -142,7 +118,7 @@ def _draw_topics(spec: SimulationSpec) -> Topics:
 
 
 def _draw_users(spec: SimulationSpec, topics: Topics) -> Users:
-    rng = generator(spec.seed, RandomStream.USERS)
+    rng = spec.generator(RandomStream.USERS)
     count = spec.users
     channels = pick(np.cumsum(topics.channel_shares), rng.random((count, FAVOURITES // 2)))
     places = pick(_TOPIC_CUMULATIVE, rng.random((count, FAVOURITES)))
@@ -165,7 +141,7 @@ def _draw_users(spec: SimulationSpec, topics: Topics) -> Users:
 
 
 def _draw_articles(spec: SimulationSpec, topics: Topics) -> Articles:
-    rng = generator(spec.seed, RandomStream.ARTICLES)
+    rng = spec.generator(RandomStream.ARTICLES)
     published = _publication_times(spec, rng)
     count = len(published)
     channel = pick(np.cumsum(topics.channel_shares), rng.random(count))

@@ -27,7 +27,7 @@ from ctr_samples.readers import iter_batches
 from ctr_samples.served.log import ServedLog
 from ctr_samples.served.run import Task, compare_served
 from ctr_samples.shards import open_storage, require_manifest
-from ctr_samples.simulator.server import Faults, Server, Store, StoredRow
+from tests.served.server import Faults, Server, Store, StoredRow
 
 DAY = date(2019, 6, 5)
 START = datetime(2019, 6, 5, tzinfo=UTC)

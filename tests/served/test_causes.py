@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.errors import InputError
-from ctr_samples.simulator.server import Faults, part_of
 from tests.served.served_day import SHOWN, START, Day
+from tests.served.server import Faults, part_of
 
 pytestmark = pytest.mark.thorough
 

@@ -20,8 +20,8 @@ from ctr_samples.job.day_status import trends_page
 from ctr_samples.quality.served import DOCUMENT, Served
 from ctr_samples.shards import open_storage
 from ctr_samples.shards.storage.local import LocalStorage
-from ctr_samples.simulator.server import Faults
 from tests.served.served_day import SHOWN, Day
+from tests.served.server import Faults
 from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.thorough

@@ -16,7 +16,7 @@ from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.simulator import simulation as run
 from ctr_samples.simulator.feed import Impressions, Memory, pieces_of_day
 from ctr_samples.simulator.profiles import PROFILE_TOPICS, Gains, ProfileStore
-from ctr_samples.simulator.reactions import Pending, together
+from ctr_samples.simulator.reactions import Actions, Pending
 from ctr_samples.simulator.wall_clock import wall_midnight
 from tests.simulator.simulated_files import Simulated, digests, job
 
@@ -97,16 +97,16 @@ def test_no_step_sees_more_than_a_chunk(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_pending_actions_leave_when_their_time_has_come() -> None:
     pending = Pending()
-    pending.add(together([_clicks_at(10, 20), _clicks_at(15)]))
+    pending.add(Actions.together([_clicks_at(10, 20), _clicks_at(15)]))
     assert pending.release(16).time.tolist() == [10, 15]
     assert pending.release(16).time.tolist() == []
     assert pending.release(21).time.tolist() == [20]
     assert len(pending) == 0
 
 
-def _clicks_at(*times: int) -> run.Actions:
+def _clicks_at(*times: int) -> Actions:
     column = np.zeros(len(times), np.int64)
-    return run.Actions(np.array(times), column, column, column, column - 1, column + 1)
+    return Actions(np.array(times), column, column, column, column - 1, column + 1)
 
 
 def test_the_feed_does_not_show_an_article_again_before_the_quiet_time() -> None:

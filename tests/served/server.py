@@ -1,4 +1,4 @@
-"""A simulated service that looks up feature rows in a store with known faults. For tests of ``compare-served``."""
+"""A simulated service that looks up feature rows in a store with known faults."""
 
 from __future__ import annotations
 
