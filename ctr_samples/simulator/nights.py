@@ -13,7 +13,6 @@ from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -50,8 +49,8 @@ class Night:
                     yield line
 
     def change_lines(self, change: Callable[[Line], Line | list[Line] | None], *days: date) -> None:
-        """Change each valid log line of ``days``, by default of the day itself. None removes a line."""
-        for day in days or (self.day,):
+        """Change each valid log line of ``days``. None removes a line."""
+        for day in days:
             for file in sorted((self.root / f"user_action/dt={day}").glob("*")):
                 kept: list[str] = []
                 for text in file.read_text().splitlines():
@@ -67,15 +66,6 @@ class Night:
         """Change the tables in directories that match a pattern."""
         for file in sorted(self.root.glob(f"{pattern}/*.parquet")):
             pq.write_table(change(pq.read_table(file)), file)
-
-    def change_column(self, pattern: str, column: str, values: Callable[[pa.Table], Any]) -> None:
-        """Give a column of such tables other values of the same type."""
-
-        def replaced(table: pa.Table) -> pa.Table:
-            where = table.schema.get_field_index(column)
-            return table.set_column(where, column, pa.array(values(table), table.schema.field(column).type))
-
-        self.change_tables(pattern, replaced)
 
     def repeat_table(self, table: str) -> None:
         """Replace the day's files with the files of the day before, as if the job failed but the copy continued."""
@@ -95,221 +85,147 @@ def _parsed(text: str) -> Line | None:
         return None
 
 
-def _kind(line: Line) -> str:
-    return str(line["param"]["action"])
+def _every(n: int, line: Line) -> bool:
+    """Select one of every ``n`` lines, always the same lines."""
+    return sum(map(ord, line["actionTime"] + line["param"]["userId"])) % n == 0
 
 
 def _hour(line: Line) -> int:
     return int(line["actionTime"][11:13])
 
 
-def _of(kind: str, change: Callable[[Line], Line | None]) -> Callable[[Line], Line | None]:
-    return lambda line: change(line) if _kind(line) == kind else line
-
-
 def _with(line: Line, **param: str) -> Line:
     return {**line, "param": {**line["param"], **param}}
 
 
-def _every(n: int, line: Line) -> bool:
-    """Select one of every ``n`` lines, always the same lines."""
-    return sum(map(ord, line["actionTime"] + line["param"]["userId"])) % n == 0
+Way = Callable[[Night], None]
 
 
-def half_of_the_clicks_missing(night: Night) -> None:
-    """One of the two click log servers is down."""
-    night.change_lines(_of("click", lambda line: None if _every(2, line) else line))
+def _lines(change: Callable[[Line], Line | None], kind: str | None = None, *, late: bool = False) -> Way:
+    """Change the day's lines, or those of one kind, and those of the day after if it holds ``late`` actions."""
+
+    def changed(line: Line) -> Line | None:
+        return change(line) if kind in (None, line["param"]["action"]) else line
+
+    return lambda night: night.change_lines(changed, night.day, *([night.after] if late else ()))
 
 
-def no_clicks_at_all(night: Night) -> None:
-    """The click log never arrives."""
-    night.change_lines(_of("click", lambda line: None), night.day, night.after)
+def _column(tables: str, column: str, change: Callable[[list[Any]], list[Any]]) -> Way:
+    """Change the values of a column in all tables of a pattern, which may name the day."""
+
+    def changed(table: pa.Table) -> pa.Table:
+        where = table.schema.get_field_index(column)
+        values = pa.array(change(table[column].to_pylist()), table.schema.field(column).type)
+        return table.set_column(where, column, values)
+
+    return lambda night: night.change_tables(tables.format(day=night.day), changed)
 
 
-def clicks_of_the_evening_come_too_late(night: Night) -> None:
-    """The click log ends at 18:00."""
-    night.change_lines(_of("click", lambda line: None if _hour(line) >= 18 else line))
-
-
-def clicks_of_other_users(night: Night) -> None:
-    """Clicks are logged under a different user's id."""
-    night.change_lines(_of("click", lambda line: _with(line, userId=str(int(line["param"]["userId"]) + 1))))
-
-
-def two_thirds_of_the_impressions_missing(night: Night) -> None:
-    """Two thirds of the exposures are missing, but their clicks are logged."""
-    night.change_lines(_of("exposure", lambda line: line if _every(3, line) else None))
-
-
-def three_hours_of_the_log_lost(night: Night) -> None:
-    """Nothing is logged from 9:00 to 12:00."""
-    night.change_lines(lambda line: None if 9 <= _hour(line) < 12 else line)
-
-
-def log_files_delivered_twice(night: Night) -> None:
-    """Each log file has a duplicate in the same directory."""
+def _log_files_delivered_twice(night: Night) -> None:
     for file in sorted(night.directory("user_action", night.day).iterdir()):
         shutil.copy(file, file.with_name(f"again-{file.name}"))
 
 
-def times_in_utc(night: Night) -> None:
-    """Times are logged eight hours behind, in the same files."""
-
-    def behind(line: Line) -> Line:
-        local = datetime.fromisoformat(line["actionTime"]) - timedelta(hours=8)
-        return {**line, "actionTime": local.strftime("%Y-%m-%d %H:%M:%S")}
-
-    night.change_lines(behind, night.day, night.after)
+def _eight_hours_behind(line: Line) -> Line:
+    local = datetime.fromisoformat(line["actionTime"]) - timedelta(hours=8)
+    return {**line, "actionTime": local.strftime("%Y-%m-%d %H:%M:%S")}
 
 
-def one_user_in_place_of_the_missing(night: Night) -> None:
-    """A client that loses its user id sends 0 instead."""
-    night.change_lines(lambda line: _with(line, userId="0") if _every(3, line) else line)
-
-
-def algorithm_knows_the_click(night: Night) -> None:
-    """A log column is filled in after the click."""
-    clicks = (line["param"] for line in night.sound_lines() if _kind(line) == "click")
+def _algorithm_knows_the_click(night: Night) -> None:
+    clicks = (line["param"] for line in night.sound_lines() if line["param"]["action"] == "click")
     clicked = {(click["userId"], click["articleId"]) for click in clicks}
 
     def tell(line: Line) -> Line | list[Line]:
-        if _kind(line) != "exposure":
+        if line["param"]["action"] != "exposure":
             return line
         user, articles = line["param"]["userId"], line["param"]["articleId"].strip("[]").split(", ")
         outcomes = {article: "won" if (user, article) in clicked else "lost" for article in articles}
         return [_with(line, articleId=article, algorithmCombine=outcome) for article, outcome in outcomes.items()]
 
-    night.change_lines(tell)
+    night.change_lines(tell, night.day)
 
 
-def a_new_algorithm_takes_over(night: Night) -> None:
-    """Half of the exposures come from a new algorithm."""
-    new = _of("exposure", lambda line: _with(line, algorithmCombine="brand new") if _every(2, line) else line)
-    night.change_lines(new)
+def _half_of_the_profiles_missing(night: Night) -> None:
+    night.change_tables(PROFILES, lambda table: table.filter(pc.equal(pc.bit_wise_and(table["user_id"], 1), 0)))
 
 
-def read_times_in_seconds(night: Night) -> None:
-    """Reading times are in seconds instead of milliseconds."""
-
-    def shorter(line: Line) -> Line:
-        return {**line, "readTime": str(int(line["readTime"] or 0) // 1000)}
-
-    night.change_lines(_of("read", shorter), night.day, night.after)
-
-
-def profiles_of_yesterday_again(night: Night) -> None:
-    """The day's profile changes are a copy of the day before."""
-    night.repeat_table("user_profile")
-
-
-def vectors_of_yesterday_again(night: Night) -> None:
-    """The day's vectors are a copy of the day before."""
-    night.repeat_table("article_vector")
-
-
-def _change_vectors(night: Night, change: Callable[[list[list[float]]], list[list[float]]]) -> None:
-    vectors = f"article_vector/dt={night.day}"
-    night.change_column(vectors, "articlevector", lambda table: change(table["articlevector"].to_pylist()))
-
-
-def vectors_of_zeros(night: Night) -> None:
-    """All vectors of the day are zero."""
-    _change_vectors(night, lambda rows: [[0.0] * 100] * len(rows))
-
-
-def vectors_of_nan(night: Night) -> None:
-    """One article in four has a vector of NaN."""
-    _change_vectors(night, lambda rows: [[float("nan")] * 100 if n % 4 == 0 else row for n, row in enumerate(rows)])
-
-
-def vectors_of_another_model(night: Night) -> None:
-    """Vectors are ten times larger, as after a change in the training library."""
-    _change_vectors(night, lambda rows: [[10 * value for value in row] for row in rows])
+def _publication_in_milliseconds(night: Night) -> None:
+    midnight = datetime.fromisoformat(f"{night.day}T00:00:00+08:00")
+    nearer = _column("article_profile", "published_at", lambda times: [midnight - (midnight - t) / 1000 for t in times])
+    nearer(night)
 
 
 PROFILES = "user_profile/dt=*"
 """Profiles of all days, since a broken upstream job rewrites the history too."""
+VECTORS = "article_vector/dt={day}"
 
-
-def ages_all_missing(night: Night) -> None:
-    """No user has an age."""
-    night.change_column(PROFILES, "age", lambda table: [None] * len(table))
-
-
-def ages_in_months(night: Night) -> None:
-    """Ages are in months instead of years."""
-    night.change_column(PROFILES, "age", lambda table: [age and age * 12 for age in table["age"].to_pylist()])
-
-
-def weights_in_thousandths(night: Night) -> None:
-    """Topic weights are a thousand times too large."""
-
-    def larger(table: pa.Table) -> Any:
-        return [[(key, 1000 * weight) for key, weight in row or []] for row in table["article_partial"].to_pylist()]
-
-    night.change_column(PROFILES, "article_partial", larger)
-
-
-def everyone_is_male(night: Night) -> None:
-    """All users have the same gender."""
-    night.change_column(PROFILES, "gender", lambda table: ["male"] * len(table))
-
-
-def half_of_the_profiles_missing(night: Night) -> None:
-    """Users with odd ids have no profile."""
-    night.change_tables(PROFILES, lambda table: table.filter(pc.equal(pc.bit_wise_and(table["user_id"], 1), 0)))
-
-
-def articles_of_the_wrong_keys(night: Night) -> None:
-    """No article matches by id."""
-    night.change_column("article_profile", "article_id", lambda table: np.asarray(table["article_id"]) + 1_000_000)
-
-
-def channels_shifted_by_one(night: Night) -> None:
-    """Channel numbers are shifted by one."""
-    night.change_column("article_profile", "channel_id", lambda table: np.asarray(table["channel_id"]) % 25 + 1)
-
-
-def publication_in_milliseconds_taken_for_seconds(night: Night) -> None:
-    """Article ages are a thousand times too small."""
-
-    def nearer(table: pa.Table) -> list[datetime]:
-        midnight = datetime.fromisoformat(f"{night.day}T00:00:00+08:00")
-        return [midnight - (midnight - time) / 1000 for time in table["published_at"].to_pylist()]
-
-    night.change_column("article_profile", "published_at", nearer)
-
-
-WAYS: dict[str, Callable[[Night], None]] = {
-    way.__name__: way
-    for way in (
-        half_of_the_clicks_missing,
-        no_clicks_at_all,
-        clicks_of_the_evening_come_too_late,
-        clicks_of_other_users,
-        two_thirds_of_the_impressions_missing,
-        three_hours_of_the_log_lost,
-        log_files_delivered_twice,
-        times_in_utc,
-        one_user_in_place_of_the_missing,
-        algorithm_knows_the_click,
-        a_new_algorithm_takes_over,
-        read_times_in_seconds,
-        profiles_of_yesterday_again,
-        vectors_of_yesterday_again,
-        vectors_of_zeros,
-        vectors_of_nan,
-        vectors_of_another_model,
-        ages_all_missing,
-        ages_in_months,
-        weights_in_thousandths,
-        everyone_is_male,
-        half_of_the_profiles_missing,
-        articles_of_the_wrong_keys,
-        channels_shifted_by_one,
-        publication_in_milliseconds_taken_for_seconds,
-    )
+WAYS: dict[str, Way] = {
+    # One of the two click log servers is down.
+    "half_of_the_clicks_missing": _lines(lambda line: None if _every(2, line) else line, "click"),
+    # The click log never arrives.
+    "no_clicks_at_all": _lines(lambda line: None, "click", late=True),
+    # The click log ends at 18:00.
+    "clicks_of_the_evening_come_too_late": _lines(lambda line: None if _hour(line) >= 18 else line, "click"),
+    # Clicks are logged under a different user's id.
+    "clicks_of_other_users": _lines(lambda line: _with(line, userId=str(int(line["param"]["userId"]) + 1)), "click"),
+    # Two thirds of the exposures are missing, but their clicks are logged.
+    "two_thirds_of_the_impressions_missing": _lines(lambda line: line if _every(3, line) else None, "exposure"),
+    # Nothing is logged from 9:00 to 12:00.
+    "three_hours_of_the_log_lost": _lines(lambda line: None if 9 <= _hour(line) < 12 else line),
+    # Each log file has a duplicate in the same directory.
+    "log_files_delivered_twice": _log_files_delivered_twice,
+    # Times are logged eight hours behind, in the same files.
+    "times_in_utc": _lines(_eight_hours_behind, late=True),
+    # A client that loses its user id sends 0 instead.
+    "one_user_in_place_of_the_missing": _lines(lambda line: _with(line, userId="0") if _every(3, line) else line),
+    # A log column is filled in after the click.
+    "algorithm_knows_the_click": _algorithm_knows_the_click,
+    # Half of the exposures come from a new algorithm.
+    "a_new_algorithm_takes_over": _lines(
+        lambda line: _with(line, algorithmCombine="brand new") if _every(2, line) else line, "exposure"
+    ),
+    # Reading times are in seconds instead of milliseconds.
+    "read_times_in_seconds": _lines(
+        lambda line: {**line, "readTime": str(int(line["readTime"] or 0) // 1000)}, "read", late=True
+    ),
+    # The day's profile changes are a copy of the day before.
+    "profiles_of_yesterday_again": lambda night: night.repeat_table("user_profile"),
+    # The day's vectors are a copy of the day before.
+    "vectors_of_yesterday_again": lambda night: night.repeat_table("article_vector"),
+    # All vectors of the day are zero.
+    "vectors_of_zeros": _column(VECTORS, "articlevector", lambda rows: [[0.0] * 100] * len(rows)),
+    # One article in four has a vector of NaN.
+    "vectors_of_nan": _column(
+        VECTORS,
+        "articlevector",
+        lambda rows: [[float("nan")] * 100 if n % 4 == 0 else row for n, row in enumerate(rows)],
+    ),
+    # Vectors are ten times larger, as after a change in the training library.
+    "vectors_of_another_model": _column(
+        VECTORS, "articlevector", lambda rows: [[10 * value for value in row] for row in rows]
+    ),
+    # No user has an age.
+    "ages_all_missing": _column(PROFILES, "age", lambda ages: [None] * len(ages)),
+    # Ages are in months instead of years.
+    "ages_in_months": _column(PROFILES, "age", lambda ages: [age and age * 12 for age in ages]),
+    # Topic weights are a thousand times too large.
+    "weights_in_thousandths": _column(
+        PROFILES, "article_partial", lambda rows: [[(key, 1000 * weight) for key, weight in row or []] for row in rows]
+    ),
+    # All users have the same gender.
+    "everyone_is_male": _column(PROFILES, "gender", lambda genders: ["male"] * len(genders)),
+    # Users with odd ids have no profile.
+    "half_of_the_profiles_missing": _half_of_the_profiles_missing,
+    # No article matches by id.
+    "articles_of_the_wrong_keys": _column(
+        "article_profile", "article_id", lambda ids: [one + 1_000_000 for one in ids]
+    ),
+    # Channel numbers are shifted by one.
+    "channels_shifted_by_one": _column("article_profile", "channel_id", lambda ids: [one % 25 + 1 for one in ids]),
+    # Article ages are a thousand times too small.
+    "publication_in_milliseconds_taken_for_seconds": _publication_in_milliseconds,
 }
+"""Ways to break a night, by name: broken jobs, clients and copies."""
 
 
 def check_way(way: str) -> None:
