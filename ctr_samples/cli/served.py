@@ -126,7 +126,7 @@ def _config_of(manifest: Manifest, config: Path | None, changes: list[str] | Non
 
 
 def _tell(console: Console, found: Served) -> None:
-    from ctr_samples.quality.report.served import coverage_rows, summary_of
+    from ctr_samples.quality.report.served import coverage_rows, sentences_of, summary_of
     from ctr_samples.quality.report.wording import count, share
 
     console.print(summary_of(found), style="bold", soft_wrap=True)
@@ -143,10 +143,8 @@ def _tell(console: Console, found: Served) -> None:
             table.add_row(name, share(one.share), *map(count, (one.different, one.only_served, one.only_offline)))
         console.print(table)
     for name, one in differing.items():
-        for cause in one.causes:
-            console.print(cause.sentence, markup=False, soft_wrap=True)
-        if one.unexplained:
-            console.print(f"`{name}`: {share(one.unexplained)} of the differences are unexplained.", markup=False)
+        for sentence in sentences_of(name, one):
+            console.print(sentence, markup=False, soft_wrap=True)
     if found.not_logged:
         names = ", ".join(found.not_logged)
         console.print(f"Not compared, since the log has no such columns: {names}.", markup=False, soft_wrap=True)

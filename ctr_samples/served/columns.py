@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Self
@@ -12,14 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ctr_samples.contract import FeatureSpec
-from ctr_samples.errors import InputError
 
 Flags = npt.NDArray[np.bool_]
+Ints = npt.NDArray[np.int64]
 Numbers = npt.NDArray[Any]
 
 _STEPS = 4 * 2.0**-24
 """Four steps of float32, relative to the number: what another order of additions may change."""
-_MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +42,7 @@ class Column:
     """
 
     values: Numbers
-    splits: npt.NDArray[np.int64]
+    splits: Ints
     present: Flags
     of_text: bool = False
 
@@ -49,29 +50,30 @@ class Column:
         return len(self.present)
 
     @classmethod
-    def of(cls, array: pa.Array | pa.ChunkedArray, spec: FeatureSpec, where: str) -> Self:
-        """Return the values of an Arrow array for a feature. Raises InputError if they are of another kind."""
+    def of(cls, array: pa.Array | pa.ChunkedArray, spec: FeatureSpec) -> Self:
+        """Return the values of an Arrow array of numbers or text, whichever the feature has, or of lists of them."""
         array = array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
         present = _numpy(pc.is_valid(array)).astype(np.bool_)
         lengths, flat = present.astype(np.int64), array
-        if _is_list(array.type):
+        if is_list(array.type):
             lengths, flat = _lengths(array), pc.list_flatten(array)
-            while _is_list(flat.type):  # lists of lists of one size
-                ends, outer = (np.concatenate([[0], np.cumsum(some)]) for some in (_lengths(flat), lengths))
+            while is_list(flat.type):  # lists of lists of one size
+                ends, outer = _splits(_lengths(flat)), _splits(lengths)
                 lengths, flat = np.diff(ends[outer]), pc.list_flatten(flat)
         else:
             flat = pc.drop_null(array)
-        splits = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        values = _hashes_of_text(flat) if spec.dtype == "bytes" else _numbers(flat, spec, where)
-        return cls(values, splits, present, spec.dtype == "bytes")
+        of_text = spec.dtype == "bytes"
+        return cls(hashes_of_text(flat) if of_text else _numbers(flat, spec), _splits(lengths), present, of_text)
 
     @classmethod
-    def absent(cls, rows: int) -> Self:
-        """Return a column without any value."""
-        return cls(np.zeros(0), np.zeros(rows + 1, np.int64), np.zeros(rows, np.bool_))
+    def joined(cls, columns: Sequence[Self]) -> Self:
+        """Put the rows of several columns one after the other."""
+        lengths = np.concatenate([column.lengths for column in columns])
+        values, present = (np.concatenate([getattr(one, part) for one in columns]) for part in ("values", "present"))
+        return cls(values, _splits(lengths), present, any(column.of_text for column in columns))
 
     @property
-    def lengths(self) -> npt.NDArray[np.int64]:
+    def lengths(self) -> Ints:
         """Number of values of each row."""
         return np.diff(self.splits)
 
@@ -86,34 +88,43 @@ class Column:
         found[self.present] = self.values
         return found.astype(np.float64)
 
-    def take(self, rows: npt.NDArray[np.int64]) -> Column:
+    def row(self, number: int) -> Numbers:
+        """Return the values of a row."""
+        return self.values[self.splits[number] : self.splits[number + 1]]
+
+    def take(self, rows: Ints) -> Column:
         """Return some rows, in any order."""
         lengths = self.lengths[rows]
-        splits = np.concatenate([[0], np.cumsum(lengths)])
+        splits = _splits(lengths)
         if len(self.values) == len(self) and np.array_equal(self.splits, np.arange(len(self) + 1)):
             return Column(self.values[rows], splits, self.present[rows], self.of_text)
         within = np.arange(splits[-1]) - np.repeat(splits[:-1], lengths)
-        return Column(
-            self.values[np.repeat(self.splits[rows], lengths) + within], splits, self.present[rows], self.of_text
-        )
+        values = self.values[np.repeat(self.splits[rows], lengths) + within]
+        return Column(values, splits, self.present[rows], self.of_text)
 
     def in_half_precision(self) -> Column:
         """Return the numbers as float16 holds them."""
         with np.errstate(over="ignore"):
             return Column(self.values.astype(np.float16).astype(np.float64), self.splits, self.present, self.of_text)
 
-    def hashes(self) -> npt.NDArray[np.uint64]:
-        """Return a hash of each row: equal for equal values, and 1 for rows without a value."""
-        if self.values.dtype == np.float64:
-            bits = (self.values + 0.0).astype(np.float32).view(np.uint32).astype(np.uint64)  # -0.0 is 0.0
-        else:
-            bits = self.values.view(np.uint64)
-        within = (np.arange(len(bits)) - np.repeat(self.splits[:-1], self.lengths)).astype(np.uint64)
-        with np.errstate(over="ignore"):
-            mixed = _mixed(bits + _MIX * (within + np.uint64(1)))
-            sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-            whole = _mixed(sums[self.splits[1:]] - sums[self.splits[:-1]] + self.lengths.astype(np.uint64))
-        return np.where(self.present, whole, np.uint64(1))
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """One feature of some samples on both sides, and which of them differ."""
+
+    offline: Column
+    served: Column
+    differ: Flags
+
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Put the samples of several parts one after the other."""
+        offline, served = (Column.joined([getattr(one, side) for one in parts]) for side in ("offline", "served"))
+        return cls(offline, served, np.concatenate([one.differ for one in parts]))
+
+    def take(self, rows: Ints) -> Pairs:
+        """Return some of the samples, in any order."""
+        return Pairs(self.offline.take(rows), self.served.take(rows), self.differ[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,40 +163,14 @@ def compared(offline: Column, served: Column, tolerance: Tolerance) -> Agreement
     return Agreement(equal, agree & ~equal)
 
 
-def _all(flags: Flags, splits: npt.NDArray[np.int64]) -> Flags:
+def _all(flags: Flags, splits: Ints) -> Flags:
     """Whether all flags of each row are set."""
-    wrong = np.concatenate([[0], np.cumsum(~flags)])
+    wrong = _splits(~flags)
     return np.asarray(wrong[splits[1:]] == wrong[splits[:-1]], np.bool_)
 
 
-def joined(columns: list[Column]) -> Column:
-    """Put the rows of several columns one after the other."""
-    lengths = np.concatenate([column.lengths for column in columns])
-    return Column(
-        np.concatenate([column.values for column in columns]),
-        np.concatenate([[0], np.cumsum(lengths)]),
-        np.concatenate([column.present for column in columns]),
-        any(column.of_text for column in columns),
-    )
-
-
-def together(columns: list[Column]) -> npt.NDArray[np.uint64]:
-    """Return a hash of the values of several features of each sample."""
-    with np.errstate(over="ignore"):
-        whole = np.zeros(len(columns[0]), np.uint64)
-        for column in columns:
-            whole = whole * np.uint64(0x9E3779B97F4A7C15) + column.hashes()
-    return whole
-
-
-def _mixed(bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """Mix bits as splitmix64 does (Steele, Lea and Flood, 2014)."""
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return bits ^ (bits >> np.uint64(31))
-
-
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a type is that of lists, of any or of one length."""
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
@@ -193,47 +178,26 @@ def _numpy(array: pa.Array) -> Numbers:
     return np.asarray(array.to_numpy(zero_copy_only=False))
 
 
-def _lengths(array: pa.Array) -> npt.NDArray[np.int64]:
+def _lengths(array: pa.Array) -> Ints:
     return _numpy(pc.fill_null(pc.list_value_length(array), 0)).astype(np.int64)
 
 
-def _numbers(flat: pa.Array, spec: FeatureSpec, where: str) -> Numbers:
-    """Return int64 for whole numbers of an integer feature, else float64. Text that holds numbers is read as numbers."""
-    if pa.types.is_boolean(flat.type):
-        flat = flat.cast(pa.int8())
-    if spec.dtype == "int64":
-        try:
-            return _numpy(flat.cast(pa.int64())).astype(np.int64) if flat.null_count == 0 else _as_floats(flat)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            pass  # not whole numbers, which may be what differs
-    try:
-        found = _as_floats(flat)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        raise InputError(
-            f"{where} is {flat.type}; expected numbers, as the samples have them. Say under `served.columns` which column "
-            "holds the feature."
-        ) from None
+def _splits(lengths: Ints | Flags) -> Ints:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+def _numbers(flat: pa.Array, spec: FeatureSpec) -> Numbers:
+    """Return int64 for whole numbers of an integer feature, else float64."""
+    if spec.dtype == "int64" and not flat.null_count:
+        with suppress(pa.ArrowInvalid):  # not whole numbers, which may be what differs
+            return _numpy(flat.cast(pa.int64())).astype(np.int64)
+    found = _numpy(pc.fill_null(flat.cast(pa.float64(), safe=False), np.nan)).astype(np.float64)
     with np.errstate(over="ignore"):
         return found.astype(np.float32).astype(np.float64) if spec.dtype == "float32" else found
 
 
-def _as_floats(flat: pa.Array) -> npt.NDArray[np.float64]:
-    return _numpy(pc.fill_null(flat.cast(pa.float64(), safe=False), np.nan)).astype(np.float64)
-
-
-def _hashes_of_text(flat: pa.Array) -> npt.NDArray[np.uint64]:
-    """Return a number for each text: different texts have different ones, up to collisions of 64 bits."""
-    coded = (
-        flat.cast(pa.binary()).dictionary_encode()
-        if _is_text(flat.type)
-        else flat.cast(pa.string()).dictionary_encode()
-    )
-    words = [word.encode() if isinstance(word, str) else word or b"" for word in coded.dictionary.to_pylist()]
-    known = np.array(
-        [int.from_bytes(blake2b(word, digest_size=8).digest(), "little") for word in words] or [0], np.uint64
-    )
-    return known[_numpy(pc.fill_null(coded.indices, 0))]
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind))
+def hashes_of_text(texts: pa.Array) -> npt.NDArray[np.uint64]:
+    """Return a number for each text: different texts have different ones, up to collisions of 64 bits. Null has 1."""
+    coded = texts.cast(pa.binary()).dictionary_encode()
+    hashes = [int.from_bytes(blake2b(word, digest_size=8).digest(), "little") for word in coded.dictionary.to_pylist()]
+    return np.array([*hashes, 1], np.uint64)[_numpy(pc.fill_null(coded.indices, len(hashes)))]

@@ -12,13 +12,10 @@ import numpy.typing as npt
 import pyarrow as pa
 from pyspark.sql import functions as F
 
-from ctr_samples.contract import FeatureSpec
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels.plans import impression_reach
-from ctr_samples.served.columns import Column, together
-
-Numbers = npt.NDArray[np.int64]
+from ctr_samples.served.columns import Ints, hashes_of_text
 
 
 @dataclass(slots=True)
@@ -28,10 +25,10 @@ class ImpressionIndex:
     """
 
     codes: npt.NDArray[np.uint64]
-    begins: Numbers
+    begins: Ints
     """Where the impressions of each code begin, and where the last ones end."""
-    times: Numbers
-    ids: Numbers
+    times: Ints
+    ids: Ints
     within: int
     far: int = 0
     tied: int = 0
@@ -51,14 +48,19 @@ class ImpressionIndex:
         keys = [F.col(name).cast("string").alias(f"_{name}") for name in names]
         table = mine.select("impression_id", F.unix_micros("impression_time").alias("at"), *keys).toArrow()
         times = np.asarray(table.column("at").to_numpy(), np.int64)
-        codes = _codes([table.column(f"_{name}") for name in names])
+        codes = _codes([table.column(f"_{name}").combine_chunks() for name in names])
         known, rank = np.unique(codes, return_inverse=True)
         order = np.lexsort((times, rank))
         begins = np.searchsorted(rank[order], np.arange(len(known) + 1))
         ids = np.asarray(table.column("impression_id").to_numpy(), np.int64)
         return cls(known, begins, times[order], ids[order], within // timedelta(microseconds=1))
 
-    def find(self, keys: Sequence[pa.Array], times: Numbers | None) -> pa.Array:
+    @property
+    def lost(self) -> int:
+        """Lines that found no impression."""
+        return self.far + self.tied + self.unknown
+
+    def find(self, keys: Sequence[pa.Array], times: Ints | None) -> pa.Array:
         """Return the id of each line, or null. Without times, keys must be those of one impression of the day."""
         codes = _codes(keys)
         if not len(self.codes):
@@ -87,7 +89,7 @@ class ImpressionIndex:
         good = near & ~two
         return pa.array(self.ids[np.where(good, chosen, 0)], mask=~good)
 
-    def _first_at(self, times: Numbers, low: Numbers, high: Numbers) -> Numbers:
+    def _first_at(self, times: Ints, low: Ints, high: Ints) -> Ints:
         """Return the place of the first impression at or after each time, among those from ``low`` to ``high``: by halving
         all intervals at once.
         """
@@ -100,6 +102,10 @@ class ImpressionIndex:
         return low
 
 
-def _codes(keys: Sequence[pa.Array | pa.ChunkedArray]) -> npt.NDArray[np.uint64]:
-    text = FeatureSpec("key", "bytes")
-    return together([Column.of(key.cast(pa.string()), text, "served.keys") for key in keys])
+def _codes(keys: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
+    """Return a number for the keys of each row: different keys have different ones, up to collisions of 64 bits."""
+    codes = np.zeros(len(keys[0]), np.uint64)
+    with np.errstate(over="ignore"):
+        for key in keys:
+            codes = codes * np.uint64(0x9E3779B97F4A7C15) + hashes_of_text(key)
+    return codes

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 import numpy as np
 from pyspark.sql import SparkSession
@@ -21,23 +22,16 @@ from ctr_samples.periods import Period
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.quality.report.wording import span
 from ctr_samples.quality.served import SERVED_FORMAT, Compared, Coverage, Proposal, Served
-from ctr_samples.samples.features.contracts import columns_contract
-from ctr_samples.samples.features.row import AGE
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Reach
-from ctr_samples.served.causes import Sight, agreeing, best_delay, causes_of, format_span, shown_delay
-from ctr_samples.served.columns import Flags, Tolerance, compared, together
-from ctr_samples.served.comparing import Comparison, Kept
-from ctr_samples.served.joining import Ids, smallest
+from ctr_samples.served.causes import Alternative, Sought, causes_of
+from ctr_samples.served.columns import Ints, Tolerance
+from ctr_samples.served.comparing import Comparison, smallest
+from ctr_samples.served.delays import Sight, format_span, shown_delay
 from ctr_samples.served.keys import ImpressionIndex
 from ctr_samples.served.log import ServedLog
-from ctr_samples.served.versions import (
-    Found,
-    found_for,
-    other_definitions,
-    other_states,
-)
+from ctr_samples.served.versions import found_for
 from ctr_samples.shards import Manifest, Storage, latest_manifest, open_storage, published_days
 from ctr_samples.shards.states import latest_state, state_before
 from ctr_samples.vocabulary import FittedState
@@ -67,78 +61,55 @@ class Task:
     period: Period
     path: str
 
-    @property
-    def served(self) -> ServedConfig:
-        """The section of the configuration."""
-        return self.config.served
-
 
 def compare_served(task: Task, session: Session, *, causes: bool, propose: bool) -> Served:
     """Return the comparison. Starts Spark only if something differs and ``causes`` are sought, or to ``propose`` clocks.
 
     Raises DamagedFile for damaged shards, and InputError if no served line has a sample.
     """
-    tolerances = {
-        name: Tolerance(task.served.tolerance.get(name, 0.0), null_is_nan=task.log.format != "tfrecord")
-        for name in task.log.columns
-    }
-    groups = _groups(task.config, task.log)
-    index = None
-    if task.log.keys:
-        inputs = read_inputs(*session()[:1], task.config, task.period, session()[1], watched=False)
-        index = ImpressionIndex.of(inputs, list(task.log.keys), task.served.within)
-    comparison = Comparison(task.log, tolerances, task.config.timezone, index, groups, pseudonyms_of(task.config))
-    comparison.run(task.storage, task.manifest)
-    _check_ids(task, comparison)
-    features = comparison.features()
-    lost = np.concatenate([*comparison.no_sample, np.zeros(0, np.int64)])
-    why: dict[str, int] = {}
-    sampled = bool(len(lost)) and task.config.sampling is not None  # the limit is not for what sampling leaves out
-    proposals: list[Proposal] = []
-    if (causes and (any(one.differ for one in features.values()) or len(lost))) or propose or sampled:
+
+    @cache
+    def inputs() -> Inputs:
         spark, reporter = session()
-        inputs = read_inputs(spark, task.config, task.period, reporter, watched=False)
-        if len(lost):
-            reporter.stage("looking up served lines without a sample")
-            why = _why_no_sample(inputs, lost)
-        if propose or (causes and any(one.differ for one in features.values())):
-            reporter.stage("seeking the causes")
-            search = _Search(task, inputs, comparison.looked_at(), tolerances)
-            explained, proposals = search.explained(features, comparison, propose=propose)
-            features = explained if causes else features
+        return read_inputs(spark, task.config, task.period, reporter, watched=False)
+
+    log, config, manifest = task.log, task.config, task.manifest
+    null_is_nan = log.format != "tfrecord"
+    tolerances = {
+        name: Tolerance(config.served.tolerance.get(name, 0.0), null_is_nan=null_is_nan) for name in log.columns
+    }
+    index = ImpressionIndex.of(inputs(), list(log.keys), config.served.within) if log.keys else None
+    comparison = Comparison(log, tolerances, config.timezone, index, pseudonyms_of(config))
+    comparison.run(task.storage, manifest)
+    _check_ids(task, comparison)
+    features, lost = comparison.features(), comparison.no_sample
+    why: dict[str, int] = {}
+    # What sampling leaves out does not count for the limit.
+    if len(lost) and (causes or propose or config.sampling is not None):
+        session()[1].stage("looking up served lines without a sample")
+        why = _why_no_sample(inputs(), lost)
+    proposals: list[Proposal] = []
+    if propose or (causes and any(one.differ for one in features.values())):
+        session()[1].stage("seeking the causes")
+        wanted = [name for name, one in features.items() if name in config.features and (propose or one.differ)]
+        sought = list(_sought(task, inputs(), comparison, wanted))
+        features |= {one.name: _explained(features[one.name], one) for one in sought} if causes else {}
+        proposals = list(_proposals(config, sought)) if propose else []
     if index is not None and index.unknown:
         why[_NO_IMPRESSION] = index.unknown
-    coverage = Coverage(
-        comparison.samples, comparison.served, comparison.matched, comparison.not_served,
-        len(lost) + (index.unknown if index else 0),
-        comparison.repeated, comparison.without_id - (index.far + index.tied + index.unknown if index else 0), why,
-        *((index.far, index.tied) if index else ()),
-    )  # fmt: skip
-    manifest = task.manifest
+    coverage = comparison.coverage(why)
     return Served(
         SERVED_FORMAT, manifest.name, manifest.run_date, manifest.generation, manifest.run_id, task.path,
-        datetime.now(UTC).isoformat(timespec="seconds"), coverage, features, task.log.absent, proposals,
-        [*_beyond(task.served, coverage, features)],
+        datetime.now(UTC).isoformat(timespec="seconds"), coverage, features, log.absent, proposals,
+        [*_beyond(config.served, coverage, features)],
     )  # fmt: skip
-
-
-def _groups(config: JobConfig, log: ServedLog) -> dict[str, list[str]]:
-    """Return for each view the logged features that are made of it alone."""
-    graph = config.graph
-    groups: dict[str, list[str]] = {}
-    for name in log.columns:
-        read = graph.reads.get(f"features.{name}", {})
-        used = [view for view in config.views if f"views.{view}" in read]
-        if len(used) == 1 and AGE not in (read[f"views.{used[0]}"] or ()):  # an age is that of the impression
-            groups.setdefault(used[0], []).append(name)
-    return groups
 
 
 def _check_ids(task: Task, comparison: Comparison) -> None:
-    if comparison.matched:
+    served = comparison.totals["served"]
+    if comparison.totals["matched"]:
         return
-    lost = np.concatenate([*comparison.no_sample, np.zeros(0, np.int64)])
-    index = comparison.index
+    lost, index = comparison.no_sample, comparison.index
     if index is not None:
         near = format_span(index.nearest)
         apart = f" For {index.far:,} lines the nearest impression of their keys is {near} away: check the time zone of " \
@@ -147,7 +118,7 @@ def _check_ids(task: Task, comparison: Comparison) -> None:
             f"No line of {task.path} has the keys of an impression of {task.manifest.run_date}."
             f"{apart or ' Check `served.keys`.'}"
         )
-    if not comparison.served:
+    if not served:
         raise InputError(f"{task.path} has no served line with an id.")
     example = f"such as {lost[0]}" if len(lost) else "none"
     some = lost[:_ENOUGH].tolist()
@@ -155,12 +126,12 @@ def _check_ids(task: Task, comparison: Comparison) -> None:
     cure = "They went through a double, which rounds them; log them as text." if rounded else \
         "Check `served.id` and the day of the log."  # fmt: skip
     raise InputError(
-        f"None of the {comparison.served:,} served lines has a sample of {task.manifest.run_date}: their ids, {example}, are "
+        f"None of the {served:,} served lines has a sample of {task.manifest.run_date}: their ids, {example}, are "
         f"not among those that `ctr-samples show` prints. {cure}"
     )
 
 
-def _why_no_sample(inputs: Inputs, lost: Ids) -> dict[str, int]:
+def _why_no_sample(inputs: Inputs, lost: Ints) -> dict[str, int]:
     """Look up in the log of impressions what became of served lines without a sample: of at most 20,000 of them."""
     shown, span_ = inputs.config.impressions, inputs.span
     chosen = lost[smallest(lost, _LOOKED_UP)]
@@ -180,128 +151,89 @@ def _why_no_sample(inputs: Inputs, lost: Ids) -> dict[str, int]:
     return dict(counts.most_common())
 
 
-@dataclass(slots=True)
-class _Search:
-    """Seeks the causes of what differs in the samples kept by a comparison."""
-
-    task: Task
-    inputs: Inputs
-    kept: Kept
-    tolerances: Mapping[str, Tolerance]
-
-    def explained(
-        self, features: Mapping[str, Compared], comparison: Comparison, *, propose: bool
-    ) -> tuple[dict[str, Compared], list[Proposal]]:
-        """Return the features with their causes, and proposals if wanted."""
-        config = self.task.config
-        differing = [name for name, one in features.items() if one.differ and name in config.features]
-        wanted = [name for name in features if name in config.features] if propose else differing
-        state = state_of_run(config, self.task.period)
-        alternatives = [
-            *other_states(config, differing, self._states(state)),
-            *other_definitions(config, differing, self._definitions()),
-        ]
-        found = found_for(
-            self.inputs, state, self.kept.ids.tolist(), wanted, alternatives, columns_contract(config, state)
-        )
-        kept = self.kept.rows(np.isin(self.kept.ids, found.ids))
-        kept = kept.rows(np.argsort(kept.ids))
-        every = {id(of): of for by_view in found.versions.values() for of in by_view.values()}
-        sights = {number: Sight.of_rows(of, found.times) for number, of in every.items()}
-        elsewhere = _elsewhere(comparison, kept)
-        delays: dict[str, dict[str, Sight]] = {}
-        explained = dict(features)
-        for name in wanted:
-            mine = {view: flags for view, flags in elsewhere.items() if name in comparison.groups[view]}
-            looked_at, causes, rest, delays[name] = causes_of(name, kept, found, self.tolerances[name], mine, sights)
-            ages = _by_age(name, kept, found, sights, self.tolerances[name])
-            explained[name] = replace(features[name], looked_at=looked_at, causes=causes, unexplained=rest, by_age=ages)
-        return explained, list(self._proposals(found, kept, delays, sights)) if propose else []
-
-    def _states(self, state: FittedState | None) -> list[FittedState]:
-        """Return the version before the one of the samples, and the newest one."""
-        fitted = self.task.config.fitted
-        if state is None or fitted is None:
-            return []
-        storage = open_storage(fitted.path)
-        others = [state_before(storage, state.through), latest_state(storage)]
-        return [one for one in others if one is not None and one.version != state.version]
-
-    def _definitions(self) -> list[tuple[str, Mapping[str, Feature]]]:
-        """Return how other published days near this one define the features, if otherwise."""
-        storage, own = self.task.storage, self.task.manifest.day
-        days = published_days(storage)
-        place = days.index(own) if own in days else len(days)
-        found: dict[str, tuple[str, Mapping[str, Feature]]] = {}
-        for day in days[max(0, place - _DAYS) : place + _DAYS]:
-            manifest = latest_manifest(storage, day)
-            if manifest is not None and manifest.config.get("features") != self.task.manifest.config.get("features"):
-                features = {n: Feature.model_validate(one) for n, one in manifest.config["features"].items()}
-                found.setdefault(repr(features), (manifest.run_date, features))
-        return list(found.values())
-
-    def _proposals(
-        self, found: Found, kept: Kept, delays: Mapping[str, Mapping[str, Sight]], sights: Mapping[int, Sight]
-    ) -> Iterator[Proposal]:
-        """Yield for each view the delay with which the features of the view agree best, over samples chosen at random."""
-        rows = np.flatnonzero(kept.at_random)
-        for view, of in self.task.config.views.items():
-            seen = [
-                (by_view[view], sights[id(found.versions[name][view])].covers(len(kept)))
-                for name, by_view in delays.items()
-                if view in by_view
-            ]
-            if not seen or not len(rows):
-                continue
-            whole = [(one.where(kept.at_random[one.of]), covered) for one, covered in seen]
-            together_ = Sight(*(np.concatenate([getattr(one, part) for one, _ in whole]) for part in Sight.__slots__))
-            first, last, _ = best_delay(together_)
-            delay = shown_delay(first, last)
-            now, then = (
-                float(np.mean([agreeing(one, d, len(kept))[rows[covered[rows]]].mean() for one, covered in whole]))
-                for d in (0, delay)
-            )
-            wanted = of.delay + timedelta(microseconds=delay)
-            setting = next(found.versions[name][view].setting for name, by_view in delays.items() if view in by_view)
-            if then > now and wanted >= timedelta() and setting is not None:
-                after = format_span(wanted // timedelta(microseconds=1))
-                yield Proposal(view, format_span(of.delay // timedelta(microseconds=1)), after, now, then, setting)
+def _sought(task: Task, inputs: Inputs, comparison: Comparison, names: list[str]) -> Iterator[Sought]:
+    """Yield some features with all that the service could have served, in the samples kept by the comparison."""
+    kept = comparison.looked_at()
+    state = state_of_run(task.config, task.period)
+    differing = [name for name in names if kept.features[name].differ.any()]
+    alternatives = [*_other_states(task, differing, state), *_other_definitions(task, differing)]
+    found = found_for(inputs, state, kept.ids.tolist(), names, alternatives)
+    kept = kept.take(np.flatnonzero(np.isin(kept.ids, found.ids)))
+    kept = kept.take(np.argsort(kept.ids))
+    for name in names:
+        pairs, tolerance = kept.features[name], comparison.tolerances[name]
+        yield Sought(name, pairs, kept.at_random, tolerance, found.versions[name], found.others.get(name, ()))
 
 
-def _elsewhere(comparison: Comparison, kept: Kept) -> dict[str, Flags]:
-    """Return for each view the samples served with the values of another sample. A view whose values are often the same for
-    different keys tells nothing.
-    """
-    found = {}
-    for view, parts in comparison.rows_of_groups.items():
-        names = [name for name in comparison.groups[view] if name in kept.offline]
-        there = np.unique(np.concatenate(parts))
-        served, offline = (together([side[name] for name in names]) for side in (kept.served, kept.offline))
-        mine = offline[kept.at_random]
-        if len(np.unique(mine)) > 0.5 * len(mine) or len(there) > 0.2 * comparison.matched:
-            common = np.unique(mine, return_counts=True)
-            frequent = common[0][common[1] > max(2, 0.01 * len(mine))]
-            found[view] = np.isin(served, there) & (served != offline) & ~np.isin(served, frequent)
-    return found
+def _explained(compared: Compared, sought: Sought) -> Compared:
+    looked_at, causes, rest = causes_of(sought)
+    return replace(compared, looked_at=looked_at, causes=causes, unexplained=rest, by_age=_by_age(sought))
 
 
-def _by_age(
-    name: str, kept: Kept, found: Found, sights: Mapping[int, Sight], tolerance: Tolerance
-) -> list[tuple[str, int, int]]:
+def _other_states(task: Task, names: list[str], state: FittedState | None) -> Iterator[Alternative]:
+    """Yield fitted features with the version before the one of the samples, and with the newest one."""
+    fitted = task.config.fitted
+    if state is None or fitted is None:
+        return
+    storage = open_storage(fitted.path)
+    advice = "load the fitted state of the samples that the model was trained with."
+    for other in (state_before(storage, state.through), latest_state(storage)):
+        if other is not None and other.version != state.version:
+            words = f"with version {other.version} of the fitted state, of {other.through}"
+            for name in names:
+                if task.config.features[name].is_fitted:
+                    yield Alternative(name, "state", words, advice, task.config.features[name], other)
+
+
+def _other_definitions(task: Task, names: list[str]) -> Iterator[Alternative]:
+    """Yield features as other published days near this one define them, if otherwise."""
+    own, days = task.manifest.config.get("features", {}), published_days(task.storage)
+    place = days.index(task.manifest.day) if task.manifest.day in days else len(days)
+    advice = "the service follows another configuration than the samples."
+    tried = {name: [task.config.features[name]] for name in names}
+    for day in days[max(0, place - _DAYS) : place + _DAYS]:
+        manifest = latest_manifest(task.storage, day)
+        if manifest is None:
+            continue
+        defined = manifest.config.get("features", {})
+        for name in (name for name in names if name in defined and defined[name] != own.get(name)):
+            other = Feature.model_validate(defined[name])
+            if other not in tried[name] and not other.cross:
+                tried[name].append(other)
+                words = f"as the samples of {manifest.run_date} define it"
+                yield Alternative(name, "definition", words, advice, other, None)
+
+
+def _proposals(config: JobConfig, sought: list[Sought]) -> Iterator[Proposal]:
+    """Yield for each view the delay with which the features of the view agree best, over samples chosen at random."""
+    for name, view in config.views.items():
+        of_view = [one for one in sought if name in one.versions]
+        if not of_view or not of_view[0].at_random.any():
+            continue
+        at_random = [one.agreeing[name].where(one.at_random[one.agreeing[name].of]) for one in of_view]
+        first, last, _ = Sight.joined(at_random).best_delay()
+        delay = shown_delay(first, last)
+        now, then = (float(np.mean([one.agreement(name, late) for one in of_view])) for late in (0, delay))
+        wanted, setting = view.delay + timedelta(microseconds=delay), of_view[0].versions[name].setting
+        if then > now and wanted >= timedelta() and setting is not None:
+            before, after = (format_span(one // timedelta(microseconds=1)) for one in (view.delay, wanted))
+            yield Proposal(name, before, after, now, then, setting)
+
+
+def _by_age(sought: Sought) -> list[tuple[str, int, int]]:
     """Count values and differences by the age of the row that the samples have, over samples chosen at random."""
-    if len(found.versions.get(name, {})) != 1:
+    if len(sought.versions) != 1:
         return []
-    (of,) = found.versions[name].values()
-    sight = sights[id(of)]
-    now = sight.where((sight.first < 0) & (sight.last >= 0) & sight.found)
-    age = np.full(len(kept), np.inf)
-    age[now.of] = (found.times[now.of] - of.event[now.row]) / 1e6
-    differ = ~compared(kept.offline[name], kept.served[name], tolerance).agree
-    rows = np.flatnonzero(kept.at_random)
-    places = np.where(np.isinf(age[rows]), len(_AGES) + 1, np.searchsorted(_AGES, age[rows]))
+    (of,) = sought.versions.values()
+    now = of.sight.now()
+    now = now.where(now.found)
+    age = np.full(len(of.times), np.inf)
+    age[now.of] = (of.times[now.of] - of.event[now.row]) / 1e6
+    age, differ = age[sought.at_random], sought.pairs.differ[sought.at_random]
+    places = np.where(np.isinf(age), len(_AGES) + 1, np.searchsorted(_AGES, age))
     titles = [*(f"up to {span(end)}" for end in _AGES), f"over {span(_AGES[-1])}", "no row"]
     return [
-        (title, int((places == at).sum()), int(differ[rows][places == at].sum()))
+        (title, int((places == at).sum()), int(differ[places == at].sum()))
         for at, title in enumerate(titles)
         if (places == at).any()
     ]

@@ -53,14 +53,13 @@ class Faults:
     """What is wrong with the service. Views and shares are those of look-ups; a fault that is left out does not occur.
 
     ``late`` delays a whole store, and ``late_part`` the part of its keys whose hash is 0 modulo a number. ``failing`` look-ups
-    find no row. ``stale_key`` look-ups take the key of the request before. ``clock`` is how far the service's clock is ahead.
+    find no row. ``clock`` is how far the service's clock is ahead.
     ``lost`` lines are not logged, and ``repeated`` ones twice.
     """
 
     late: Mapping[str, timedelta] = field(default_factory=dict)
     late_part: Mapping[str, tuple[int, timedelta]] = field(default_factory=dict)
     failing: Mapping[str, float] = field(default_factory=dict)
-    stale_key: Mapping[str, float] = field(default_factory=dict)
     clock: timedelta = timedelta()
     lost: float = 0.0
     repeated: float = 0.0
@@ -71,7 +70,6 @@ class Server:
 
     def __init__(self, stores: Mapping[str, Store], faults: Faults, seed: int = 0) -> None:
         self._stores, self._faults, self._random = stores, faults, np.random.default_rng(seed)
-        self._before: dict[str, Key] = {}
 
     def rows(self, at: datetime, keys: Mapping[str, Key]) -> dict[str, StoredRow | None]:
         """Return the row of each view at the time of a request, or None. ``keys`` has the key in each view."""
@@ -79,11 +77,8 @@ class Server:
 
     def _row(self, view: str, at: datetime, key: Key) -> StoredRow | None:
         faults = self._faults
-        before, self._before[view] = self._before.get(view, key), key
         if self._random.random() < faults.failing.get(view, 0.0):
             return None
-        if self._random.random() < faults.stale_key.get(view, 0.0):
-            key = before
         late = faults.late.get(view, timedelta())
         parts, delay = faults.late_part.get(view, (1, timedelta()))
         if view in faults.late_part and part_of(key, parts) == 0:

@@ -76,11 +76,11 @@ def test_float16_another_unit_and_another_formula_are_told_apart(spark: SparkSes
 
 
 @pytest.mark.slow
-def test_rows_of_another_key_are_named(spark: SparkSession, day: Day) -> None:
-    found = day.compared(spark, day.served(Faults(stale_key={"user": 0.3}))).features["age"]
-    assert found.causes[0].name == "another key"
-    assert found.causes[0].share > 0.97
-    assert found.share == pytest.approx(0.3, abs=0.02)
+def test_failing_look_ups_in_a_late_store_leave_its_delay_to_be_named(spark: SparkSession, day: Day) -> None:
+    faults = Faults(late={"item": timedelta(minutes=30)}, failing={"item": 0.1})
+    price = day.compared(spark, day.served(faults)).features["price"]
+    assert [one.name for one in price.causes] == ["no row", "late row"]
+    assert "30m late" in price.causes[1].sentence
 
 
 @pytest.mark.slow

@@ -16,8 +16,7 @@ from ctr_samples.quality.report.served import page_of
 from ctr_samples.quality.served import SERVED_FORMAT, Compared, Coverage, Served
 from ctr_samples.records.foreign import ForeignRecords
 from ctr_samples.served.columns import Tolerance
-from ctr_samples.served.comparing import Comparison
-from ctr_samples.served.joining import Matched
+from ctr_samples.served.comparing import Comparison, Matched
 from ctr_samples.served.log import ID, ServedLog
 from ctr_samples.shards import open_storage
 from tests.support.project import PROJECT
@@ -33,7 +32,7 @@ def compared(spec: FeatureSpec, mine: list[Any], theirs: list[Any], names: Pseud
     """The comparison of a feature in some samples, as it is read back from its document."""
     contract = ExampleContract((FeatureSpec("impression_id", "int64", role="key"), spec))
     log = ServedLog(ForeignRecords("log", open_storage("log"), ()), contract, "json", {"x": ("x",)}, ("id",), None)
-    comparison = Comparison(log, {"x": Tolerance()}, "UTC", None, {}, names)
+    comparison = Comparison(log, {"x": Tolerance()}, "UTC", None, names)
     ids = pa.array(range(len(mine)), pa.int64())
     comparison._add(Matched(pa.table({ID: ids, "x": mine}), pa.table({ID: ids, "x": theirs}), NONE, NONE, 0))
     coverage = Coverage(len(mine), len(mine), len(mine), 0, 0, 0, 0)

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.errors import DamagedFile
-from ctr_samples.served import joining
-from ctr_samples.served.joining import Sides, smallest
+from ctr_samples.served import comparing
+from ctr_samples.served.comparing import Sides, smallest
 from ctr_samples.served.log import ID
 from tests.served.served_day import Day
 
@@ -22,9 +22,9 @@ def rows(ids: list[int | None], **columns: list[object]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({ID: pa.array(ids, pa.int64()), **columns})
 
 
-@pytest.mark.parametrize("memory", [joining.MEMORY, 200])
+@pytest.mark.parametrize("memory", [comparing.MEMORY, 200])
 def test_parts_in_files_have_what_one_part_in_memory_has(monkeypatch: pytest.MonkeyPatch, memory: int) -> None:
-    monkeypatch.setattr(joining, "MEMORY", memory)
+    monkeypatch.setattr(comparing, "MEMORY", memory)
     ids = (np.arange(-500, 500) * 0x9E3779B97F4A7C1).tolist()
     with Sides.of(2000) as sides:
         for start in range(0, 1000, 100):
@@ -60,7 +60,7 @@ def test_a_comparison_in_parts_has_the_same_counts(
 ) -> None:
     lines = day.served(change=lambda line: line.update(age=line["age"] + (line["n"] % 10 == 0)))
     whole = day.compared(spark, lines, causes=False)
-    monkeypatch.setattr(joining, "MEMORY", 100_000)
+    monkeypatch.setattr(comparing, "MEMORY", 100_000)
     in_parts = day.compared(spark, lines, causes=False)
     assert in_parts.features == whole.features
     assert in_parts.coverage == whole.coverage

@@ -33,7 +33,7 @@ def page_of(served: Served) -> str:
             "tone": tone,
             "heading": {"refused": "Beyond the limits", "warned": "Differs within the limits", "passed": "Equal"}[tone],
             "summary": summary_of(served),
-            "sentences": [*served.beyond, *(cause.sentence for name in differing for cause in served.features[name].causes)],
+            "sentences": [*served.beyond, *(said for name in differing for said in sentences_of(name, served.features[name]))],
             "coverage": table("Both sides", "<what | lines", coverage_rows(served.coverage)),
             "lost": table("Served without a sample", "<why | lines looked up", _why(served.coverage)),
             "features": table(
@@ -63,6 +63,17 @@ def summary_of(served: Served) -> str:
         f"{plural(served.coverage.matched, 'sample')} and {plural(len(served.features), 'feature')} were compared; "
         f"{count(differing)} of the features differ anywhere."
     )
+
+
+def sentences_of(name: str, one: Compared) -> Iterator[str]:
+    """Yield why a feature differs: a sentence for each cause, and one for the differences that have none."""
+    for cause in one.causes:
+        yield cause.sentence
+    if many := round((one.unexplained or 0.0) * one.looked_at):
+        yield (
+            f"`{name}`: unexplained: {count(many)} of {plural(one.looked_at, 'difference')}. Look at one with "
+            "`ctr-samples explain`, which lists the rows that it could have seen."
+        )
 
 
 def coverage_rows(coverage: Coverage) -> Iterator[tuple[str, str]]:
