@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -39,11 +37,11 @@ def read_libsvm(spark: SparkSession, path: str, size: int | None = None, *, zero
     check_address(path)
     with input_errors(f"{path} cannot be read"):
         lines = _taken_apart(spark.read.text(path), 0 if zero_based else 1)
-        survey = _survey(path, lines, size, zero_based)
+        size, ranked = _survey(path, lines, size, zero_based)
     return lines.select(
         F.col("label").cast("float").alias("label"),
-        *([F.col("qid")] if survey.ranked else []),
-        F.col("indices").alias("indices", metadata={"size": survey.size}),
+        *([F.col("qid")] if ranked else []),
+        F.col("indices").alias("indices", metadata={"size": size}),
         F.col("numbers").cast("array<float>").alias("values"),
     )
 
@@ -58,12 +56,6 @@ def size_of_table(path: str) -> int:
     manifest = Table(open_storage(path)).current()
     schemas = schemas_of(manifest, path) if manifest is not None else []
     return max((field.metadata.get("size", 0) for schema in schemas for field in schema), default=0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Survey:
-    size: int
-    ranked: bool
 
 
 def _taken_apart(text: DataFrame, base: int) -> DataFrame:
@@ -123,8 +115,10 @@ def _no_pair(column: str, expected: str) -> Column:
     return F.concat(_quoted(column), F.lit(f" is not {expected}"))
 
 
-def _survey(path: str, lines: DataFrame, size: int | None, zero_based: bool) -> _Survey:
-    """Check the text in one pass. Raises InputError with the first invalid line."""
+def _survey(path: str, lines: DataFrame, size: int | None, zero_based: bool) -> tuple[int, bool]:
+    """Check the text in one pass. Return the number of features, and whether any line has a ``qid``. Raises InputError with
+    the first invalid line.
+    """
     largest = F.try_element_at("indices", F.lit(-1))
     beyond = F.col("problem").isNull() & (largest >= (size if size is not None else 2**62))
     outside = F.concat(F.lit("its largest index lies beyond the declared size of "), F.lit(str(size)))
@@ -145,7 +139,7 @@ def _survey(path: str, lines: DataFrame, size: int | None, zero_based: bool) -> 
         raise InputError(f"{path} has nothing but comments; expected `label index:value ...`.")
     if size is None and row["largest"] is None:
         raise InputError(f"{path} has no feature in any line; declare `size`.")
-    return _Survey(size or row["largest"] + 1, row["ranked"] > 0)
+    return size or row["largest"] + 1, row["ranked"] > 0
 
 
 def _refusal(path: str, counts: str, line: str, problem: str, zero_based: bool) -> str:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any, Literal, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, LongType, StringType, StructField, StructType
+from rich import box
+from rich.console import Group, RenderableType
+from rich.table import Table as PrintedTable
+from rich.text import Text
 
 from ctr_samples.converters.images.folders import ImageFolders, find_folders
-from ctr_samples.converters.images.image_report import ImageReport
 from ctr_samples.converters.images.tasks import FIRST, SPLIT, ImageTask, Tally, TaskOutcome
 from ctr_samples.errors import AccountingError, InputError, UsageError
 from ctr_samples.shards import Table, TableManifest, check_receipts, open_storage
@@ -23,6 +26,9 @@ from ctr_samples.sparksql.observations import Progress
 from ctr_samples.sparksql.session import make_active, run_session
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.write_plan import WritePlan, commit, new_run_id, plan_writing
+
+_SHOWN = 20
+"""Maximum number of classes to print."""
 
 Unreadable = Literal["fail", "skip"]
 Mode = Literal["errorifexists", "overwrite"]
@@ -34,6 +40,59 @@ _RECORD = StructType(
         *[StructField(name, StringType()) for name in ("label_name", "path", "key")],
     ]
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ImageReport:
+    """The result of a run. ``classes`` maps each class, in order of label ids, to its numbers of train and validation
+    images.
+
+    ``unreadable`` counts skipped files, ``first`` lists a few of them with the reason, and ``beside`` lists files
+    outside the class folders.
+    """
+
+    output: str
+    generation: int
+    manifest: str
+    classes: Mapping[str, tuple[int, int]]
+    shards: int
+    unreadable: int
+    first: tuple[tuple[str, str], ...]
+    beside: tuple[str, ...]
+
+    @property
+    def images(self) -> int:
+        """Number of records in both splits."""
+        return sum(map(sum, self.classes.values()))
+
+    def render(self) -> RenderableType:
+        """Render the summary for stderr."""
+        headline = Text.assemble(
+            ("Published ", "bold green"),
+            (f"{self.images:,} images", "bold"),
+            f" of {len(self.classes):,} classes in {self.shards:,} shard(s) to {self.output}, generation {self.generation}",
+        )
+        lines = []
+        if self.unreadable:
+            lines.append(f"{self.unreadable:,} file(s) cannot be read and were skipped, such as")
+            lines += [f"  {path} {reason}" for path, reason in self.first]
+        if self.beside:
+            lines.append(
+                f"{len(self.beside):,} file(s) are in no class folder and were skipped, such as {self.beside[0]}"
+            )
+        return Group("", headline, self._classes(), *map(Text, lines))
+
+    def _classes(self) -> PrintedTable:
+        table = PrintedTable(box=box.SIMPLE_HEAD, pad_edge=False)
+        for heading in ("label", "class", "train", "validation"):
+            table.add_column(heading, justify="left" if heading == "class" else "right")
+        for label, (name, counts) in enumerate(list(self.classes.items())[:_SHOWN]):
+            table.add_row(str(label), Text(name), *(f"{count:,}" for count in counts))
+        if len(self.classes) > _SHOWN:
+            table.add_row("", f"… and {len(self.classes) - _SHOWN:,} more", "", "")
+        train, validation = map(sum, zip(*self.classes.values(), strict=True))
+        table.add_row("", "all", f"{train:,}", f"{validation:,}")
+        return table
 
 
 def write_images(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -158,20 +159,16 @@ def _listed(path: str, files: DataFrame) -> _Listed:
     return _Listed({row["class"]: row["files"] for row in rows}, large_names, sum(row["bytes"] or 0 for row in rows))
 
 
-class _names_only:  # noqa: N801
-    """A context with few reading tasks. No file is opened, so file sizes must not determine the number of tasks."""
-
-    _KEY = "spark.sql.files.maxPartitionBytes"
-
-    def __init__(self, spark: SparkSession) -> None:
-        self._conf = spark.conf
-
-    def __enter__(self) -> None:
-        self._before = self._conf.get(self._KEY)
-        self._conf.set(self._KEY, str(2**62))
-
-    def __exit__(self, *error: object) -> None:
-        self._conf.set(self._KEY, cast(str, self._before))
+@contextmanager
+def _names_only(spark: SparkSession) -> Iterator[None]:
+    """Read in few tasks. No file is opened, so file sizes must not determine the number of tasks."""
+    key = "spark.sql.files.maxPartitionBytes"
+    before = cast(str, spark.conf.get(key))
+    spark.conf.set(key, str(2**62))
+    try:
+        yield
+    finally:
+        spark.conf.set(key, before)
 
 
 def _unlisted(
