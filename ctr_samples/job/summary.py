@@ -17,7 +17,7 @@ from rich.text import Text
 
 from ctr_samples.config.units import format_size
 from ctr_samples.periods import Period, in_ranges, in_zone, zone_of
-from ctr_samples.quality.report.origin import kinds_of_empty
+from ctr_samples.quality.report.day import kinds_of_empty
 from ctr_samples.shards import Manifest, Storage
 from ctr_samples.shards.naming import day_directory
 

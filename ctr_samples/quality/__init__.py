@@ -4,9 +4,9 @@ measure/            measures of Arrow batches, computed by the writing tasks
 metrics.py          the metrics document, with feature_facts.py for its features
 drift.py            distances between two distributions
 checks/             daily quality checks and their limits
-report/             page about one day, and page about files of other programs
-trends/             page about many days
-html.py             rendering of the page templates
+report/             page about one day, and pages about files and about a comparison with what was served
+trends.py           page about many days
+html.py             what pages consist of, rendered from templates/
 prometheus.py       Prometheus gauges
 statistics.py       statistics for TensorFlow Data Validation
 pseudonyms.py       pseudonyms for users and requests

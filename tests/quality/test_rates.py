@@ -11,7 +11,7 @@ from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.quality.measure.merging import SHOWN_VALUES, Measures
 from ctr_samples.quality.measure.rates import MOST_VALUES, ValueCounts
 from ctr_samples.quality.metrics import ValueRate
-from ctr_samples.quality.report.clicks import interval
+from ctr_samples.quality.report.contents import interval
 
 CONTRACT = ExampleContract(
     (FeatureSpec("price", "float32", nulls="fail"), FeatureSpec("clicked", "int64", role="label", nulls="fail"))

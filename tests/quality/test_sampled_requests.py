@@ -11,7 +11,7 @@ from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.quality.measure.merging import Measures
 from ctr_samples.quality.measure.requests import RequestCollector, RequestMeasures
 from ctr_samples.quality.metrics import Requests
-from ctr_samples.quality.report.shards import requests_in_words
+from ctr_samples.quality.report.contents import requests_in_words
 
 CONTRACT = ExampleContract(
     (

@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from ctr_samples.quality.feature_facts import Curve
+from ctr_samples.quality.html import Chart, Table
 from ctr_samples.quality.metrics import ClickRate, Clicks, HourCounts
 from ctr_samples.quality.report import wording
-from ctr_samples.quality.report.charts import bar, columns, round_top
-from ctr_samples.quality.report.clicks import clicks_of
+from ctr_samples.quality.report.charts import bar, columns, histogram_of, round_top
+from ctr_samples.quality.report.contents import clicks, labels
 from ctr_samples.quality.report.features import collisions
-from ctr_samples.quality.report.histograms import histogram_of
-from ctr_samples.quality.report.labels import actions_of, delays_of
 from tests.quality_report.day_documents import metrics, values
 from tests.support.manifests import manifest
 
@@ -28,8 +27,22 @@ from tests.support.manifests import manifest
     ],
 )
 def test_the_page_says_which_labels_flipped_and_how(flips: dict[str, object], told: str) -> None:
-    run = manifest(labels={"clicked": {"actions": 9, "orphans": 4, "flips": {"against": 1, **flips}}})
-    assert next(iter(actions_of(run, 9).rows))[-1] == told
+    actions = label_tables({"clicked": {"actions": 9, "orphans": 4, "flips": {"against": 1, **flips}}})[
+        "Actions of the day"
+    ]
+    assert next(iter(actions.rows))[-1] == told
+
+
+def label_tables(counts: dict[str, dict[str, object]]) -> dict[str, Table]:
+    """The tables about labels, by their captions."""
+    parts = labels(metrics(), manifest(labels=counts))
+    return {part.caption: part for part in parts if isinstance(part, Table)}
+
+
+def hour_charts(rate: ClickRate) -> list[Chart]:
+    """The charts of a click rate."""
+    parts = clicks(replace(metrics(), click_rate=rate), None, "")
+    return [part for part in parts if isinstance(part, Chart)]
 
 
 def cdf(at: list[float], below: list[float]) -> Curve:
@@ -198,10 +211,8 @@ def test_hours_with_few_samples_are_drawn_as_outlines_and_named() -> None:
         for hour, (samples, positives) in enumerate([(10_000, 500), (30, 3), *[(10_000, 400)] * 22])
     )
     rate = ClickRate("clicked", {"train": Clicks(230_030, 9303)}, by_hour)
-    section = clicks_of(replace(metrics(), click_rate=rate), None)
-    assert section is not None
-    (chart,) = section.charts
-    assert chart.vague == "Outlined: too few samples to tell the rate of the hour (01:00)."
+    (chart,) = hour_charts(rate)
+    assert chart.note == "Outlined: too few samples to tell the rate of the hour (01:00)."
     assert chart.drawing.count("M1.22 ") == 1
     assert '<path class="vague" d="M1.22 ' in chart.drawing
 
@@ -209,24 +220,21 @@ def test_hours_with_few_samples_are_drawn_as_outlines_and_named() -> None:
 def test_each_label_has_a_chart_of_its_own() -> None:
     by_hour = tuple(HourCounts(1000, 100, hour=hour) for hour in range(24))
     rate = ClickRate("clicked", {}, by_hour, positives_by_hour={"bought": (10, *[20] * 23)})
-    section = clicks_of(replace(metrics(), click_rate=replace(rate, by_split={"train": Clicks(24_000, 2400)})), None)
-    assert section is not None
-    assert [chart.label for chart in section.charts] == ["clicked", "bought"]
-    assert "lowest 1.00% at 00:00, highest 2.00% at 01:00" in section.charts[1].drawing
+    charts = hour_charts(replace(rate, by_split={"train": Clicks(24_000, 2400)}))
+    assert [chart.title for chart in charts] == ["clicked by hour of impression", "bought by hour of impression"]
+    assert "lowest 1.00% at 00:00, highest 2.00% at 01:00" in charts[1].drawing
 
 
 def test_a_day_without_clicks_names_no_hours() -> None:
     by_hour = tuple(HourCounts(5, 0, hour=hour) for hour in range(24))
-    section = clicks_of(replace(metrics(), click_rate=ClickRate("clicked", {"train": Clicks(120, 0)}, by_hour)), None)
-    assert section is not None
-    assert [chart.vague for chart in section.charts] == [""]
+    assert [chart.note for chart in hour_charts(ClickRate("clicked", {"train": Clicks(120, 0)}, by_hour))] == [""]
 
 
 def test_delays_are_a_histogram_up_to_the_window() -> None:
     counted = {"actions": 4, "delays": {"before": 0, "10s": 3, "30m": 1}}
-    (delays,) = delays_of({"clicked": counted, "liked": {"delays": {"1m": 0}}}, 10)
-    assert delays.caption == "Delays of clicked"
-    assert [row[:3] for row in delays.rows] == [
+    tables = label_tables({"clicked": counted, "liked": {"delays": {"1m": 0}}})
+    assert [caption for caption in tables if caption.startswith("Delays")] == ["Delays of clicked"]
+    assert [row[:3] for row in tables["Delays of clicked"].rows] == [
         ("before the impression", "0", "0%"),
         ("up to 10s", "3", "75.0%"),
         ("10s to 30m, the end of the window", "1", "25.0%"),

@@ -1,96 +1,95 @@
-"""The feature section, by descending drift. The top features have a card with a chart, all others a table row."""
+"""The section about features, by descending drift. The first have a card with a chart, the others a table row."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from ctr_samples.quality.feature_facts import Facts, FeatureFacts, TopValue
+from ctr_samples.quality.feature_facts import Facts, FeatureFacts
+from ctr_samples.quality.html import (
+    Card,
+    Chart,
+    Header,
+    Part,
+    Section,
+    Table,
+    finder,
+    group,
+    paragraph,
+    table,
+)
 from ctr_samples.quality.metrics import Standing
-from ctr_samples.quality.report.charts import bar, columns
-from ctr_samples.quality.report.histograms import Histogram, histogram_of
-from ctr_samples.quality.report.verdict import TAGS
-from ctr_samples.quality.report.wording import Header, Table, by_split, count, number, share, shown, table
+from ctr_samples.quality.report.charts import Histogram, bar, columns, histogram_of, legend
+from ctr_samples.quality.report.wording import TAGS, by_split, count, number, share, shown
 
+CARDS = 40
+"""Number of features that have a chart."""
 _TOPS = 6
 _FEW = 12
 """Number of distinct values up to which the page lists the values instead of drawing a histogram."""
 
 
-@dataclass(frozen=True, slots=True)
-class Card:
-    """The card of a feature, with its own chart."""
-
-    anchor: str
-    name: str
-    kind: str
-    drift: str
-    standing: Standing | None
-    tag: str
-    chart: Markup | None
-    axis: tuple[str, str, str]
-    note: str
-    tops: Table
-    facts: Table
-
-
-@dataclass(frozen=True, slots=True)
-class Features:
-    """The feature section. ``moved`` ranks features by drift; features without a card are in ``others``."""
-
-    count: int
-    moved: Table
-    drawn: tuple[Card, ...]
-    others: Table
-
-
-def features_of(
+def section_of(
     features: Mapping[str, FeatureFacts],
     drift: Mapping[str, float],
     before: Mapping[str, FeatureFacts],
     standings: Mapping[str, Standing],
     *,
     positives: bool,
-    drawn: int,
-    rows: int,
-) -> Features:
-    """Return the feature section of a run: cards for the first ``drawn`` features by drift, table rows for the next
-    ``rows``.
+    compared: str = "",
+    measured: str = "",
+    listed: str = "metrics.json",
+) -> Section:
+    """Return the section about features. ``before`` holds those of the reference, which ``compared`` names.
 
-    ``before`` holds the features of the reference. ``positives`` is False without a 0/1 label; the tables then omit the
-    share of positives.
+    ``positives`` is False without a 0/1 label; the tables then omit the share of positives. ``measured`` says which samples
+    were measured, and ``listed`` what has the features for which there is no room.
     """
     ranked = sorted(features, key=lambda name: (-drift.get(name, -1.0), name))
-    return Features(
-        len(features),
-        table("Largest drift", "<feature | drift | =on a scale from 0 to 1", _moved(ranked[:drawn], drift), 10),
-        tuple(
-            _card(name, features[name], before.get(name), drift.get(name), standings.get(name), positives=positives)
-            for name in ranked[:drawn]
-        ),
-        table(
-            "Features without a chart",
-            "<feature | <type | bytes | <joined | drift | nulls | zeros | min | mean | max | distinct | AUC alone",
-            (_row(name, features[name], drift.get(name)) for name in ranked[drawn:]),
-            rows,
-        ),
+    drawn, others = ranked[:CARDS], ranked[CARDS:]
+    moved = table("Largest drift", "<feature | drift | =on a scale from 0 to 1", _moved(drawn, drift), 10)
+    rows = table(
+        "Features without a chart",
+        "<feature | <type | bytes | <joined | drift | nulls | zeros | min | mean | max | distinct | AUC alone",
+        (_row(name, features[name], drift.get(name)) for name in others),
     )
+    cards = (
+        _card(name, features[name], before.get(name), drift.get(name), standings.get(name), positives=positives)
+        for name in drawn
+    )
+    parts: list[Part] = [
+        moved,
+        paragraph("hint", "Drift compares two distributions: 0 means equal, 1 means no overlap." if moved else ""),
+        group("tools", legend(compared), finder("Find a feature")) if drawn else Markup(),
+        group("cards", *cards) if drawn else Markup(),
+        paragraph(
+            "hint",
+            f"The first {count(len(drawn))} features have a chart; the rest follow in the same order." if rows else "",
+        ),
+        rows.styled("filtered", listed),
+        paragraph("hint", measured),
+        paragraph("none", "" if features else "There are no features."),
+    ]
+    return Section("features", "Features", parts, count=count(len(features)))
 
 
 def _moved(ranked: Sequence[str], drift: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
     for name in ranked:
         if name in drift:
-            link = Markup('<a href="#{}">{}</a>').format(anchor_of(name), shown(name))
-            yield link, f"{drift[name]:.3f}", bar(drift[name])
+            yield linked(name), f"{drift[name]:.3f}", bar(drift[name])
 
 
 def anchor_of(name: str) -> str:
     """Return the place of a feature on the page of any day, with other characters than letters and digits as numbers."""
     return "feature-" + re.sub(r"[^A-Za-z0-9_-]", lambda found: f".{ord(found[0]):x}.", name)
+
+
+def linked(name: str) -> Markup:
+    """Return a link to the place of a feature."""
+    return Markup('<a href="#{}">{}</a>').format(anchor_of(name), shown(name))
 
 
 def _card(
@@ -106,26 +105,22 @@ def _card(
     split, facts = next(iter(splits.items()), ("", None))
     old = before.splits.get(split) if before else None
     histogram = _histogram(feature, facts, old) if facts else None
+    drawn: Part = Markup()
+    if facts:
+        drawn = _chart(name, split, histogram) if histogram else _tops(facts, old, positives=positives)
     return Card(
-        anchor=anchor_of(name),
-        name=shown(name),
-        kind=_kind(feature),
-        drift="" if drift is None else f"{drift:.3f}",
-        standing=standing,
-        tag=TAGS[standing] if standing else "",
-        chart=_chart(name, split, histogram) if histogram else None,
-        axis=_axis(histogram) if histogram else ("", "", ""),
-        note=_note(feature, histogram, facts) if facts else "",
-        tops=(
-            _tops(facts.top or (), (old.top if old else None) or (), positives=positives)
-            if facts and not histogram
-            else _NO_TOPS
+        shown(name),
+        (
+            drawn or paragraph("none", "No distribution was recorded."),
+            paragraph("note", _note(feature, histogram, facts) if facts else ""),
+            _facts(feature, splits, old),
         ),
-        facts=_facts(feature, splits, old),
+        anchor_of(name),
+        _kind(feature),
+        "" if drift is None else f"drift {drift:.3f}",
+        standing or "",
+        TAGS[standing] if standing else "",
     )
-
-
-_NO_TOPS = table("", "<value", ())
 
 
 def _kind(feature: FeatureFacts) -> str:
@@ -141,17 +136,14 @@ def _histogram(feature: FeatureFacts, facts: Facts, before: Facts | None) -> His
     return histogram_of(facts.cdf, before.cdf if before else None)
 
 
-def _chart(name: str, split: str, histogram: Histogram) -> Markup:
+def _chart(name: str, split: str, histogram: Histogram) -> Chart:
     peak = max(range(len(histogram.day)), key=lambda at: histogram.day[at])
     label = (
         f"Distribution of {shown(name)} in {shown(split)} from {number(histogram.low)} to {number(histogram.high)}; "
         f"the tallest of {len(histogram.day)} bars is number {peak + 1}, with {share(histogram.day[peak])}."
     )
-    return columns(histogram.day, histogram.before, top=histogram.top, label=label)
-
-
-def _axis(histogram: Histogram) -> tuple[str, str, str]:
-    return number(histogram.low), number(histogram.middle), number(histogram.high)
+    drawing = columns(histogram.day, histogram.before, top=histogram.top, label=label)
+    return Chart(drawing, axis=[number(end) for end in (histogram.low, histogram.middle, histogram.high)])
 
 
 def _note(feature: FeatureFacts, histogram: Histogram | None, facts: Facts) -> str:
@@ -185,9 +177,10 @@ def collisions(ids: int, facts: Facts) -> str:
     return f"{count(used)} of {count(ids)} ids stand for about {count(values)} values, of which {share(merged)} share an id"
 
 
-def _tops(tops: Sequence[TopValue], before: Sequence[TopValue], *, positives: bool) -> Table:
+def _tops(facts: Facts, before: Facts | None, *, positives: bool) -> Table:
     """Return a table of the most frequent values, with their shares on both days."""
-    old = {repr(top.value): top.share for top in before}
+    tops = facts.top or ()
+    old = {repr(top.value): top.share for top in (before.top if before else None) or ()}
     longest = max((top.share for top in tops), default=0.0) or 1.0
     rows = []
     for top in tops[:_TOPS]:
@@ -206,7 +199,8 @@ def _facts(feature: FeatureFacts, splits: Mapping[str, Facts], before: Facts | N
     heads = (Header("figure", "text"), *(Header(name) for name, _ in described))
     cells = [_figures(feature, facts) for _, facts in described]
     names = [name for name in _FIGURES if any(name in some for some in cells)]
-    return Table("Figures", heads, tuple((name, *(some.get(name, "") for some in cells)) for name in names))
+    rows = tuple((name, *(some.get(name, "") for some in cells)) for name in names)
+    return Table("Figures", heads, rows, style="facts")
 
 
 _FIGURES = (
@@ -254,7 +248,8 @@ def _row(name: str, feature: FeatureFacts, drift: float | None) -> tuple[str, ..
     names = ("nulls", "zeros", "min", "mean", "max", "distinct", "AUC alone")
     size = "" if feature.share is None else share(feature.share)
     moved_by = "" if drift is None else f"{drift:.3f}"
-    return shown(name), _kind(feature), size, _joined(feature), moved_by, *(known.get(n, "") for n in names)
+    place = Markup('<span id="{}">{}</span>').format(anchor_of(name), shown(name))
+    return place, _kind(feature), size, _joined(feature), moved_by, *(known.get(n, "") for n in names)
 
 
 def _joined(feature: FeatureFacts) -> str:

@@ -7,22 +7,29 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from ctr_samples.quality.feature_facts import FeatureFacts
-from ctr_samples.quality.html import filled
+from ctr_samples.quality.html import ROWS, Part, Section, alerts, left_out, page, paragraph, table
 from ctr_samples.quality.metrics import Shards, Spread
-from ctr_samples.quality.report import features, shards
-from ctr_samples.quality.report.manifest_view import ShardView
-from ctr_samples.quality.report.page import Fact, Room, fitting
-from ctr_samples.quality.report.wording import Table, clipped, count, plural, shown, size, table
+from ctr_samples.quality.report import features
+from ctr_samples.quality.report.contents import sizes_of
+from ctr_samples.quality.report.wording import clipped, count, plural, shown, size
 
 _SENTENCE = 600
 
 
-class File(ShardView, Protocol):
+class File(Protocol):
     """A checked TFRecord file."""
 
     @property
     def path(self) -> str:
         """Path relative to the directory of the page."""
+
+    @property
+    def records(self) -> int:
+        """Number of records before any damage."""
+
+    @property
+    def bytes(self) -> int:
+        """Size in bytes."""
 
     @property
     def damage(self) -> str:
@@ -39,58 +46,49 @@ class Contents:
 
 
 def render_files(title: str, files: Sequence[File], contents: Contents) -> str:
-    """Render the HTML page about files: a single file under 2 MB that loads nothing from the network."""
-    return fitting(lambda room: _page(title, files, contents, room))
-
-
-def _page(title: str, files: Sequence[File], contents: Contents, room: Room) -> str:
-    damage = [clipped(file.damage, _SENTENCE) for file in files if file.damage]
-    spread = Shards(len(files), Spread.of([file.bytes for file in files]), Spread.of([file.records for file in files]))
-    return filled(
-        "files.html.j2",
-        ("page.css",),
-        ("page.js",),
-        {
-            "title": shown(title, 200),
-            "subtitle": ("no manifest lists these files",),
-            "tone": "refused" if damage else "passed",
-            "heading": "Damaged" if damage else "Intact",
-            "summary": _summary(files, len(damage)),
-            "damage": damage[: room.rows],
-            "hidden": len(damage[room.rows :]),
-            "facts": tuple(_facts(files, contents)),
-            "sizes": shards.shards_of(spread, files, room.rows, "file"),
-            "files": _listed(files, room.rows),
-            "compared": "",
-            "unknown": clipped(contents.unknown, _SENTENCE),
-            "measured": _measured(sum(file.records for file in files if not file.damage), contents),
-            "features": features.features_of(
-                contents.features, {}, {}, {}, positives=False, drawn=room.drawn, rows=room.rows
-            ),
-            "listed": "ctr-samples infer --statistics",
-        },
+    """Render the HTML page about files: a single file that loads nothing from the network."""
+    damage = [file.damage for file in files if file.damage]
+    tone, heading = ("refused", "Damaged") if damage else ("passed", "Intact")
+    if contents.unknown:
+        found = Section("features", "Features", [paragraph("caution", clipped(contents.unknown, _SENTENCE))])
+    else:
+        measured = _measured(sum(file.records for file in files if not file.damage), contents)
+        listed = "ctr-samples infer --statistics"
+        found = features.section_of(contents.features, {}, {}, {}, positives=False, measured=measured, listed=listed)
+    sections = (
+        Section("verdict", "Damage", _verdict(files, damage), heading, tone=tone),
+        found,
+        Section("files", "Files", _files(files)),
+    )
+    tiles = (
+        ("records", count(sum(file.records for file in files)), ""),
+        ("features", count(len(contents.features)), ""),
+        (f"in {plural(len(files), 'file')}", size(sum(file.bytes for file in files)), ""),
+    )
+    return page(
+        "Report of TFRecord files", shown(title, 200), ("no manifest lists these files",), sections, tiles=tiles
     )
 
 
-def _summary(files: Sequence[File], damaged: int) -> str:
+def _verdict(files: Sequence[File], damage: Sequence[str]) -> Iterator[Part]:
     checked = f"The checksums of {plural(sum(file.records for file in files), 'record')} were compared."
-    if damaged:
-        return f"{count(damaged)} of {plural(len(files), 'file')} cannot be read to the end. {checked}"
-    return f"{checked} A file that is missing cannot be noticed."
+    if damage:
+        damaged = f"{count(len(damage))} of {plural(len(files), 'file')} cannot be read to the end."
+        yield paragraph("summary", f"{damaged} {checked}")
+    else:
+        yield paragraph("summary", f"{checked} A file that is missing cannot be noticed.")
+    yield alerts(("blocks", paragraph("said", clipped(sentence, _SENTENCE))) for sentence in damage[:ROWS])
+    yield left_out(len(damage) - ROWS, "ctr-samples verify")
 
 
-def _facts(files: Sequence[File], contents: Contents) -> Iterator[Fact]:
-    yield Fact("records", count(sum(file.records for file in files)))
-    yield Fact("features", count(len(contents.features)))
-    yield Fact(f"in {plural(len(files), 'file')}", size(sum(file.bytes for file in files)))
-
-
-def _listed(files: Sequence[File], limit: int) -> Table:
+def _files(files: Sequence[File]) -> Iterator[Part]:
+    spread = Shards(len(files), Spread.of([file.bytes for file in files]), Spread.of([file.records for file in files]))
+    yield from sizes_of(spread, [file.bytes for file in files], "file")
     rows = (
         (shown(file.path, 200), f"{count(file.records)}{' before the damage' * bool(file.damage)}", size(file.bytes))
         for file in files
     )
-    return table("Files", "<file | records | size", rows, limit)
+    yield table("Files", "<file | records | size", rows).styled("", "ctr-samples paths")
 
 
 def _measured(sound: int, contents: Contents) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from ctr_samples.quality.html import filled
+from ctr_samples.quality.html import Part, Section, alerts, beside, page, paragraph, table
 from ctr_samples.quality.prometheus import Family, text_of
-from ctr_samples.quality.report.charts import columns, round_top
-from ctr_samples.quality.report.features import anchor_of
-from ctr_samples.quality.report.wording import count, number, plural, share, shown, table
+from ctr_samples.quality.report.charts import hourly
+from ctr_samples.quality.report.features import anchor_of, linked
+from ctr_samples.quality.report.wording import count, number, plural, share, shown
 from ctr_samples.quality.served import Compared, Coverage, Served
 
 _DETAILS = 40
@@ -23,37 +22,34 @@ def page_of(served: Served) -> str:
     ranked = sorted(served.features, key=lambda name: (-served.features[name].share, name))
     differing = [name for name in ranked if served.features[name].differ]
     tone = "refused" if served.beyond else "warned" if differing else "passed"
-    return filled(
-        "served.html.j2",
-        ("page.css",),
-        ("page.js",),
-        {
-            "title": f"{shown(served.name)} {served.run_date}",
-            "subtitle": (f"generation {served.generation}", f"served: {shown(served.served, 200)}", served.created_at),
-            "tone": tone,
-            "heading": {"refused": "Beyond the limits", "warned": "Differs within the limits", "passed": "Equal"}[tone],
-            "summary": summary_of(served),
-            "sentences": [*served.beyond, *(said for name in differing for said in sentences_of(name, served.features[name]))],
-            "coverage": table("Both sides", "<what | lines", coverage_rows(served.coverage)),
-            "lost": table("Served without a sample", "<why | lines looked up", _why(served.coverage)),
-            "features": table(
-                "Features, most different first",
-                "<feature | equal | near | different | only served | only offline | differ | <first cause",
-                (_row(name, served.features[name]) for name in ranked),
-                2000,
-            ),
-            "not_logged": ", ".join(map(shown, served.not_logged)),
-            "proposals": table(
-                "Proposed clocks", "<view | <setting | now | proposed | agreement now | with it",
-                (
-                    (p.view, p.setting, p.now, p.available_after, share(p.agreement_now), share(p.agreement))
-                    for p in served.proposals
-                ),
-            ),
-            "details": [_detail(name, served.features[name]) for name in differing[:_DETAILS]],
-            "command": f"ctr-samples explain --config CONFIG --date {served.run_date} --impression-id=ID",
-        },
-    )  # fmt: skip
+    heading = {"refused": "Beyond the limits", "warned": "Differs within the limits", "passed": "Equal"}[tone]
+    sentences = [
+        *served.beyond,
+        *(said for name in differing for said in sentences_of(name, served.features[name])),
+    ]
+    standing = "blocks" if tone == "refused" else "warns"
+    verdict = (
+        paragraph("summary", summary_of(served)),
+        alerts((standing, paragraph("said", sentence)) for sentence in sentences),
+    )
+    coverage = (
+        table("Both sides", "<what | lines", coverage_rows(served.coverage)),
+        table("Served without a sample", "<why | lines looked up", _why(served.coverage)),
+    )
+    details = (
+        Section(anchor_of(name), shown(name), _detail(name, served.features[name])) for name in differing[:_DETAILS]
+    )
+    return page(
+        "Served and samples",
+        f"{shown(served.name)} {served.run_date}",
+        (f"generation {served.generation}", f"served: {shown(served.served, 200)}", served.created_at),
+        (
+            Section("verdict", "Verdict", verdict, heading, tone=tone),
+            Section("coverage", "Coverage", coverage),
+            Section("features", "Features", _features(served, ranked, any_differs=bool(differing))),
+            *details,
+        ),
+    )
 
 
 def summary_of(served: Served) -> str:
@@ -102,42 +98,47 @@ def _why(coverage: Coverage) -> Iterator[tuple[str, str]]:
         yield shown(reason), count(lines)
 
 
-def _row(name: str, one: Compared) -> tuple[Any, ...]:
-    told = one.causes[0].name if one.causes else "unexplained" if one.unexplained else ""
-    cell = Markup('<a href="#{}">{}</a>').format(anchor_of(name), shown(name)) if one.differ else shown(name)
-    counts = (one.equal, one.near, one.different, one.only_served, one.only_offline)
-    return cell, *map(count, counts), share(one.share), told
-
-
-def _detail(name: str, one: Compared) -> dict[str, Any]:
-    rates = [differ / values if values else None for values, differ in one.by_hour]
-    top = round_top(max((rate for rate in rates if rate), default=0.0))
-    drawing = (
-        columns(rates, (), top=top, label=f"Share of {shown(name)} that differs by hour", grid=True) if rates else None
+def _features(served: Served, ranked: Sequence[str], *, any_differs: bool) -> Iterator[Part]:
+    titles = "<feature | equal | near | different | only served | only offline | differ | <first cause"
+    rows = (_row(name, served.features[name]) for name in ranked)
+    yield table("Features, most different first", titles, rows, 2000)
+    if any_differs:
+        yield _HOW_TO_LOOK.format(f"ctr-samples explain --config CONFIG --date {served.run_date} --impression-id=ID")
+    if served.not_logged:
+        yield paragraph("note", f"Not in the log: {', '.join(map(shown, served.not_logged))}.")
+    proposals = (
+        (p.view, p.setting, p.now, p.available_after, share(p.agreement_now), share(p.agreement))
+        for p in served.proposals
     )
+    yield table("Proposed clocks", "<view | <setting | now | proposed | agreement now | with it", proposals)
+
+
+_HOW_TO_LOOK = Markup('<p class="note">To see where the value of a sample comes from: <code>{}</code></p>\n')
+
+
+def _row(name: str, one: Compared) -> tuple[str, ...]:
+    told = one.causes[0].name if one.causes else "unexplained" if one.unexplained else ""
+    counts = (one.equal, one.near, one.different, one.only_served, one.only_offline)
+    return linked(name) if one.differ else shown(name), *map(count, counts), share(one.share), told
+
+
+def _detail(name: str, one: Compared) -> Iterator[Part]:
+    if one.by_hour:
+        rates = [differ / values if values else None for values, differ in one.by_hour]
+        label = f"Share of {shown(name)} that differs by hour"
+        yield hourly("Share that differs, by hour of serving", rates, label=label)
     notes = [f"{key.replace('_', ' ')} {number(value)}" for key, value in one.lists.items()]
     if one.unexplained is not None:
         notes.append(f"{share(one.unexplained)} of {plural(one.looked_at, 'difference')} looked at unexplained")
-    return {
-        "name": shown(name),
-        "anchor": anchor_of(name),
-        "drawing": drawing,
-        "axis": (share(top), share(top / 2), "0%"),
-        "note": "; ".join(notes),
-        "causes": table(
-            "Causes",
-            "<cause | explains alone | beyond those above | ~in words",
-            ((cause.name, share(cause.share), share(cause.rest), cause.sentence) for cause in one.causes),
-        ),
-        "ages": table(
-            "By age of the row", "<age | looked at | differ", ((age, count(n), count(d)) for age, n, d in one.by_age)
-        ),
-        "pairs": table(
-            "Pairs that differ most",
-            "<impression | <sample | <served",
-            ((str(p.impression_id), p.offline, p.served) for p in one.pairs),
-        ),
-    }
+    yield paragraph("note", "; ".join(notes))
+    causes = ((cause.name, share(cause.share), share(cause.rest), cause.sentence) for cause in one.causes)
+    yield table("Causes", "<cause | explains alone | beyond those above | ~in words", causes)
+    ages = ((age, count(values), count(differ)) for age, values, differ in one.by_age)
+    pairs = ((str(pair.impression_id), pair.offline, pair.served) for pair in one.pairs)
+    yield beside(
+        [table("By age of the row", "<age | looked at | differ", ages)],
+        [table("Pairs that differ most", "<impression | <sample | <served", pairs)],
+    )
 
 
 def prometheus_of(served: Served) -> str:

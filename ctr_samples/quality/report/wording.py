@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import islice
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping
+from typing import Any, TypeVar
 
 from ctr_samples.config.units import format_size
+from ctr_samples.quality.metrics import Standing
 
 T = TypeVar("T")
 
 MISSING = "–"
+TAGS: dict[Standing, str] = {"blocks": "Failed", "accepted": "Failed, accepted", "warns": "Warning", "passed": ""}
 _LONGEST = 80
 
 
@@ -114,41 +114,3 @@ def plural(number: int, one: str, many: str = "") -> str:
 def _signed(value: float, digits: int, unit: str) -> str:
     """Format with a sign. Empty if the value rounds to 0."""
     return f"{value:+.{digits}f}{unit}".replace("-", "−") if round(value, digits) else ""
-
-
-Kind = Literal["text", "long", "number", "bar"]
-
-
-@dataclass(frozen=True, slots=True)
-class Header:
-    """A column header. Only screen readers see the title of a bar column."""
-
-    title: str
-    kind: Kind = "number"
-
-
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table of text and drawings. The first cell of a row is its header; ``hidden`` counts the omitted rows."""
-
-    caption: str
-    columns: tuple[Header, ...]
-    rows: tuple[tuple[str, ...], ...]
-    hidden: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.rows)
-
-
-def table(caption: str, titles: str, rows: Iterable[Sequence[str]], limit: int = 200) -> Table:
-    """Build a table from titles such as ``<view | matched | =share``. ``<`` marks text, ``~`` sentences, ``=`` bars.
-
-    Keeps at most ``limit`` rows.
-    """
-    kinds: dict[str, Kind] = {"<": "text", "~": "long", "=": "bar"}
-    columns = [
-        Header(title.lstrip("<~="), kinds.get(title[:1], "number")) for title in map(str.strip, titles.split("|"))
-    ]
-    remaining = iter(rows)
-    kept = tuple(tuple(row) for row in islice(remaining, limit))
-    return Table(caption, tuple(columns), kept, hidden=sum(1 for _ in remaining))

@@ -25,8 +25,7 @@
     return found;
   };
   const lines = [...document.querySelectorAll("svg.line")].map((svg) => {
-    const head = svg.closest(".small").querySelector(".head") || svg.closest(".small").previousElementSibling;
-    return { svg, now: head.querySelector(".now"), known: null };
+    return { svg, now: svg.closest(".small").querySelector(".now"), known: null };
   });
   const show = (at) => {
     const root = document.documentElement.style;
