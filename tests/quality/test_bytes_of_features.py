@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.quality.measure.bytes import WHOLE, bytes_of
 from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.quality.measure.merging import Measures
+from ctr_samples.quality.measure.rows import WHOLE, bytes_of
 
 CONTRACT = ExampleContract(
     (

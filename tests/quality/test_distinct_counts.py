@@ -3,39 +3,44 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ctr_samples.quality.measure import distinct
+from ctr_samples.quality.measure.numbers import (
+    PRECISION,
+    Registers,
+    count_distinct,
+    distinct_values,
+    no_values,
+    scrambled,
+)
 
 
-def registers_of(numbers: np.ndarray) -> distinct.Registers:
-    registers = distinct.no_values()
-    distinct.observe(registers, numbers.astype(np.int64).view(np.uint64))
+def registers_of(numbers: np.ndarray) -> Registers:
+    registers = no_values()
+    count_distinct(registers, numbers.astype(np.int64).view(np.uint64))
     return registers
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 10, 100])
 def test_few_values_are_counted_almost_exactly(count: int) -> None:
-    assert distinct.estimate(registers_of(np.arange(count))) == pytest.approx(count, rel=0.06)
+    assert distinct_values(registers_of(np.arange(count))) == pytest.approx(count, rel=0.06)
 
 
 @pytest.mark.parametrize("count", [1000, 5000, 50_000, 1_000_000])
 def test_many_values_are_counted_within_three_standard_errors(count: int) -> None:
-    assert distinct.estimate(registers_of(np.arange(count) * 7 - 3)) == pytest.approx(count, rel=3 * 0.033)
+    assert distinct_values(registers_of(np.arange(count) * 7 - 3)) == pytest.approx(count, rel=3 * 0.033)
 
 
 def test_the_error_over_many_columns_is_the_one_that_is_promised() -> None:
-    ratios = [distinct.estimate(registers_of(np.arange(20_000) + 10**9 * column)) / 20_000 for column in range(200)]
+    ratios = [distinct_values(registers_of(np.arange(20_000) + 10**9 * column)) / 20_000 for column in range(200)]
     assert np.mean(ratios) == pytest.approx(1, abs=0.01)
     assert np.std(ratios) == pytest.approx(0.033, rel=0.25)
 
 
 def test_registers_are_those_of_the_definition() -> None:
     numbers = [int(n) for n in np.random.default_rng(3).integers(0, 1 << 63, 3000)]
-    by_hand = [0] * (1 << distinct.PRECISION)
-    for mixed in distinct.scrambled(np.array(numbers, np.uint64)).tolist():
-        rest = (mixed << distinct.PRECISION) % (1 << 64) >> 11
-        by_hand[mixed >> (64 - distinct.PRECISION)] = max(
-            by_hand[mixed >> (64 - distinct.PRECISION)], 54 - rest.bit_length()
-        )
+    by_hand = [0] * (1 << PRECISION)
+    for mixed in scrambled(np.array(numbers, np.uint64)).tolist():
+        rest = (mixed << PRECISION) % (1 << 64) >> 11
+        by_hand[mixed >> (64 - PRECISION)] = max(by_hand[mixed >> (64 - PRECISION)], 54 - rest.bit_length())
     assert registers_of(np.array(numbers)).tolist() == by_hand
 
 
@@ -51,7 +56,7 @@ def test_registers_of_parts_merge_to_those_of_the_whole() -> None:
 
 def test_scrambling_is_one_to_one_and_flips_half_of_the_bits() -> None:
     numbers = np.arange(100_000, dtype=np.uint64)
-    scrambled = distinct.scrambled(numbers)
-    assert len(np.unique(scrambled)) == 100_000
-    flipped = np.bitwise_count(scrambled[1:] ^ scrambled[:-1]) if hasattr(np, "bitwise_count") else np.array([32])
+    mixed = scrambled(numbers)
+    assert len(np.unique(mixed)) == 100_000
+    flipped = np.bitwise_count(mixed[1:] ^ mixed[:-1]) if hasattr(np, "bitwise_count") else np.array([32])
     assert flipped.mean() == pytest.approx(32, abs=0.2)

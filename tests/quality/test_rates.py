@@ -9,7 +9,7 @@ import pytest
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.quality.measure.merging import SHOWN_VALUES, Measures
-from ctr_samples.quality.measure.rates import MOST_VALUES, ValueCounts
+from ctr_samples.quality.measure.rows import MOST_VALUES, ValueCounts
 from ctr_samples.quality.metrics import ValueRate
 from ctr_samples.quality.report.contents import interval
 

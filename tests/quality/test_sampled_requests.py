@@ -48,7 +48,7 @@ def measured(tasks: int, *, adjacent: bool) -> Requests:
     for number, of_task in enumerate(np.split(impressions, tasks)):
         collector = RequestCollector(CONTRACT, "_request", "_place", tasks, number, adjacent=adjacent)
         collector.observe(rows(of_task, chance))
-        measures.add(collector.close())
+        measures.merge(collector.close())
     found = measures.result(["request"], 0, "example", adjacent=adjacent)
     assert found is not None
     return found

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import base64
+import pickle
+import zlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.quality.measure import alike, distinct
-from ctr_samples.quality.measure.biases import Sums, sums_with
-from ctr_samples.quality.measure.bytes import bytes_of
-from ctr_samples.quality.measure.numbers import ColumnMeasures, Flat, Frequent, packed
-from ctr_samples.quality.measure.rates import ValueCounts
-from ctr_samples.quality.measure.requests import RequestCollector
+from ctr_samples.quality.measure.numbers import PRECISION, ColumnMeasures, Flat, Frequent, no_values
+from ctr_samples.quality.measure.requests import RequestCollector, RequestMeasures
+from ctr_samples.quality.measure.rows import Alike, ValueCounts, bytes_of, sums_with
 from ctr_samples.quality.metrics import HOURS
 
 LOOKED_AT = 1 << 12
@@ -71,7 +71,78 @@ class Wanted:
     @property
     def precision(self) -> int:
         """Precision of the distinct-value registers, reduced if all registers together would exceed about 0.4 GB."""
-        return distinct.PRECISION if self.tasks * len(measured(self.contract)) <= MOST_COLUMNS else COARSE
+        return PRECISION if self.tasks * len(measured(self.contract)) <= MOST_COLUMNS else COARSE
+
+
+@dataclass(slots=True)
+class SplitMeasures:
+    """Measures of one split, from one task, or from all of them after they are merged."""
+
+    rows: int = 0
+    positives: int = 0
+    by_hour: Any = field(default_factory=lambda: np.zeros((2, HOURS), np.int64))
+    """Samples and positives of each hour."""
+    flags: dict[str, Any] = field(default_factory=dict)
+    """Positives of each hour for the other 0/1 labels."""
+    by: dict[str, ValueCounts] = field(default_factory=dict)
+    columns: dict[str, ColumnMeasures] = field(default_factory=dict)
+    users: Frequent = field(default_factory=Frequent)
+    requests: Frequent = field(default_factory=Frequent)
+    alike: Alike = field(default_factory=Alike)
+    biases: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Sums of each bias with each other feature, see :func:`sums_with`."""
+
+    def merge(self, task: SplitMeasures) -> None:
+        """Add the result of a task."""
+        self.rows += task.rows
+        self.positives += task.positives
+        self.merge_rates(task)
+        for name, column in task.columns.items():
+            if name in self.columns:
+                self.columns[name].merge(column)
+            else:
+                self.columns[name] = column
+        self.users.merge(task.users)
+        self.requests.merge(task.requests)
+        self.alike.merge(task.alike)
+        for bias, sums in task.biases.items():
+            _add(self.biases.setdefault(bias, {}), sums)
+
+    def merge_rates(self, other: SplitMeasures) -> None:
+        """Add the positives by hour and by value of a task, or of another split."""
+        self.by_hour = self.by_hour + other.by_hour
+        _add(self.flags, other.flags)
+        for name, counts in other.by.items():
+            self.by.setdefault(name, ValueCounts()).merge(counts)
+
+
+def _add(whole: dict[str, Any], part: Mapping[str, Any]) -> None:
+    """Add arrays by name."""
+    for name, numbers in part.items():
+        whole[name] = whole.get(name, 0) + numbers
+
+
+@dataclass(slots=True)
+class TaskMeasures:
+    """Measures of one task, or of all tasks after they are merged."""
+
+    same_keys: int = 0
+    bytes: Counter[str] = field(default_factory=Counter)
+    splits: dict[str, SplitMeasures] = field(default_factory=dict)
+    sampled_requests: RequestMeasures = field(default_factory=RequestMeasures)
+
+    def packed(self) -> str:
+        """Return the measures as compressed text, since the driver collects the results of all tasks."""
+        return base64.b64encode(zlib.compress(pickle.dumps(self))).decode()
+
+    def add(self, packed: str) -> None:
+        """Add the packed measures of another task."""
+        task: TaskMeasures = pickle.loads(zlib.decompress(base64.b64decode(packed)))  # noqa: S301  from our own tasks
+        self.same_keys += task.same_keys
+        self.bytes.update(task.bytes)
+        for name, split in task.splits.items():
+            self.splits.setdefault(name, SplitMeasures()).merge(split)
+        self.sampled_requests.merge(task.sampled_requests)
 
 
 class Collector:
@@ -80,10 +151,9 @@ class Collector:
     def __init__(self, wanted: Wanted, partition: int) -> None:
         self._wanted = wanted
         self._looks = partition < LOOKING
+        self._measures = TaskMeasures()
         self._splits: dict[str, _Split] = {}
         self._last_key: Any = None
-        self._same_keys = 0
-        self._bytes: dict[str, int] = {}
         self._requests: RequestCollector | None = None
         if wanted.request is not None and wanted.place is not None:
             self._requests = RequestCollector(
@@ -100,66 +170,57 @@ class Collector:
         if split not in self._splits:
             self._splits[split] = _Split(self._wanted, self._looks)
         self._splits[split].observe(rows)
-        if self._looks and not self._bytes:
-            self._bytes = bytes_of(rows, self._wanted.contract)
+        measures = self._measures
+        if self._looks and not measures.bytes:
+            measures.bytes.update(bytes_of(rows, self._wanted.contract))
         if self._wanted.key is not None and rows.num_rows:
             keys = rows.column(self._wanted.key).to_numpy(zero_copy_only=False)
-            self._same_keys += int(np.count_nonzero(keys[1:] == keys[:-1])) + int(self._last_key == keys[0])
+            measures.same_keys += int(np.count_nonzero(keys[1:] == keys[:-1])) + int(self._last_key == keys[0])
             self._last_key = keys[-1]
         if self._requests is not None:
             self._requests.observe(rows)
 
     def close(self) -> str:
-        """Return all measures, compressed because the driver collects the results of all tasks."""
-        measures = {
-            "same_keys": self._same_keys,
-            "bytes": self._bytes,
-            "splits": {name: split.close() for name, split in self._splits.items()},
-            "requests": None if self._requests is None else self._requests.close(),
-        }
-        return packed(json.dumps(measures, separators=(",", ":")).encode())
+        """Return all measures, packed."""
+        self._measures.splits = {name: split.close() for name, split in self._splits.items()}
+        if self._requests is not None:
+            self._measures.sampled_requests = self._requests.close()
+        return self._measures.packed()
 
 
 class _Split:
-    """Measures of one split in one task."""
+    """Measures one split in one task."""
 
     def __init__(self, wanted: Wanted, looks: bool) -> None:
         self._wanted = wanted
-        precision = wanted.precision
-        self._columns = {
-            name: ColumnMeasures(registers=distinct.no_values(precision)) for name in measured(wanted.contract)
-        }
-        self._rows = 0
-        self._positives = 0
-        self._by_hour = np.zeros((2, HOURS), np.int64)
-        self._flags = {name: np.zeros(HOURS, np.int64) for name in wanted.flags}
-        self._by = {name: ValueCounts() for name in wanted.by}
-        self._users, self._requests = Frequent(), Frequent()
+        self._measures = SplitMeasures(
+            flags={name: np.zeros(HOURS, np.int64) for name in wanted.flags},
+            by={name: ValueCounts() for name in wanted.by},
+            columns={name: ColumnMeasures(registers=no_values(wanted.precision)) for name in measured(wanted.contract)},
+        )
         self._room = LOOKED_AT if looks else 0
         self._kept: list[pa.RecordBatch] = []
         self._largest = 2**63 - 1
-        self._alike: tuple[int, alike.Counts] = (0, {})
-        self._with_biases: dict[str, dict[str, Sums]] = {}
 
     def observe(self, rows: pa.RecordBatch) -> None:
         if not rows.num_rows:
             return
-        wanted = self._wanted
+        wanted, measures = self._wanted, self._measures
         label = self._label(rows, wanted.label)
-        self._rows += rows.num_rows
-        self._positives += 0 if label is None else int(label.sum())
+        measures.rows += rows.num_rows
+        measures.positives += 0 if label is None else int(label.sum())
         if wanted.hour is not None:
             hours = rows.column(wanted.hour).to_numpy(zero_copy_only=False)
-            self._by_hour[0] += np.bincount(hours, minlength=HOURS)
+            measures.by_hour[0] += np.bincount(hours, minlength=HOURS)
             if label is not None:
-                self._by_hour[1] += np.bincount(hours, label, HOURS).astype(np.int64)
-            for name in self._flags:
-                self._flags[name] += np.bincount(hours, self._label(rows, name), HOURS).astype(np.int64)
+                measures.by_hour[1] += np.bincount(hours, label, HOURS).astype(np.int64)
+            for name in measures.flags:
+                measures.flags[name] += np.bincount(hours, self._label(rows, name), HOURS).astype(np.int64)
         if label is not None:
             for name, column_name in wanted.by.items():
-                self._by[name].observe(rows.column(column_name), label)
+                measures.by[name].observe(rows.column(column_name), label)
         for name, column in columns_of(rows, wanted.contract):
-            self._columns[name].observe(column, wanted.defaults.get(name), wanted.missing.get(name))
+            measures.columns[name].observe(column, wanted.defaults.get(name), wanted.missing.get(name))
         if wanted.by_request:
             # Tasks differ in size here, and all samples of a user may be in one of them, so sketched rows do not do.
             self._count_users(rows)
@@ -169,8 +230,8 @@ class _Split:
     def _count_users(self, rows: pa.RecordBatch) -> None:
         if self._wanted.user is not None:
             users = rows.column(self._wanted.user)
-            self._users.observe(users.drop_null(), None)
-            self._users.seen += users.null_count
+            self._measures.users.observe(users.drop_null(), None)
+            self._measures.users.seen += users.null_count
 
     def _keep(self, rows: pa.RecordBatch) -> None:
         """Keep the rows with the smallest hashes for sketching. In the order by impression these are the first rows, so
@@ -211,33 +272,21 @@ class _Split:
         for name, column in columns_of(rows, contract):
             as_numbers, as_values = kinds(specs[name])
             default = self._wanted.missing.get(name, self._wanted.defaults.get(name))
-            self._columns[name].look(column, label, default, as_numbers=as_numbers, as_values=as_values)
+            self._measures.columns[name].look(column, label, default, as_numbers=as_numbers, as_values=as_values)
         if self._wanted.request is not None:
-            self._requests.observe(rows.column(self._wanted.request).drop_null(), None)
+            self._measures.requests.observe(rows.column(self._wanted.request).drop_null(), None)
         if not self._wanted.by_request:
             self._count_users(rows)
         features = [rows.column(name) for name in contract.names("feature")]
-        self._with_biases = sums_with(rows, self._wanted.biases, contract.names("feature"))
-        self._alike = alike.counted(features, np.zeros(rows.num_rows) if label is None else label)
+        self._measures.biases = sums_with(rows, self._wanted.biases, contract.names("feature"))
+        self._measures.alike = Alike.of(features, np.zeros(rows.num_rows) if label is None else label)
 
     def _label(self, rows: pa.RecordBatch, name: str | None) -> npt.NDArray[Any] | None:
         return None if name is None else (rows.column(name).to_numpy(zero_copy_only=False) != 0).astype(np.int64)
 
-    def close(self) -> dict[str, Any]:
+    def close(self) -> SplitMeasures:
         self._look()
-        looked_at, counts = self._alike
-        return {
-            "rows": self._rows,
-            "positives": self._positives,
-            "by_hour": self._by_hour.tolist(),
-            "flags": {name: positives.tolist() for name, positives in self._flags.items()},
-            "by": {name: counts.to_list() for name, counts in self._by.items()},
-            "columns": {name: column.to_dict() for name, column in self._columns.items()},
-            "users": self._users.to_list(),
-            "requests": self._requests.to_list(),
-            "biases": self._with_biases,
-            "alike": [looked_at, [[digest, *both] for digest, both in counts.items()]],
-        }
+        return self._measures
 
 
 def _combined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.feature_facts import Curve, Facts, FeatureFacts, Kind, Lengths, TopValue
-from ctr_samples.quality.measure import alike, distinct
-from ctr_samples.quality.measure.biases import correlations
-from ctr_samples.quality.measure.bytes import WHOLE
-from ctr_samples.quality.measure.collecting import Wanted, kinds, measured
-from ctr_samples.quality.measure.numbers import ColumnMeasures, Frequent, Quantiles, unpacked
-from ctr_samples.quality.measure.rates import ValueCounts
-from ctr_samples.quality.measure.requests import RequestMeasures
+from ctr_samples.quality.measure.collecting import SplitMeasures, TaskMeasures, Wanted, kinds, measured
+from ctr_samples.quality.measure.numbers import ColumnMeasures, Frequent, Quantiles, distinct_values
+from ctr_samples.quality.measure.rows import WHOLE, ValueCounts, correlations
 from ctr_samples.quality.metrics import (
     HOURS,
     Baseline,
@@ -44,56 +37,8 @@ _OFTEN = 20
 """Least number of sketched samples that tell the size of a request."""
 
 
-@dataclass(slots=True)
-class SplitMeasures:
-    """Measures of one split, from all tasks."""
-
-    rows: int = 0
-    positives: int = 0
-    by_hour: Any = field(default_factory=lambda: np.zeros((2, HOURS), np.int64))
-    flags: dict[str, Any] = field(default_factory=dict)
-    by: dict[str, ValueCounts] = field(default_factory=dict)
-    columns: dict[str, ColumnMeasures] = field(default_factory=dict)
-    users: Frequent = field(default_factory=Frequent)
-    requests: Frequent = field(default_factory=Frequent)
-    looked_at: int = 0
-    alike: list[Mapping[int, Sequence[int]]] = field(default_factory=list)
-    biases: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def add(self, task: Mapping[str, Any]) -> None:
-        """Add the result of a task."""
-        self.rows += task["rows"]
-        self.positives += task["positives"]
-        self.by_hour = self.by_hour + np.array(task["by_hour"], np.int64)
-        for name, positives in task["flags"].items():
-            self.flags[name] = self.flags.get(name, 0) + np.array(positives, np.int64)
-        for name, counts in task["by"].items():
-            self.by.setdefault(name, ValueCounts()).merge(counts)
-        for name, column in task["columns"].items():
-            measured_column = ColumnMeasures.from_dict(column)
-            if name in self.columns:
-                self.columns[name].merge(measured_column)
-            else:
-                self.columns[name] = measured_column
-        self.users.merge(Frequent.from_list(task["users"]))
-        self.requests.merge(Frequent.from_list(task["requests"]))
-        for bias, sums in task["biases"].items():
-            whole = self.biases.setdefault(bias, {})
-            for name, some in sums.items():
-                whole[name] = whole.get(name, 0) + np.array(some)
-        looked_at, counts = task["alike"]
-        self.looked_at += looked_at
-        self.alike.append({digest: (often, positive) for digest, often, positive in counts})
-
-
-@dataclass(slots=True)
-class Measures:
-    """Measures of a run, from all tasks."""
-
-    same_keys: int = 0
-    bytes: Counter[str] = field(default_factory=Counter)
-    splits: dict[str, SplitMeasures] = field(default_factory=dict)
-    sampled_requests: RequestMeasures = field(default_factory=RequestMeasures)
+class Measures(TaskMeasures):
+    """Measures of a run, from all tasks, and the figures that they give."""
 
     @classmethod
     def of(cls, tasks: Iterable[str]) -> Measures:
@@ -102,14 +47,8 @@ class Measures:
         Merge order affects only the last bits of moments and sketches.
         """
         whole = cls()
-        for text in tasks:
-            task = json.loads(unpacked(text))
-            whole.same_keys += task["same_keys"]
-            whole.bytes.update(task["bytes"])
-            for name, split in task["splits"].items():
-                whole.splits.setdefault(name, SplitMeasures()).add(split)
-            if task["requests"] is not None:
-                whole.sampled_requests.add(task["requests"])
+        for packed in tasks:
+            whole.add(packed)
         return whole
 
     def columns(self, contract: ExampleContract, *roles: str) -> dict[str, FeatureFacts]:
@@ -152,31 +91,19 @@ class Measures:
         """Count samples and positives by split and impression hour. Returns None if there is no label."""
         if label is None:
             return None
-        by_hour = sum((split.by_hour for split in self.splits.values()), np.zeros((2, HOURS), np.int64))
+        whole = SplitMeasures()
+        for split in self.splits.values():
+            whole.merge_rates(split)
         return ClickRate(
             label,
             {name: Clicks(split.rows, split.positives) for name, split in self.splits.items()},
             tuple(
-                HourCounts(int(by_hour[0, hour]), int(by_hour[1, hour]), hour=hour)
+                HourCounts(int(whole.by_hour[0, hour]), int(whole.by_hour[1, hour]), hour=hour)
                 for hour in range(HOURS if hours else 0)
             ),
-            {name: _rates(counts) for name, counts in self._by().items()},
-            self._flags() if hours else {},
+            {name: _rates(counts) for name, counts in whole.by.items()},
+            {name: tuple(positives.tolist()) for name, positives in whole.flags.items()} if hours else {},
         )
-
-    def _flags(self) -> dict[str, tuple[int, ...]]:
-        whole: dict[str, Any] = {}
-        for split in self.splits.values():
-            for name, positives in split.flags.items():
-                whole[name] = whole.get(name, 0) + positives
-        return {name: tuple(positives.tolist()) for name, positives in whole.items()}
-
-    def _by(self) -> dict[str, ValueCounts]:
-        whole: dict[str, ValueCounts] = {}
-        for split in self.splits.values():
-            for name, counts in split.by.items():
-                whole.setdefault(name, ValueCounts()).merge(counts.to_list())
-        return whole
 
     def users(self) -> Users | None:
         """Return the users with the most samples among the sketched rows, or None if no users were measured."""
@@ -204,12 +131,10 @@ class Measures:
 
     def duplicates(self) -> Duplicates:
         """Count rows with equal keys exactly. Estimate the share of identical rows from the sketched rows."""
-        shares = [
-            (split.rows, alike.shares(alike.merged(split.alike), split.looked_at)) for split in self.splits.values()
-        ]
+        shares = [(split.rows, split.alike.shares()) for split in self.splits.values()]
         rows = max(1, sum(rows for rows, _ in shares))
         identical, conflicting = (sum(rows * both[which] for rows, both in shares) / rows for which in (0, 1))
-        looked_at = sum(split.looked_at for split in self.splits.values())
+        looked_at = sum(split.alike.looked_at for split in self.splits.values())
         return Duplicates(self.same_keys, looked_at, identical, conflicting)
 
     def baseline(self, label: str | None) -> Baseline | None:
@@ -266,7 +191,7 @@ def facts(column: ColumnMeasures, spec: FeatureSpec) -> Facts:
         mean=_finite(moments.mean) if moments.finite else None,
         std=_finite(moments.std),
         lengths=_lengths(column),
-        distinct=None if spec.dtype == "bytes" else distinct.estimate(column.registers),
+        distinct=None if spec.dtype == "bytes" else distinct_values(column.registers),
         quantiles=None if sketch is None else dict(zip(map(_rank, RANKS), sketch.get_quantiles(RANKS), strict=True)),
         cdf=None if sketch is None else cdf(sketch),
         top=_most_frequent(top) if as_values and top.seen else None,

@@ -6,10 +6,8 @@ zero bits, so a request is kept by all tasks or by none. Runs on executors and o
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,20 +49,20 @@ class Counts:
         self._requests = np.concatenate([self._requests, requests[kept]])
         self._counts = np.concatenate([self._counts, counts[kept]])
         if len(self._requests) > 2 * COUNTED:
-            self._reduce()
+            self.reduce()
 
-    def _reduce(self) -> None:
-        """Merge equal requests, and keep at most :data:`COUNTED`."""
+    def merge(self, other: Counts) -> None:
+        """Add the counts of another task."""
+        self.add(other._requests, other._counts, other.level)
+
+    def reduce(self) -> Hashes:
+        """Merge equal requests, keep at most :data:`COUNTED`, and return their numbers of impressions."""
         self._requests, back = np.unique(self._requests, return_inverse=True)
         self._counts = np.bincount(back, self._counts, len(self._requests)).astype(np.int64)
         while len(kept := np.flatnonzero(_ends_in_zeros(self._requests, self.level))) > COUNTED:
             self.level += 1
         self._requests, self._counts = self._requests[kept], self._counts[kept]
-
-    def result(self) -> tuple[int, Hashes, Hashes]:
-        """Return the level, and the kept requests with their numbers of impressions."""
-        self._reduce()
-        return self.level, self._requests, self._counts
+        return self._counts
 
 
 class Records:
@@ -82,6 +80,10 @@ class Records:
         self.places = np.concatenate([self.places, places])
         self._records += records
         self._reduce()
+
+    def merge(self, other: Records) -> None:
+        """Add the records of another task."""
+        self.add(other.requests, other.places, other._records, other.level)
 
     def _reduce(self) -> None:
         order = np.lexsort((self.places, self.requests))
@@ -109,10 +111,51 @@ class Records:
         for row in np.flatnonzero(self.requests[1:] == self.requests[:-1]):
             yield self._records[row], self._records[row + 1]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the records as JSON."""
-        texts = [base64.b64encode(record).decode() for record in self._records]
-        return {"level": self.level, "at": [self.requests.tolist(), self.places.tolist()], "records": texts}
+
+class RequestMeasures:
+    """A sample of the requests of a task, or of all tasks after they are merged."""
+
+    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
+        self.counts, self.records = Counts(), Records(most_bytes)
+
+    def merge(self, other: RequestMeasures) -> None:
+        """Add the result of a task."""
+        self.counts.merge(other.counts)
+        self.records.merge(other.records)
+
+    def result(self, keys: Sequence[str], largest: int, record: RecordType, *, adjacent: bool) -> Requests | None:
+        """Return the figures, or None without samples. ``largest`` is the size of the largest request seen elsewhere."""
+        counts = self.counts.reduce()
+        if not len(counts):
+            return None
+        return Requests(
+            keys=tuple(keys),
+            adjacent=adjacent,
+            requests=len(counts) << self.counts.level,
+            looked_at=len(counts),
+            mean=float(counts.mean()),
+            median=float(np.median(counts)),
+            largest=max(largest, int(counts.max())),
+            equal_bytes=self._equal_bytes(record),
+            gzip=self._gzip(),
+        )
+
+    def _equal_bytes(self, record: RecordType) -> float | None:
+        equal = total = 0
+        for before, after in islice(self.records.neighbours(), COMPARED):
+            equal += _equal_bytes(*({b"": one} if record == "byte_array" else _entries(one) for one in (before, after)))
+            total += len(after)
+        return equal / total if total else None
+
+    def _gzip(self) -> Gzip | None:
+        plain = self.records.size
+        if not plain:
+            return None
+        by_impression, by_request = (
+            _gzipped(self.records.in_order(*columns)) / plain
+            for columns in ([self.records.places], [self.records.places, self.records.requests])
+        )
+        return Gzip(plain, by_impression, by_request)
 
 
 class RequestCollector:
@@ -130,10 +173,9 @@ class RequestCollector:
     ) -> None:
         """``number`` is that of the task. ``adjacent`` says that a request lies in one task, in neighbouring rows."""
         self._contract, self._request, self._place = contract, request, place
-        self._counts = Counts()
         self._keeps = not adjacent or number < COLLECTING
         self._most = max(LEAST_BYTES, KEPT_BYTES // (min(tasks, COLLECTING) if adjacent else tasks))
-        self._records = Records(self._most)
+        self._measures = RequestMeasures(self._most)
         self._encoder = ExampleEncoder(contract)
         self._waiting: list[pa.RecordBatch] = []
         self._size = 0
@@ -142,9 +184,10 @@ class RequestCollector:
         """Sample rows of any split."""
         if rows.column(self._request).null_count:
             return
+        counts, records = self._measures.counts, self._measures.records
         requests = rows.column(self._request).to_numpy()
-        self._counts.add(*np.unique(requests[_ends_in_zeros(requests, self._counts.level)], return_counts=True))
-        kept = np.flatnonzero(_ends_in_zeros(requests, self._records.level))
+        counts.add(*np.unique(requests[_ends_in_zeros(requests, counts.level)], return_counts=True))
+        kept = np.flatnonzero(_ends_in_zeros(requests, records.level))
         if not self._keeps or not len(kept):
             return
         self._waiting.append(rows.take(pa.array(kept)))
@@ -156,64 +199,15 @@ class RequestCollector:
         for rows in self._waiting:
             encoded = self._encoder.encode(rows.select(self._contract.names()))
             records = [bytes(encoded.records(row, row + 1)) for row in range(len(encoded))]
-            self._records.add(rows.column(self._request).to_numpy(), rows.column(self._place).to_numpy(), records)
+            requests, places = (rows.column(name).to_numpy() for name in (self._request, self._place))
+            self._measures.records.add(requests, places, records)
         self._waiting, self._size = [], 0
 
-    def close(self) -> dict[str, Any]:
-        """Return the sample as JSON."""
+    def close(self) -> RequestMeasures:
+        """Return the sample."""
         self._encode()
-        level, requests, counts = self._counts.result()
-        return {"level": level, "counts": [requests.tolist(), counts.tolist()], "records": self._records.to_dict()}
-
-
-class RequestMeasures:
-    """Sample of the requests of a run, merged from all tasks."""
-
-    def __init__(self) -> None:
-        self._counts = Counts()
-        self._records = Records(KEPT_BYTES)
-
-    def add(self, task: Mapping[str, Any]) -> None:
-        """Add the result of a task."""
-        requests, counts = np.array(task["counts"], np.int64)
-        self._counts.add(requests, counts, task["level"])
-        kept = task["records"]
-        requests, places = np.array(kept["at"], np.int64)
-        self._records.add(requests, places, [base64.b64decode(record) for record in kept["records"]], kept["level"])
-
-    def result(self, keys: Sequence[str], largest: int, record: RecordType, *, adjacent: bool) -> Requests | None:
-        """Return the figures, or None without samples. ``largest`` is the size of the largest request seen elsewhere."""
-        level, _, counts = self._counts.result()
-        if not len(counts):
-            return None
-        return Requests(
-            keys=tuple(keys),
-            adjacent=adjacent,
-            requests=len(counts) << level,
-            looked_at=len(counts),
-            mean=float(counts.mean()),
-            median=float(np.median(counts)),
-            largest=max(largest, int(counts.max())),
-            equal_bytes=self._equal_bytes(record),
-            gzip=self._gzip(),
-        )
-
-    def _equal_bytes(self, record: RecordType) -> float | None:
-        equal = total = 0
-        for before, after in islice(self._records.neighbours(), COMPARED):
-            equal += _equal_bytes(*({b"": one} if record == "byte_array" else _entries(one) for one in (before, after)))
-            total += len(after)
-        return equal / total if total else None
-
-    def _gzip(self) -> Gzip | None:
-        plain = self._records.size
-        if not plain:
-            return None
-        by_impression, by_request = (
-            _gzipped(self._records.in_order(*columns)) / plain
-            for columns in ([self._records.places], [self._records.places, self._records.requests])
-        )
-        return Gzip(plain, by_impression, by_request)
+        self._measures.counts.reduce()
+        return self._measures
 
 
 def _ends_in_zeros(hashes: Hashes, bits: int) -> npt.NDArray[np.bool_]:

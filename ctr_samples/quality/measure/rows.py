@@ -1,0 +1,224 @@
+"""Measures of whole rows: rows that are alike, positives by value, correlations with biases, bytes in a record.
+
+All can be merged over tasks. Runs on executors and on the driver.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
+
+from ctr_samples.codec import ExampleEncoder
+from ctr_samples.codec.kernel_columns import offsets_of
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import EncodeError
+from ctr_samples.quality.measure.numbers import Bits, Flat, named, scrambled
+
+KEPT = 1024
+"""Number of smallest digests kept. Digests of more than 1 % of the rows are kept too."""
+HEAVY = 0.01
+VALUES = 1 << 17
+"""Maximum number of values that a task digests. Wider rows mean fewer rows."""
+MOST_VALUES = 1_000
+"""Maximum number of values of a column that a task tells apart. The samples of all others are counted together."""
+BYTES_OF = 64
+"""Rows of each task whose bytes are counted."""
+WHOLE = ""
+"""Name of the whole record among those of the features."""
+
+
+@dataclass(slots=True)
+class Alike:
+    """Number of rows and number of positive rows by digest, of ``looked_at`` rows.
+
+    The rows with the smallest digests over all tasks form a sample (bottom-k sampling), which never separates twins because
+    they share a digest.
+    """
+
+    looked_at: int = 0
+    counts: dict[int, list[int]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> Alike:
+        """Count the digests of the first rows, and keep the smallest and the heavy ones."""
+        values = sum(len(Flat.of(column).values) for column in columns)
+        rows = max(1, len(label) * VALUES // max(1, values))
+        label = label[:rows]
+        kinds, kind_of_row, often = np.unique(
+            digests([column.slice(0, rows) for column in columns]), return_inverse=True, return_counts=True
+        )
+        positive = np.bincount(kind_of_row, label, len(kinds))
+        kept = (np.arange(len(kinds)) < KEPT) | (often >= _heavy(len(label)))
+        entries = zip(kinds[kept].tolist(), often[kept].tolist(), positive[kept].tolist(), strict=True)
+        return cls(len(label), {digest: [n, int(p)] for digest, n, p in entries})
+
+    def merge(self, other: Alike) -> None:
+        """Add the counts of another task.
+
+        The counts are complete: a digest among the smallest overall is among the smallest of every task that has it.
+        """
+        self.looked_at += other.looked_at
+        for digest, (often, positive) in other.counts.items():
+            own = self.counts.setdefault(digest, [0, 0])
+            own[0] += often
+            own[1] += positive
+
+    def shares(self) -> tuple[float, float]:
+        """Return the share of sampled rows with a twin, and the share of rows whose twin has a different label.
+
+        Heavy digests are counted exactly. The smallest light digests represent all other digests.
+        """
+        least = _heavy(self.looked_at)
+        heavy = [both for both in self.counts.values() if both[0] >= least]
+        light = [self.counts[digest] for digest in sorted(self.counts) if self.counts[digest][0] < least][:KEPT]
+        rest = max(0, self.looked_at - sum(often for often, _ in heavy))
+        of_light = _twins(light, sum(often for often, _ in light))
+        of_heavy = _twins(heavy, 1)
+        identical, conflicting = (
+            (h + light_share * rest) / max(1, self.looked_at) for h, light_share in zip(of_heavy, of_light, strict=True)
+        )
+        return identical, conflicting
+
+
+def digests(columns: Sequence[pa.Array]) -> Bits:
+    """Return a 64-bit digest per row. Rows that agree in all columns have equal digests."""
+    total = np.zeros(len(columns[0]), np.uint64)
+    for seed, column in enumerate(columns):
+        flat = Flat.of(column)
+        lengths = np.ones(len(column), np.int64) if flat.lengths is None else flat.lengths
+        ends = offsets_of(lengths)
+        inside = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
+        places = inside.astype(np.uint64) + np.uint64(seed << 32)
+        mixed = scrambled(_bits(flat) + scrambled(places))
+        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
+        total = scrambled(total + np.diff(sums[ends]) + lengths.astype(np.uint64))
+    return total
+
+
+def _bits(flat: Flat) -> Bits:
+    numbers = flat.numbers
+    if numbers is not None:
+        # As records hold them, so that values that are read back have the digests of those that were written.
+        with np.errstate(over="ignore"):
+            numbers = numbers.astype(np.float32) if numbers.dtype.kind == "f" else numbers
+        wide = numbers.astype(np.float64 if numbers.dtype.kind == "f" else np.int64)
+        bits: Bits = wide.view(np.uint64)
+        return bits
+    encoded = flat.values.dictionary_encode()
+    texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
+    of_texts: Bits = np.array([_digest(text) for text in texts], np.uint64)
+    of_rows: Bits = of_texts[encoded.indices.to_numpy()]
+    return of_rows
+
+
+def _digest(text: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+
+
+def _heavy(looked_at: int) -> float:
+    """Return the row count from which a digest is always counted, since sampling such digests would add too much noise."""
+    return max(8.0, looked_at * HEAVY)
+
+
+def _twins(counts: Sequence[Sequence[int]], rows: int) -> tuple[float, float]:
+    identical = sum(often for often, _ in counts if often > 1)
+    conflicting = sum(often for often, positive in counts if 0 < positive < often)
+    return identical / max(1, rows), conflicting / max(1, rows)
+
+
+class ValueCounts:
+    """Samples and positives by value, as for the arms of an experiment. None is the value of rows without one."""
+
+    def __init__(self) -> None:
+        self.values: dict[str | None, list[int]] = {}
+        self.others = [0, 0]
+
+    def observe(self, values: pa.Array, positive: npt.NDArray[Any]) -> None:
+        """Count a batch. Runs on an executor."""
+        encoded = values.dictionary_encode(null_encoding="encode")
+        places, names = encoded.indices.to_numpy(zero_copy_only=False), encoded.dictionary.cast(pa.binary()).to_pylist()
+        samples = np.bincount(places, minlength=len(names)).tolist()
+        positives = np.bincount(places, positive, len(names)).astype(np.int64).tolist()
+        self.add(zip(map(named, names), samples, positives, strict=True))
+
+    def add(self, counts: Iterable[Sequence[Any]]) -> None:
+        """Add samples and positives of values."""
+        for value, samples, positives in counts:
+            there = self.values.get(value)
+            if there is None and len(self.values) < MOST_VALUES:
+                there = self.values[value] = [0, 0]
+            kept = self.others if there is None else there
+            kept[0] += samples
+            kept[1] += positives
+
+    def merge(self, other: ValueCounts) -> None:
+        """Add the counts of a task."""
+        self.add((value, *counts) for value, counts in other.values.items())
+        self.others = [self.others[0] + other.others[0], self.others[1] + other.others[1]]
+
+
+Sums = npt.NDArray[np.float64]
+"""Count, both sums, both sums of squares, and the sum of the products of pairs of numbers."""
+
+
+def sums_with(rows: pa.RecordBatch, biases: Sequence[str], features: Sequence[str]) -> dict[str, dict[str, Sums]]:
+    """Return the sums of each bias and each other feature that are single numbers. Runs on executors."""
+    numbers = dict(_numbers(rows, features))
+    pairs = {bias: [name for name in numbers if name not in biases] for bias in biases if bias in numbers}
+    return {bias: {name: _sums(numbers[bias], numbers[name]) for name in names} for bias, names in pairs.items()}
+
+
+def _numbers(rows: pa.RecordBatch, names: Sequence[str]) -> Iterator[tuple[str, npt.NDArray[np.float64]]]:
+    for name in names:
+        column = rows.column(name)
+        if pt.is_integer(column.type) or pt.is_floating(column.type):
+            yield name, column.to_numpy(zero_copy_only=False).astype(np.float64)
+
+
+def _sums(one: npt.NDArray[np.float64], other: npt.NDArray[np.float64]) -> Sums:
+    there = np.isfinite(one) & np.isfinite(other)
+    x, y = one[there], other[there]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array([len(x), x.sum(), y.sum(), x @ x, y @ y, x @ y])
+
+
+def correlations(sums: Mapping[str, Sums]) -> dict[str, float]:
+    """Return the absolute correlation (Pearson) of each feature with a bias, from sums over all tasks. A feature that does
+    not vary has none.
+    """
+    found = {}
+    for name, (n, x, y, xx, yy, xy) in sums.items():
+        spread = (n * xx - x * x) * (n * yy - y * y)
+        if np.isfinite(spread) and spread > 0:
+            found[name] = float(min(1.0, abs(n * xy - x * y) / spread**0.5))
+    return found
+
+
+def bytes_of(rows: pa.RecordBatch, contract: ExampleContract) -> dict[str, int]:
+    """Return the bytes of each feature in the first rows of a batch, and of their whole records. Empty for layouts that join
+    features into one.
+
+    A feature takes what it adds to records of the keys alone. Runs on executors.
+    """
+    if contract.parts or not rows.num_rows:
+        return {}
+    few, keys = rows.slice(0, BYTES_OF), tuple(f for f in contract.features if f.role == "key")
+
+    def size(names: list[str]) -> int:
+        specs = tuple(spec for spec in contract.features if spec in keys or spec.name in names)
+        encoder = ExampleEncoder(replace(contract, features=specs))
+        return len(encoder.encode(few.select([spec.name for spec in specs])).buffer)
+
+    try:
+        alone = size([])
+        found = {name: size([name]) - alone for name in contract.names("feature")}
+        return found | {WHOLE: size(contract.names())}
+    except EncodeError:  # the writer says what is wrong
+        return {}
