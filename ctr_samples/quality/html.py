@@ -24,7 +24,7 @@ _TURNING = {code: f"\\u{code:04x}" for code in (*range(0x202A, 0x202F), *range(0
 
 
 class Part(Protocol):
-    """What stands in a section: a table, a chart, or :class:`Markup`. A part that is false is left out."""
+    """What stands in a section: a table, a chart, or :class:`Markup`. One without content has no HTML."""
 
     def __html__(self) -> Markup:
         """Return the HTML of the part."""

@@ -12,8 +12,8 @@ from typing import Any
 
 from ctr_samples.config import JobConfig, View
 from ctr_samples.graph import names_in
-from ctr_samples.quality.feature_facts import Facts, FeatureFacts, TopValue
-from ctr_samples.quality.metrics import ClickRate, Measured, Users
+from ctr_samples.quality.feature_facts import FeatureFacts
+from ctr_samples.quality.metrics import ClickRate, Measured
 
 ORPHAN_SAMPLE = "orphan_sample"
 """Manifest key for examples of actions without an impression."""
@@ -39,13 +39,14 @@ class Pseudonyms:
 
     def applied(self, measured: Measured) -> Measured:
         """Return the measures with all user and request ids replaced."""
-        users = measured.users and self._users(measured.users)
+        users, rate = measured.users, measured.click_rate
+        if users is not None:
+            users = replace(users, heaviest=tuple(replace(user, user=self.of(user.user)) for user in users.heaviest))
         features = {
             name: self._feature(feature) if name in self.features else feature
             for name, feature in measured.features.items()
         }
-        rate = measured.click_rate and self._rate(measured.click_rate)
-        return replace(measured, users=users, features=features, click_rate=rate)
+        return replace(measured, users=users, features=features, click_rate=rate and self._rate(rate))
 
     def in_labels(self, labels: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
         """Return the label counts with pseudonyms in the orphan samples."""
@@ -76,19 +77,13 @@ class Pseudonyms:
         }
         return replace(rate, by_column={**rate.by_column, **hidden})
 
-    def _users(self, users: Users) -> Users:
-        return replace(users, heaviest=tuple(replace(user, user=self.of(user.user)) for user in users.heaviest))
-
     def _feature(self, feature: FeatureFacts) -> FeatureFacts:
-        return replace(feature, splits={split: self._facts(facts) for split, facts in feature.splits.items()})
-
-    def _facts(self, facts: Facts) -> Facts:
         """Remove the figures that would reveal values."""
-        top = facts.top and tuple(self._top_value(value) for value in facts.top)
-        return replace(facts, min=None, max=None, mean=None, quantiles=None, cdf=None, top=top)
-
-    def _top_value(self, top: TopValue) -> TopValue:
-        return replace(top, value=self.of(top.value))
+        splits = {}
+        for split, facts in feature.splits.items():
+            top = facts.top and tuple(replace(one, value=self.of(one.value)) for one in facts.top)
+            splits[split] = replace(facts, min=None, max=None, mean=None, quantiles=None, cdf=None, top=top)
+        return replace(feature, splits=splits)
 
 
 @dataclass(frozen=True, slots=True)

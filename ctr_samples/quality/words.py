@@ -5,10 +5,11 @@ from __future__ import annotations
 import calendar
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.feature_rules import BUCKETED, HASHED, PART_OF_A_TIME, TOKEN
-from ctr_samples.quality.feature_facts import FeatureFacts
+from ctr_samples.quality.feature_facts import FeatureFacts, TopValue
 from ctr_samples.quality.pseudonyms import reading_persons
 from ctr_samples.vocabulary import FIRST_OOV, MISSING, NOTHING_FITTED, PADDING, FittedState, FittedVocabulary
 
@@ -41,13 +42,11 @@ def with_words(features: Mapping[str, FeatureFacts], words: Mapping[str, Words])
 
 
 def _told(feature: FeatureFacts, words: Words) -> FeatureFacts:
+    def told(top: TopValue) -> TopValue:
+        return replace(top, words=words(top.value)) if isinstance(top.value, int) else top
+
     splits = {
-        split: replace(
-            facts,
-            top=facts.top
-            and tuple(replace(one, words=words(one.value)) if isinstance(one.value, int) else one for one in facts.top),
-        )
-        for split, facts in feature.splits.items()
+        split: replace(facts, top=facts.top and tuple(map(told, facts.top))) for split, facts in feature.splits.items()
     }
     return replace(feature, splits=splits)
 
@@ -58,7 +57,7 @@ def _words(name: str, feature: Feature, state: FittedState) -> Words | None:
     if feature.kind is BUCKETED:
         return _bucket(feature.boundaries or state.boundaries[name])
     if feature.kind is PART_OF_A_TIME and (names := _PARTS.get(feature.date_part or "")):
-        return lambda number: names[number] if 0 <= number < len(names) else ""
+        return _listed(names)
     if feature.kind is HASHED and feature.missing_id is not None:
         return lambda number: "missing" if number == feature.missing_id else ""
     return None
@@ -78,13 +77,11 @@ def _token(vocabulary: FittedVocabulary) -> Words:
 
 def _bucket(boundaries: tuple[float, ...]) -> Words:
     """Bucket 0 holds missing values, bucket n the values from boundary n - 1 to below boundary n, counted from 1."""
+    if not boundaries:
+        return _listed(["missing", "any number"])
+    between = (f"{low:g} to below {high:g}" for low, high in pairwise(boundaries))
+    return _listed(["missing", f"below {boundaries[0]:g}", *between, f"{boundaries[-1]:g} or more"])
 
-    def words(number: int) -> str:
-        if number == 0 or not 0 < number <= len(boundaries) + 1:
-            return "missing" if number == 0 else ""
-        low, high = boundaries[number - 2] if number > 1 else None, boundaries[number - 1 : number]
-        if low is None:
-            return f"below {high[0]:g}" if high else "any number"
-        return f"{low:g} to below {high[0]:g}" if high else f"{low:g} or more"
 
-    return words
+def _listed(names: Sequence[str]) -> Words:
+    return lambda number: names[number] if 0 <= number < len(names) else ""

@@ -17,63 +17,38 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ctr_samples.config import Limits, Quality
-from ctr_samples.quality.checks.day import (
-    conflicting,
-    contract,
-    dropped,
-    heavy_user,
-    hours,
-    identical,
-    same_ids,
-    silent_hours,
-    too_few,
-    volume,
-)
-from ctr_samples.quality.checks.features import (
-    age,
-    bias,
-    constant,
-    distribution,
-    leak,
-    matched,
-    missing,
-    nonfinite,
-    scale,
-    stability,
-    values,
-)
-from ctr_samples.quality.checks.labels import funnel, one_class, orphans, rate
+from ctr_samples.quality.checks import day, features, labels
 from ctr_samples.quality.checks.score import Check, Days, Score
 from ctr_samples.quality.metrics import STANDINGS, Finding, Standing
 
 __all__ = ["CHECKS", "Days", "findings"]
 
 CHECKS: Mapping[str, Check] = {
-    "volume": volume,
-    "too_few": too_few,
-    "rate": rate,
-    "silent_hours": silent_hours,
-    "hours": hours,
-    "one_class": one_class,
-    "missing": missing,
-    "constant": constant,
-    "nonfinite": nonfinite,
-    "distribution": distribution,
-    "scale": scale,
-    "values": values,
-    "stability": stability,
-    "matched": matched,
-    "age": age,
-    "leak": leak,
-    "bias": bias,
-    "heavy_user": heavy_user,
-    "dropped": dropped,
-    "orphans": orphans,
-    "funnel": funnel,
-    "identical": identical,
-    "conflicting": conflicting,
-    "same_ids": same_ids,
-    "contract": contract,
+    "volume": day.volume,
+    "too_few": day.too_few,
+    "rate": labels.rate,
+    "silent_hours": day.silent_hours,
+    "hours": day.hours,
+    "one_class": labels.one_class,
+    "missing": features.missing,
+    "constant": features.constant,
+    "nonfinite": features.nonfinite,
+    "distribution": features.distribution,
+    "scale": features.scale,
+    "values": features.values,
+    "stability": features.stability,
+    "matched": features.matched,
+    "age": features.age,
+    "leak": features.leak,
+    "bias": features.bias,
+    "heavy_user": day.heavy_user,
+    "dropped": day.dropped,
+    "orphans": labels.orphans,
+    "funnel": labels.funnel,
+    "identical": day.identical,
+    "conflicting": day.conflicting,
+    "same_ids": day.same_ids,
+    "contract": day.contract,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ctr_samples.quality import drift
 from ctr_samples.quality.checks.score import FEWEST_ROWS, SURELY_SOME, Days, Score, rise, times, was
@@ -97,20 +97,19 @@ def dropped(days: Days) -> Iterator[Score]:
 
 def identical(days: Days) -> Iterator[Score]:
     """Find samples that equal another sample in all features."""
-    shares = [(day.duplicates.identical, day) for day in (days.now, days.before) if day is not None]
-    yield from _alike(shares, "are identical to another sample in all features")
+    yield from _alike(days, lambda day: day.duplicates.identical, "are identical to another sample in all features")
 
 
 def conflicting(days: Days) -> Iterator[Score]:
     """Find samples that equal another sample in all features but have a different label."""
-    shares = [(day.duplicates.conflicting, day) for day in (days.now, days.before) if day is not None]
-    yield from _alike(shares, "share all features with a sample of another label")
+    yield from _alike(days, lambda day: day.duplicates.conflicting, "share all features with a sample of another label")
 
 
-def _alike(shares: Sequence[tuple[float, Measured]], words: str) -> Iterator[Score]:
-    """Measure the rise of a share since the day before. ``shares`` holds the share of each day, newest first."""
-    if len(shares) > 1 and min(day.duplicates.looked_at for _, day in shares) >= FEWEST_ROWS:
-        (new, _), (old, before) = shares
+def _alike(days: Days, share_of: Callable[[Measured], float], words: str) -> Iterator[Score]:
+    """Measure the rise of a share since the day before."""
+    before = days.before
+    if before and min(days.now.duplicates.looked_at, before.duplicates.looked_at) >= FEWEST_ROWS:
+        new, old = share_of(days.now), share_of(before)
         yield Score("samples", max(0.0, new - old), f"{new:.1%} of the samples {words} ({was(f'{old:.1%}', before)})")
 
 

@@ -12,7 +12,18 @@ from markupsafe import Markup
 from ctr_samples.quality.html import ROWS, Chart, Part, Table, beside, folded, paragraph, table
 from ctr_samples.quality.metrics import HOURS, Baseline, ClickRate, Clicks, Label, Measured, Requests, Shards, ValueRate
 from ctr_samples.quality.report.charts import bar, columns, hourly, legend
-from ctr_samples.quality.report.wording import by_split, count, moved, number, plural, share, shown, size, span
+from ctr_samples.quality.report.wording import (
+    by_split,
+    count,
+    moved,
+    number,
+    plural,
+    share,
+    shown,
+    size,
+    span,
+    with_change,
+)
 from ctr_samples.shards import Manifest, Shard
 
 _MEDIAN = "age_s_median"
@@ -286,16 +297,12 @@ def _view_row(name: str, view: Mapping[str, float], before: Mapping[str, float] 
         count(view["matched"]),
         share(view["match_rate"]),
         bar(view["match_rate"], before=was),
-        "" if was is None else _before(view["match_rate"], was),
+        "" if was is None else with_change(share(was), moved(view["match_rate"], was)),
         span(view.get(_MEDIAN)),
         ", ".join(span(view[age]) for age in _AGES if age in view),
         span(before.get(_MEDIAN)) if before else "",
         ", ".join(f"{number(n)} {shown(key.replace('_', ' '))}" for key, n in list(others.items())[:6]),
     )
-
-
-def _before(rate: float, was: float) -> str:
-    return f"{share(was)} ({moved(rate, was)})" if moved(rate, was) else share(was)
 
 
 def shards(metrics: Measured, run: Manifest) -> Iterator[Part]:

@@ -43,6 +43,7 @@ from ctr_samples.quality.report.wording import (
     shown,
     size,
     span,
+    with_change,
 )
 from ctr_samples.shards import Manifest
 
@@ -188,9 +189,17 @@ def _subject(finding: Finding) -> str:
 def _accounting(metrics: Metrics, run: Manifest, reference: Measured | None) -> Iterator[Part]:
     """Yield the steps from impressions to samples, whether they add up, and rows that lie in directories of other days."""
     impressions = metrics.accounting["impressions"]
-    known = {**reference.accounting, **_by_split(reference)} if reference else {}
+    known: dict[str, int] = {}
+    if reference:
+        known = {**reference.accounting, **{f"split {split}": n for split, n in reference.samples.items()}}
     rows = (
-        (name, count(n), drawn, share(n / impressions) if impressions else "", _changed(n, known.get(key)))
+        (
+            name,
+            count(n),
+            drawn,
+            share(n / impressions) if impressions else "",
+            with_change(count(known[key]), change(n, known[key])) if key in known else "",
+        )
         for key, name, n, drawn in _steps(metrics)
     )
     titles = "<step | count | =share of impressions | share | before"
@@ -209,11 +218,6 @@ def _accounting(metrics: Metrics, run: Manifest, reference: Measured | None) -> 
     yield paragraph("note", none and f"Nothing was dropped for: {none}.")
 
 
-def _by_split(metrics: Measured) -> dict[str, int]:
-    """Return the counts of splits, by the keys of :func:`_steps`."""
-    return {f"split {split}": n for split, n in metrics.samples.items()}
-
-
 def _steps(metrics: Measured) -> Iterator[tuple[str, str, int, str]]:
     """Yield key, name, count and bar of each step. Drops shorten the remaining bar from the right."""
     impressions, samples = metrics.accounting["impressions"], metrics.accounting["samples"]
@@ -229,13 +233,6 @@ def _steps(metrics: Measured) -> Iterator[tuple[str, str, int, str]]:
     for split, n in by_split(metrics.samples).items():
         yield f"split {split}", f"in {shown(split)}", n, bar(n / whole, start=start / whole, tone="part")
         start += n
-
-
-def _changed(n: float, before: float | None) -> str:
-    if before is None:
-        return ""
-    changed = change(n, before)
-    return f"{count(before)} ({changed})" if changed else count(before)
 
 
 def _balance(metrics: Measured, lost: int) -> str:

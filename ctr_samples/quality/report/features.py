@@ -50,29 +50,24 @@ def section_of(
     """
     ranked = sorted(features, key=lambda name: (-drift.get(name, -1.0), name))
     drawn, others = ranked[:CARDS], ranked[CARDS:]
-    moved = table("Largest drift", "<feature | drift | =on a scale from 0 to 1", _moved(drawn, drift), 10)
-    rows = table(
-        "Features without a chart",
-        "<feature | <type | bytes | <joined | drift | nulls | zeros | min | mean | max | distinct | AUC alone",
-        (_row(name, features[name], drift.get(name)) for name in others),
-    )
-    cards = (
-        _card(name, features[name], before.get(name), drift.get(name), standings.get(name), positives=positives)
-        for name in drawn
-    )
-    parts: list[Part] = [
-        moved,
-        paragraph("hint", "Drift compares two distributions: 0 means equal, 1 means no overlap." if moved else ""),
-        group("tools", legend(compared), finder("Find a feature")) if drawn else Markup(),
-        group("cards", *cards) if drawn else Markup(),
-        paragraph(
-            "hint",
-            f"The first {count(len(drawn))} features have a chart; the rest follow in the same order." if rows else "",
-        ),
-        rows.styled("filtered", listed),
-        paragraph("hint", measured),
-        paragraph("none", "" if features else "There are no features."),
-    ]
+    parts: list[Part] = []
+    if moved := table("Largest drift", "<feature | drift | =on a scale from 0 to 1", _moved(drawn, drift), 10):
+        parts += [moved, paragraph("hint", "Drift compares two distributions: 0 means equal, 1 means no overlap.")]
+    if drawn:
+        cards = (
+            _card(name, features[name], before.get(name), drift.get(name), standings.get(name), positives=positives)
+            for name in drawn
+        )
+        parts += [group("tools", legend(compared), finder("Find a feature")), group("cards", *cards)]
+    if others:
+        rows = table(
+            "Features without a chart",
+            "<feature | <type | bytes | <joined | drift | nulls | zeros | min | mean | max | distinct | AUC alone",
+            (_row(name, features[name], drift.get(name)) for name in others),
+        )
+        told = f"The first {count(len(drawn))} features have a chart; the rest follow in the same order."
+        parts += [paragraph("hint", told), rows.styled("filtered", listed)]
+    parts += [paragraph("hint", measured), paragraph("none", "" if features else "There are no features.")]
     return Section("features", "Features", parts, count=count(len(features)))
 
 
@@ -198,43 +193,30 @@ def _facts(feature: FeatureFacts, splits: Mapping[str, Facts], before: Facts | N
     described += [("before", before)] if before else []
     heads = (Header("figure", "text"), *(Header(name) for name, _ in described))
     cells = [_figures(feature, facts) for _, facts in described]
-    names = [name for name in _FIGURES if any(name in some for some in cells)]
-    rows = tuple((name, *(some.get(name, "") for some in cells)) for name in names)
-    return Table("Figures", heads, rows, style="facts")
-
-
-_FIGURES = (
-    "nulls",
-    "defaults",
-    "zeros",
-    "not finite",
-    "min",
-    "mean",
-    "max",
-    "std. dev.",
-    "list length",
-    "distinct",
-    "AUC alone",
-)
+    names = [name for name in cells[0] if any(some[name] for some in cells)] if cells else []
+    return Table("Figures", heads, tuple((name, *(some[name] for some in cells)) for name in names), style="facts")
 
 
 def _figures(feature: FeatureFacts, facts: Facts) -> dict[str, str]:
-    """Return the figures of a column as text, without meaningless figures such as the mean of ids."""
-    cells = {"nulls": _of(facts.nulls, facts.rows), "zeros": _of(facts.zeros, facts.values)}
-    if facts.defaults:
-        cells["defaults"] = _of(facts.defaults, facts.rows)
-    if facts.nan or facts.infinite:
-        cells["not finite"] = count(facts.nan + facts.infinite)
-    if feature.kind != "id":
-        figures = {"min": facts.min, "mean": facts.mean, "max": facts.max, "std. dev.": facts.std}
-        cells |= {name: number(value) for name, value in figures.items() if value is not None}
-    if facts.lengths and facts.lengths.min != facts.lengths.max:
-        cells["list length"] = f"{number(facts.lengths.min)} to {number(facts.lengths.max)}"
-    if facts.distinct is not None:
-        cells["distinct"] = count(facts.distinct)
-    if facts.auc is not None:
-        cells["AUC alone"] = f"{facts.auc:.3f}"
-    return cells
+    """Return the figures of a column as text, without text for meaningless figures such as the mean of ids."""
+    figures = (facts.min, facts.mean, facts.max, facts.std)
+    low, mean, high, deviation = ("" if n is None or feature.kind == "id" else number(n) for n in figures)
+    lengths = facts.lengths
+    return {
+        "nulls": _of(facts.nulls, facts.rows),
+        "defaults": _of(facts.defaults, facts.rows) if facts.defaults else "",
+        "zeros": _of(facts.zeros, facts.values),
+        "not finite": count(facts.nan + facts.infinite) if facts.nan or facts.infinite else "",
+        "min": low,
+        "mean": mean,
+        "max": high,
+        "std. dev.": deviation,
+        "list length": f"{number(lengths.min)} to {number(lengths.max)}"
+        if lengths and lengths.min != lengths.max
+        else "",
+        "distinct": "" if facts.distinct is None else count(facts.distinct),
+        "AUC alone": "" if facts.auc is None else f"{facts.auc:.3f}",
+    }
 
 
 def _of(part: int, whole: int) -> str:

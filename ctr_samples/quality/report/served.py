@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from ctr_samples.quality.html import Part, Section, alerts, beside, page, paragraph, table
-from ctr_samples.quality.prometheus import Family, text_of
+from ctr_samples.quality.prometheus import Gauge, text_of
 from ctr_samples.quality.report.charts import hourly
 from ctr_samples.quality.report.features import anchor_of, linked
 from ctr_samples.quality.report.wording import count, number, plural, share, shown
@@ -143,16 +143,18 @@ def _detail(name: str, one: Compared) -> Iterator[Part]:
 
 def prometheus_of(served: Served) -> str:
     """Return the comparison as gauges with the label ``sample_set``."""
-    differ = Family("served_different_ratio", "Share of the samples whose served value of a feature differs.")
-    unexplained = Family("served_unexplained_ratio", "Share of these differences that no cause explains.")
-    for name, one in served.features.items():
-        differ.add(one.share, feature=name)
-        if one.unexplained is not None:
-            unexplained.add(one.unexplained, feature=name)
-    lines = Family("served_lines", "Lines and samples of the comparison, by kind.")
-    for kind in _COVERAGE:
-        lines.add(getattr(served.coverage, kind), kind=kind)
-    return text_of([lines, differ, unexplained], served.name)
+    differ = [({"feature": name}, one.share) for name, one in served.features.items()]
+    unexplained = [
+        ({"feature": name}, one.unexplained) for name, one in served.features.items() if one.unexplained is not None
+    ]
+    kinds = [({"kind": kind}, getattr(served.coverage, kind)) for kind in _COVERAGE]
+    told = "Share of the samples whose served value of a feature differs."
+    gauges = (
+        Gauge("served_lines", "Lines and samples of the comparison, by kind.", kinds),
+        Gauge("served_different_ratio", told, differ),
+        Gauge("served_unexplained_ratio", "Share of these differences that no cause explains.", unexplained),
+    )
+    return text_of(gauges, served.name)
 
 
 def proposed_yaml(served: Served) -> str:

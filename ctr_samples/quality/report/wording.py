@@ -111,6 +111,11 @@ def plural(number: int, one: str, many: str = "") -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
+def with_change(before: str, changed: str) -> str:
+    """Format ``100 (+3.1%)``, or the earlier value alone if nothing changed."""
+    return f"{before} ({changed})" if changed else before
+
+
 def _signed(value: float, digits: int, unit: str) -> str:
     """Format with a sign. Empty if the value rounds to 0."""
     return f"{value:+.{digits}f}{unit}".replace("-", "−") if round(value, digits) else ""
