@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, DataType, MapType, StructField, StructType
 
@@ -18,7 +18,7 @@ from ctr_samples.samples.columnar.aside import with_columns
 from ctr_samples.samples.columnar.columns import Flags, Integers, integers
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.earlier import EarlierFeatures
-from ctr_samples.samples.features.complete import MakeSamples, beside
+from ctr_samples.samples.features.complete import MakeSamples
 from ctr_samples.samples.features.row import (
     HOUR,
     IMPRESSION,
@@ -39,7 +39,6 @@ from ctr_samples.samples.impressions import (
     is_below,
     keys_of_repeats,
     row_label,
-    time_not_read,
 )
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
@@ -48,7 +47,6 @@ from ctr_samples.samples.labels.counts import LabelMasks
 from ctr_samples.samples.labels.events import LABEL, events_among, events_of, of_shown, shown_in
 from ctr_samples.samples.labels.labelling import Labelling
 from ctr_samples.samples.labels.plans import (
-    LabelPlan,
     can_lie_by,
     impression_reach,
     label_columns,
@@ -71,16 +69,11 @@ from ctr_samples.samples.sampling import (
 from ctr_samples.samples.sink import in_final_order, with_shuffle
 from ctr_samples.samples.views.as_of.planning import JoinStep, order_steps, views_of
 from ctr_samples.samples.views.joiner import ViewJoiner, with_keys_of
-from ctr_samples.sparksql.columns import micros_at, micros_of, quoted, stable_hash
+from ctr_samples.sparksql.columns import micros_at, micros_of, quoted
 from ctr_samples.vocabulary import FittedState
-
-ORIGIN = "_origin"
-"""Column of :meth:`SampleBuilder.build_few` that holds the origin of the values."""
 
 _IS_SAMPLE = "_is_sample"
 """Column of events: whether one is an impression of the day with what was shown. Repeats are found later."""
-_SPARE = 20
-"""Oversampling factor for the chosen impressions, used if later steps may drop some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,24 +149,19 @@ class SampleBuilder:
             stage = stage.counted(DropSampledOut.of(self.inputs.config), stage.kind)
         return stage.counted(watches.canary.step(stage.kind), stage.kind)
 
-    def build_few(self, limit: int) -> DataFrame:
-        """Return at most ``limit`` samples, chosen by hash, with the columns and values of :meth:`build`.
+    def build_of(self, rows: DataFrame) -> DataFrame:
+        """Return the samples of a few impressions of :meth:`labelled_impressions`, with the values of :meth:`build`. Joins only
+        rows that have a key of these impressions.
 
-        The last column, :data:`ORIGIN`, holds the time and keys of the impression and, for each view, whether a row
-        matched and its age in seconds. Runs a few small jobs that read the logs. Joins only rows that have a key of
-        the chosen impressions. Raises InputError if the day has no readable impression.
+        Has columns of :func:`~ctr_samples.samples.features.complete.beside` with the impression and its row of each view.
         """
-        rows = self._few_labelled(limit).localCheckpoint()
         joins = _Joins.of(self.inputs, rows.schema[IMPRESSION].dataType, few=rows)
         columns = SampleColumns.of(joins.blank(), self.inputs.config, self.state)
         joins.views.compute(columns)
         steps = joins.views.plan()
         stage = joins.add(with_shuffle(Stage.of(self._placed(rows, columns))), columns, steps, joins.added_again(steps))
         stage = joins.completed(stage, columns, steps, also=[IMPRESSION, *self.inputs.config.views])
-        samples = stage.rows(self.inputs.watches.tasks)
-        others = {beside(name) for name in (IMPRESSION, *self.inputs.config.views)}
-        record = [name for name in samples.columns if name not in others]
-        return samples.select(*map(quoted, record), self._origin().alias(ORIGIN))
+        return stage.rows(self.inputs.watches.tasks)
 
     def _placed(self, rows: DataFrame, columns: SampleColumns) -> DataFrame:
         """Add what is computed from the struct of an impression: its places, and its features."""
@@ -184,68 +172,27 @@ class SampleBuilder:
         dropped = {SAMPLED_OUT: is_sampled_out(config)} if by_rate else {}
         return columns.add(rows.withColumns(places | dropped), IMPRESSION)
 
-    def _origin(self) -> Column:
-        shown = self.inputs.config.impressions
-        impression = F.col(quoted(beside(IMPRESSION)))
-        own = [impression[name].alias(name) for name in ("impression_time", *shown.entities)]
-        views = [
-            F.struct(*[F.col(quoted(beside(name)))[key].alias(key) for key in ("matched", "age_s")]).alias(name)
-            for name in self.inputs.config.views
-        ]
-        joined = [F.struct(*views).alias("views")] if views else []
-        return F.struct(F.struct(*own).alias(IMPRESSION), *joined)
-
-    def _few_labelled(self, limit: int) -> DataFrame:
-        """Return a few of the day's labelled impressions that sampling keeps.
-
-        The attribution of an action may depend on every impression with the same key. So this labels all impressions
-        that share a matching key with the chosen impressions. It labels the whole day if no key is common to all
-        matches, if ``skip_above`` is set, or if the beginnings of requests decide the split.
-        """
-        config, span = self.inputs.config, self.inputs.span
-        # Sampling or `skip_above` may drop some of the chosen impressions once their labels are known.
-        spare = 1 if config.impressions.skip_above is None and config.sampling is None else _SPARE
-        by_chance = stable_hash("preview", [F.col("impression_id")])
-        kept = self._impressions().where(span.contains(F.col("impression_time")))
-        caps = config.sampling is not None and config.sampling.cap is not None
-        whole = config.impressions.skip_above is not None or config.split.needs_beginnings or caps
-        key = None if whole else _key_of_all(plan_labels(config))
-        value = F.lit(None) if key is None else F.col(key)
-        chosen = kept.select("impression_id", value.cast("string")).orderBy(by_chance).limit(limit * spare).collect()
-        if not chosen:
-            shown = config.impressions
-            why = time_not_read(self.inputs.plain(shown.source), "impressions", shown.where, "time", shown.time)
-            raise InputError(
-                f"sources.{shown.source} has no impression on the day that can be read; check the date, the time zone "
-                f"({config.timezone}) and `impressions`.{why}"
-            )
-        ids, values = ([row[column] for row in chosen] for column in (0, 1))
-        labelled = self.labelled_impressions(None if key is None else (key, set(values)))
-        kept = sampled(config, span, labelled)
-        return kept.where(F.col(f"{IMPRESSION}.impression_id").isin(ids)).limit(limit)
-
     def request_sizes(self) -> RequestSizes | None:
         """Measure the requests of the day. See :func:`ctr_samples.samples.requests.request_sizes`."""
-        mine = self._impressions().where(self.inputs.span.contains(F.col("impression_time")))
+        mine = self.impressions().where(self.inputs.span.contains(F.col("impression_time")))
         return request_sizes(self.inputs.config, mine)
 
     def joined(self) -> DataFrame:
         """Return the labelled impressions that sampling keeps, with a struct per view and per history."""
-        rows = sampled(self.inputs.config, self.inputs.span, self.labelled_impressions())
-        joins = _Joins.of(self.inputs, rows.schema[IMPRESSION].dataType)
-        joins.views.compute(None)
-        stage = joins.views.add(joins.with_histories(Stage.of(rows)), joins.views.plan())
-        return stage.rows(self.inputs.watches.tasks)
+        return self._joined(sampled(self.inputs.config, self.inputs.span, self.labelled_impressions()))[0]
 
     def joined_few(self, ids: Sequence[int]) -> tuple[DataFrame, ViewJoiner]:
         """Return the impressions with some ids, with a struct per view and per history but without labels, and the views
         with the rows that have their keys. Runs a job that finds the impressions.
         """
         wanted = self.inputs.spark.createDataFrame([(one,) for one in ids], "impression_id bigint")
-        found = self._impressions().join(F.broadcast(wanted), "impression_id")
+        found = self.impressions().join(F.broadcast(wanted), "impression_id")
         names = self.inputs.config.impressions.column_names
         rows = found.select(F.struct(*map(quoted, names)).alias(IMPRESSION)).localCheckpoint()
-        joins = _Joins.of(self.inputs, rows.schema[IMPRESSION].dataType, few=rows)
+        return self._joined(rows, few=rows)
+
+    def _joined(self, rows: DataFrame, few: DataFrame | None = None) -> tuple[DataFrame, ViewJoiner]:
+        joins = _Joins.of(self.inputs, rows.schema[IMPRESSION].dataType, few)
         joins.views.compute(None)
         stage = joins.views.add(joins.with_histories(Stage.of(rows)), joins.views.plan())
         return stage.rows(self.inputs.watches.tasks), joins.views
@@ -266,7 +213,7 @@ class SampleBuilder:
             return events_of(self._events_in, inputs.config, plans, inputs.span)
         # Numbering identical rows needs a separate shuffle, before the key filter.
         actions = actions_of_logs(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
-        return events_among(self._impressions(), actions, plans)
+        return events_among(self.impressions(), actions, plans)
 
     def _labelled(self, events: DataFrame, columns: SampleColumns = NO_FEATURES, by: tuple[str, ...] = ()) -> Stage:
         """Return the impressions among events, with what is computed from them, and with labels. They lie ``by`` a key if
@@ -320,7 +267,7 @@ class SampleBuilder:
         }
         return self.inputs.watched(source, *[use for use, of in sources.items() if source in of])
 
-    def _impressions(self) -> DataFrame:
+    def impressions(self) -> DataFrame:
         """Return the impressions of the day and of the label reach around it, repeats too if rows are impressions."""
         shown, span = self.inputs.config.impressions, self.inputs.span
         log = self.inputs.watched(shown.source, "impressions")
@@ -465,12 +412,6 @@ def _check_values(shown: DataType, by: Iterable[str]) -> None:
             raise InputError(
                 f"impressions.rates_by: {name} is {kind.simpleString()}; expected a column of text, numbers or booleans."
             )
-
-
-def _key_of_all(plans: Sequence[LabelPlan]) -> str | None:
-    """Return a key that every key set of the labels contains, or None if no key is common to all."""
-    sets = [set(names) for plan in plans for names in plan.tried]
-    return min(set.intersection(*sets), default=None) if sets else None
 
 
 def _history(inputs: Inputs, name: str, few: DataFrame | None) -> tuple[HistoryPlan, DataFrame]:

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.job.preview import preview
-from ctr_samples.samples.builder import ORIGIN, SampleBuilder
+from ctr_samples.job.preview import ORIGIN, few_samples, preview
+from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.period import Span
 from tests.support.command_line import invoke
 from tests.support.frames_as_inputs import inputs_of
@@ -99,7 +99,7 @@ def builder(request: pytest.FixtureRequest, frame: Callable[..., DataFrame], tmp
 
 @pytest.mark.slow
 def test_a_few_samples_are_those_that_a_run_makes(builder: SampleBuilder) -> None:
-    few = builder.build_few(7).collect()
+    few = few_samples(builder, 7).collect()
     every = {row.impression_id: row for row in builder.build().samples.rows(builder.inputs.watches.tasks).collect()}
     assert len(few) == 7 < len(every)
     origins = [row[ORIGIN] for row in few]
@@ -110,7 +110,7 @@ def test_a_few_samples_are_those_that_a_run_makes(builder: SampleBuilder) -> Non
             began = origin.impression.impression_time - timedelta(seconds=origin.views.clicks.age_s)
             assert (began.minute % 10, began.second) == (9, 59)
     assert len({(row.profile, row.pair, row.chain, row.daily, row.recent) for row in few}) > 2
-    assert len(builder.build_few(10_000).collect()) == len(every)
+    assert len(few_samples(builder, 10_000).collect()) == len(every)
 
 
 def open_bandit(output: Path) -> list[str]:
