@@ -1,7 +1,8 @@
-"""The start and end of a run's period in the configured time zone, and the time up to which data is known."""
+"""The start and end of a run's period in the configured time zone, the time up to which data is known, and the days read."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple, Self
@@ -11,7 +12,8 @@ import numpy.typing as npt
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ctr_samples.periods import Period, local_midnight, span_of
+from ctr_samples.config.source import FileSource, SourceKind
+from ctr_samples.periods import Hour, Period, calendar_day, hours_of, local_days, local_midnight, span_of
 from ctr_samples.sparksql.columns import micros_at
 
 _MICROS_OF_DAY = 86_400_000_000
@@ -102,3 +104,45 @@ def days_of(micros: npt.NDArray[np.int64], timezone: str) -> npt.NDArray[np.int6
 
 EVER = Span(None, None)
 """All time."""
+
+
+def days_needed(source: SourceKind, period: Period, zone: str, reach: Reach = NO_REACH) -> list[date]:
+    """Return the days of a dated source to read, in order: whole days, and multiples of 24 hours around them.
+
+    So a one-day window is complete even after a day of 23 hours, for which one more day is read. An hourly run needs no
+    day after the day that contains its end plus what ``reach`` says, but for days beyond those of ``reach``. Empty for the
+    whole log, which reads all existing days.
+    """
+    interval, own = _interval(source, period, zone, reach), calendar_day(period)
+    if interval is None or own is None:
+        return []
+    touched = [own - timedelta(days=source.days_before), *local_days(*interval, zone)]
+    if not isinstance(period, Hour):
+        touched.append(own + timedelta(days=source.days_after))
+    first, last = min(touched), max(touched)
+    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
+
+
+def periods_needed(source: FileSource, period: Period, zone: str, reach: Reach) -> list[Period]:
+    """Return the periods of the directories that a run reads: days, or hours if the path names the hour."""
+    days, interval = days_needed(source, period, zone, reach), _interval(source, period, zone, reach)
+    if not source.is_hourly or interval is None:
+        return list(days)
+    hours = [(hour, span) for day in days for hour, span in hours_of(day, zone).items()]
+    return [hour for hour, (start, end) in hours if end > interval[0] and start < interval[1]]
+
+
+def _interval(source: SourceKind, period: Period, zone: str, reach: Reach) -> tuple[datetime, datetime] | None:
+    """Return the start and end of the interval in which rows of a source may matter. None for the whole log.
+
+    An hour looks back as far as ``reach`` says, but no further than its day does.
+    """
+    span = span_of(period, zone)
+    if span is None:
+        return None
+    before, after = timedelta(days=source.days_before), timedelta(days=source.days_after)
+    if not isinstance(period, Hour):
+        return span[0] - before, span[1] + after
+    first = local_midnight(period.day, zone) - before
+    beyond = max(timedelta(), after - timedelta(days=math.ceil(reach.after / timedelta(days=1))))
+    return min(span[0] - before, max(span[0] - reach.before, first)), span[1] + reach.after + beyond

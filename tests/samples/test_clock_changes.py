@@ -17,8 +17,7 @@ from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.explain.rules import judge_actions, judge_history, judge_rows
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.impressions import DROPPED, cut_impressions
-from ctr_samples.samples.inputs.sources import days_needed
-from ctr_samples.samples.period import Span
+from ctr_samples.samples.period import Span, days_needed
 from ctr_samples.samples.views.rows import view_rows
 from ctr_samples.sparksql.session import run_session
 from tests.support.frames_as_inputs import inputs_of

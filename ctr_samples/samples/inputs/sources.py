@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import partial, reduce
 from typing import Any
 
@@ -27,18 +26,12 @@ from ctr_samples.config import (
     TextSource,
 )
 from ctr_samples.config.masking import LEFT_OUT, masked, written
-from ctr_samples.config.source import SourceKind
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.periods import (
-    Hour,
     Period,
     Whole,
     calendar_day,
-    hours_of,
-    local_days,
-    local_midnight,
     overlap,
-    span_of,
 )
 from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import (
@@ -55,12 +48,12 @@ from ctr_samples.samples.inputs.json_lines import objects_of
 from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
 from ctr_samples.samples.inputs.log_days import LOG_DAY, day_in_path, day_of_row, rows_of_days
 from ctr_samples.samples.inputs.repeats import with_repeats
-from ctr_samples.samples.period import NO_REACH, Reach
+from ctr_samples.samples.period import NO_REACH, Reach, days_needed, periods_needed
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.expressions import MALFORMED, first_sentence
 from ctr_samples.sparksql.failures import input_errors
 
-__all__ = ["MALFORMED", "InputFile", "SourceFrame", "days_needed", "read_source"]
+__all__ = ["MALFORMED", "InputFile", "SourceFrame", "read_source"]
 
 _DAY = timedelta(days=1)
 _SEED = 0
@@ -200,48 +193,6 @@ def read_source(
     there = tuple(period for period in found if period not in missing)
     rows = files.read(listings, schema, days or None)
     return replace(rows, missing_days=missing, by_day=by_day, empty=empty, there=there)
-
-
-def days_needed(source: SourceKind, period: Period, zone: str, reach: Reach = NO_REACH) -> list[date]:
-    """Return the days of a dated source to read, in order: whole days, and multiples of 24 hours around them.
-
-    So a one-day window is complete even after a day of 23 hours, for which one more day is read. An hourly run needs no
-    day after the day that contains its end plus what ``reach`` says, but for days beyond those of ``reach``. Empty for the
-    whole log, which reads all existing days.
-    """
-    interval, own = _interval(source, period, zone, reach), calendar_day(period)
-    if interval is None or own is None:
-        return []
-    touched = [own - timedelta(days=source.days_before), *local_days(*interval, zone)]
-    if not isinstance(period, Hour):
-        touched.append(own + timedelta(days=source.days_after))
-    first, last = min(touched), max(touched)
-    return [first + timedelta(days=n) for n in range((last - first).days + 1)]
-
-
-def periods_needed(source: FileSource, period: Period, zone: str, reach: Reach) -> list[Period]:
-    """Return the periods of the directories that a run reads: days, or hours if the path names the hour."""
-    days, interval = days_needed(source, period, zone, reach), _interval(source, period, zone, reach)
-    if not source.is_hourly or interval is None:
-        return list(days)
-    hours = [(hour, span) for day in days for hour, span in hours_of(day, zone).items()]
-    return [hour for hour, (start, end) in hours if end > interval[0] and start < interval[1]]
-
-
-def _interval(source: SourceKind, period: Period, zone: str, reach: Reach) -> tuple[datetime, datetime] | None:
-    """Return the start and end of the interval in which rows of a source may matter. None for the whole log.
-
-    An hour looks back as far as ``reach`` says, but no further than its day does.
-    """
-    span = span_of(period, zone)
-    if span is None:
-        return None
-    before, after = timedelta(days=source.days_before), timedelta(days=source.days_after)
-    if not isinstance(period, Hour):
-        return span[0] - before, span[1] + after
-    first = local_midnight(period.day, zone) - before
-    beyond = max(timedelta(), after - timedelta(days=math.ceil(reach.after / timedelta(days=1))))
-    return min(span[0] - before, max(span[0] - reach.before, first)), span[1] + reach.after + beyond
 
 
 def _zone(spark: SparkSession) -> str:

@@ -13,8 +13,8 @@ from pyspark.sql import functions as F
 from ctr_samples.config.source import ColumnarSource, JsonSource
 from ctr_samples.errors import InputError
 from ctr_samples.periods import WHOLE, Hour, hours_of
-from ctr_samples.samples.inputs.sources import days_needed, periods_needed, read_source
-from ctr_samples.samples.period import Reach, Span
+from ctr_samples.samples.inputs.sources import read_source
+from ctr_samples.samples.period import Reach, Span, days_needed, periods_needed
 from ctr_samples.sparksql.session import run_session
 
 WEDNESDAY = date(2019, 6, 5)
