@@ -20,9 +20,9 @@ from ctr_samples.graph import Graph
 from ctr_samples.job.planning import planning
 from ctr_samples.periods import WHOLE, Period, calendar_day
 from ctr_samples.samples.builder import SampleBuilder
-from ctr_samples.samples.inputs.listing import days_there
+from ctr_samples.samples.inputs.listing import SourceFrame, days_there
 from ctr_samples.samples.inputs.log_days import rows_of_days
-from ctr_samples.samples.inputs.sources import SourceFrame, read_source
+from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches

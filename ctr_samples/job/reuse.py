@@ -22,7 +22,7 @@ from ctr_samples.job.origins import Origins, changed_features, changed_values, d
 from ctr_samples.job.planning import Prepared, labels_are_mature
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.samples.inputs.clocks import Clock, Use, clocks_of, texts_of_times
-from ctr_samples.samples.inputs.sources import SourceFrame, fingerprint_of
+from ctr_samples.samples.inputs.listing import SourceFrame, fingerprint_of
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.times import ClocksByDay, by_clock, check_clocks, clock_counts

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 
 from ctr_samples.config import JobConfig
-from ctr_samples.samples.inputs.sources import SourceFrame
+from ctr_samples.samples.inputs.listing import SourceFrame
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
 import os
 import re
 import stat
 from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from datetime import date
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import date, timedelta
 from itertools import dropwhile
 from typing import Any, cast
 
-from pyspark.sql import DataFrameReader, SparkSession
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import InputError
+from ctr_samples.periods import Period
+from ctr_samples.samples.inputs.csv_lines import CsvColumns
+from ctr_samples.samples.inputs.databases import TableVersion
 from ctr_samples.sparksql.failures import input_errors
+
+LOG_DAY = "_log_day"
+"""Column with the day in the path of a row's file. Exists only for sources whose path names the day."""
+SEED = 0
+"""Fixed sampling seed, so that planning a run again gives the same plan."""
+_ONE_DAY = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,3 +294,101 @@ def _above(path: str) -> Iterator[str]:
 def _is_hidden(name: str) -> bool:
     """Whether Spark ignores a file of this name."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+
+
+@dataclass(frozen=True, slots=True)
+class FilesByDay:
+    """The files of a dated source by day, with functions to restrict the source to days and to list again what the rows
+    of a day are made of.
+
+    With `unique`, these are the files of the day and of the day before it. ``lead`` are those before the first day.
+    """
+
+    files: Mapping[date, tuple[InputFile, ...]]
+    only: Callable[[Collection[date]], SourceFrame]
+    files_now: Callable[[date], Sequence[InputFile]]
+    lead: Mapping[date, tuple[InputFile, ...]] | None = None
+
+    def made_of(self, day: date) -> Sequence[InputFile]:
+        """Return the files that decide the rows of a day."""
+        if self.lead is None:
+            return self.files[day]
+        return (*{**self.lead, **self.files}.get(day - _ONE_DAY, ()), *self.files[day])
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFrame:
+    """A source as a lazy DataFrame, with facts about its files.
+
+    ``rows`` has the day of each row's file in the column ``LOG_DAY``, if the path names the day. ``missing_days`` are
+    the days or hours around the run without data; ``empty`` says of those that exist whether they have files, which then
+    are empty. ``there`` are the periods with data. ``files`` is None for tables, whose content the driver cannot
+    identify by file names. ``told`` has a sentence for each kind of link or special file. ``absent`` is the path or
+    table of a missing optional source, whose frame has no rows. ``csv`` describes the columns of a CSV line.
+    ``version`` is the version of a lake table. ``some_lines`` returns the rows of a share of the lines, without
+    parsing the rest. ``by_day`` has the files of each day, if the path names the day.
+    """
+
+    name: str
+    rows: DataFrame
+    missing_days: tuple[Period, ...]
+    files: tuple[InputFile, ...] | None
+    absent: str | None = None
+    csv: CsvColumns | None = None
+    version: TableVersion | None = None
+    some_lines: Callable[[float], DataFrame] | None = None
+    by_day: FilesByDay | None = None
+    told: tuple[str, ...] = ()
+    empty: Mapping[Period, bool] = field(default_factory=dict)
+    there: tuple[Period, ...] = ()
+
+    @property
+    def frame(self) -> DataFrame:
+        """Rows with only the columns of the source."""
+        return self.rows.drop(LOG_DAY)
+
+    @property
+    def of_days(self) -> FilesByDay:
+        """Files of each day. Raises ValueError unless the path names the day."""
+        if self.by_day is None:
+            raise ValueError(f"the path of sources.{self.name} does not name the day")
+        return self.by_day
+
+    def sample(self, share: float) -> DataFrame:
+        """Return a random share of the rows."""
+        return self.rows.sample(share, SEED) if self.some_lines is None else self.some_lines(share)
+
+    @property
+    def bytes(self) -> int | None:
+        """Total size of the files. None for tables."""
+        return None if self.files is None else sum(file.bytes for file in self.files)
+
+    @property
+    def snapshot(self) -> dict[str, Any]:
+        """Manifest entry about the input: counts, and a fingerprint of file names, sizes and times, or of a table
+        version.
+        """
+        missing = [day.isoformat() for day in self.missing_days]
+        if self.files is None:
+            version = None if self.version is None else asdict(self.version)
+            text = json.dumps(version, sort_keys=True)
+            return {
+                "files": None,
+                "bytes": None,
+                "fingerprint": version and hashlib.sha256(text.encode()).hexdigest()[:16],
+                "missing_days": missing,
+                **({"snapshot": version} if version else {}),
+            }
+        return {
+            "files": len(self.files),
+            "bytes": self.bytes,
+            "fingerprint": fingerprint_of(self.files),
+            "missing_days": missing,
+            **({"absent": True} if self.absent is not None else {}),
+        }
+
+
+def fingerprint_of(files: Sequence[InputFile]) -> str:
+    """Return a hash of names, sizes and modification times."""
+    text = "\n".join(f"{f.path} {f.bytes} {f.modified_ms}" for f in sorted(files, key=lambda f: f.path))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

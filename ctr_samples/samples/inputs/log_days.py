@@ -13,12 +13,9 @@ from pyspark.sql.types import BinaryType, DateType, StringType, TimestampNTZType
 from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import InputError
 from ctr_samples.periods import span_of
-from ctr_samples.samples.inputs.listing import Listing
+from ctr_samples.samples.inputs.listing import LOG_DAY, Listing
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.observations import Aggregates, Observations, Tally
-
-LOG_DAY = "_log_day"
-"""Column with the day in the path of a row's file. Exists only for sources whose path names the day."""
 
 ByDay = dict[date | None, list[int]]
 """Number of rows of each kind, by day. The day is None for a source without days."""

@@ -26,10 +26,10 @@ from ctr_samples.config.problems import end_sentence
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.csv_lines import csv_options, delimiter_hint
 from ctr_samples.samples.inputs.encodings import encoding_hint, is_undecoded
+from ctr_samples.samples.inputs.listing import SourceFrame
 from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
-from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame
 from ctr_samples.sparksql.columns import INTEGERS, quoted
-from ctr_samples.sparksql.expressions import IS_REPEAT
+from ctr_samples.sparksql.expressions import IS_REPEAT, MALFORMED
 from ctr_samples.sparksql.observations import Aggregates, Observations
 
 _MOST_COLUMNS = 3

@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.config.source import SourceKind
-from ctr_samples.samples.inputs.log_days import LOG_DAY
+from ctr_samples.samples.inputs.listing import LOG_DAY
 from ctr_samples.sparksql.columns import content_hash, order_column
 from ctr_samples.sparksql.expressions import IS_REPEAT, MALFORMED
 

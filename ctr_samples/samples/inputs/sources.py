@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from functools import partial, reduce
-from typing import Any
 
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
@@ -45,119 +42,25 @@ from ctr_samples.samples.inputs.databases import (
 from ctr_samples.samples.inputs.encodings import check_encoding, decoded, line_reader
 from ctr_samples.samples.inputs.file_columns import columns_of_files
 from ctr_samples.samples.inputs.json_lines import objects_of
-from ctr_samples.samples.inputs.listing import InputFile, Listing, days_there, find_files
-from ctr_samples.samples.inputs.log_days import LOG_DAY, day_in_path, day_of_row, rows_of_days
+from ctr_samples.samples.inputs.listing import (
+    LOG_DAY,
+    SEED,
+    FilesByDay,
+    InputFile,
+    Listing,
+    SourceFrame,
+    days_there,
+    find_files,
+)
+from ctr_samples.samples.inputs.log_days import day_in_path, day_of_row, rows_of_days
 from ctr_samples.samples.inputs.repeats import with_repeats
 from ctr_samples.samples.period import NO_REACH, Reach, days_needed, periods_needed
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.expressions import MALFORMED, first_sentence
 from ctr_samples.sparksql.failures import input_errors
 
-__all__ = ["MALFORMED", "InputFile", "SourceFrame", "read_source"]
-
 _DAY = timedelta(days=1)
-_SEED = 0
-"""Fixed sampling seed, so that planning a run again gives the same plan."""
-
 _HIVE_HINT = " If it is a Hive table, run with `--conf spark.sql.catalogImplementation=hive`."
-
-
-@dataclass(frozen=True, slots=True)
-class FilesByDay:
-    """The files of a dated source by day, with functions to restrict the source to days and to list again what the rows
-    of a day are made of.
-
-    With `unique`, these are the files of the day and of the day before it. ``lead`` are those before the first day.
-    """
-
-    files: Mapping[date, tuple[InputFile, ...]]
-    only: Callable[[Collection[date]], SourceFrame]
-    files_now: Callable[[date], Sequence[InputFile]]
-    lead: Mapping[date, tuple[InputFile, ...]] | None = None
-
-    def made_of(self, day: date) -> Sequence[InputFile]:
-        """Return the files that decide the rows of a day."""
-        if self.lead is None:
-            return self.files[day]
-        return (*{**self.lead, **self.files}.get(day - _DAY, ()), *self.files[day])
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFrame:
-    """A source as a lazy DataFrame, with facts about its files.
-
-    ``rows`` has the day of each row's file in the column ``LOG_DAY``, if the path names the day. ``missing_days`` are
-    the days or hours around the run without data; ``empty`` says of those that exist whether they have files, which then
-    are empty. ``there`` are the periods with data. ``files`` is None for tables, whose content the driver cannot
-    identify by file names. ``told`` has a sentence for each kind of link or special file. ``absent`` is the path or
-    table of a missing optional source, whose frame has no rows. ``csv`` describes the columns of a CSV line.
-    ``version`` is the version of a lake table. ``some_lines`` returns the rows of a share of the lines, without
-    parsing the rest. ``by_day`` has the files of each day, if the path names the day.
-    """
-
-    name: str
-    rows: DataFrame
-    missing_days: tuple[Period, ...]
-    files: tuple[InputFile, ...] | None
-    absent: str | None = None
-    csv: CsvColumns | None = None
-    version: TableVersion | None = None
-    some_lines: Callable[[float], DataFrame] | None = None
-    by_day: FilesByDay | None = None
-    told: tuple[str, ...] = ()
-    empty: Mapping[Period, bool] = field(default_factory=dict)
-    there: tuple[Period, ...] = ()
-
-    @property
-    def frame(self) -> DataFrame:
-        """Rows with only the columns of the source."""
-        return self.rows.drop(LOG_DAY)
-
-    @property
-    def of_days(self) -> FilesByDay:
-        """Files of each day. Raises ValueError unless the path names the day."""
-        if self.by_day is None:
-            raise ValueError(f"the path of sources.{self.name} does not name the day")
-        return self.by_day
-
-    def sample(self, share: float) -> DataFrame:
-        """Return a random share of the rows."""
-        return self.rows.sample(share, _SEED) if self.some_lines is None else self.some_lines(share)
-
-    @property
-    def bytes(self) -> int | None:
-        """Total size of the files. None for tables."""
-        return None if self.files is None else sum(file.bytes for file in self.files)
-
-    @property
-    def snapshot(self) -> dict[str, Any]:
-        """Manifest entry about the input: counts, and a fingerprint of file names, sizes and times, or of a table
-        version.
-        """
-        missing = [day.isoformat() for day in self.missing_days]
-        if self.files is None:
-            version = None if self.version is None else asdict(self.version)
-            text = json.dumps(version, sort_keys=True)
-            return {
-                "files": None,
-                "bytes": None,
-                "fingerprint": version and hashlib.sha256(text.encode()).hexdigest()[:16],
-                "missing_days": missing,
-                **({"snapshot": version} if version else {}),
-            }
-        return {
-            "files": len(self.files),
-            "bytes": self.bytes,
-            "fingerprint": fingerprint_of(self.files),
-            "missing_days": missing,
-            **({"absent": True} if self.absent is not None else {}),
-        }
-
-
-def fingerprint_of(files: Sequence[InputFile]) -> str:
-    """Return a hash of names, sizes and modification times."""
-    text = "\n".join(f"{f.path} {f.bytes} {f.modified_ms}" for f in sorted(files, key=lambda f: f.path))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def read_source(
@@ -400,7 +303,7 @@ class _Files:
                 return objects_of(lines, source, _schema(self.name, source), MALFORMED)
 
             def some_lines(share: float) -> DataFrame:
-                return self._with_day(parsed(rows.sample(share, _SEED)))
+                return self._with_day(parsed(rows.sample(share, SEED)))
 
             return read(marked(parsed(rows)), some_lines=some_lines)
 

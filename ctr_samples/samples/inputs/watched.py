@@ -29,15 +29,15 @@ from ctr_samples.samples.inputs.clocks import (
     texts_of_times,
 )
 from ctr_samples.samples.inputs.databases import TableVersion
-from ctr_samples.samples.inputs.log_days import LOG_DAY
+from ctr_samples.samples.inputs.listing import LOG_DAY, SourceFrame
 from ctr_samples.samples.inputs.malformed import LineCounts
-from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
+from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.samples.labels.plans import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import EVER, Reach, Span
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import ClockCounts
 from ctr_samples.sparksql.columns import quoted, with_matches, with_parsed_times
-from ctr_samples.sparksql.expressions import columns_of_data, typed_expression
+from ctr_samples.sparksql.expressions import MALFORMED, columns_of_data, typed_expression
 from ctr_samples.sparksql.observations import observe
 
 _READ_AT_ONCE = 4

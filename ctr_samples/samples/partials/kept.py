@@ -25,8 +25,8 @@ from ctr_samples.config import DailyCountView, EventView, JobConfig, WindowView
 from ctr_samples.errors import DamagedPartial, StorageError
 from ctr_samples.periods import Period, calendar_day, in_zone
 from ctr_samples.samples.features.row import view_columns
+from ctr_samples.samples.inputs.listing import fingerprint_of
 from ctr_samples.samples.inputs.malformed import LineCounts
-from ctr_samples.samples.inputs.sources import fingerprint_of
 from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach, lines_of
 from ctr_samples.samples.labels.plans import impression_reach, plan_labels
 from ctr_samples.samples.partials.steps import CountedView, KeptHistory, KeptTable, PartialWriter

@@ -21,7 +21,8 @@ from ctr_samples.samples.columnar.blocks import FINAL_ORDER, HELD, Counts, setti
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.impressions import ImpressionsWatch
 from ctr_samples.samples.inputs.clocks import Clock, together, which_apply
-from ctr_samples.samples.inputs.log_days import LOG_DAY, DaysWatch
+from ctr_samples.samples.inputs.listing import LOG_DAY
+from ctr_samples.samples.inputs.log_days import DaysWatch
 from ctr_samples.samples.inputs.malformed import LinesWatch
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.counts import RowsWatch

@@ -19,7 +19,8 @@ from ctr_samples.config import JobConfig, SnapshotView, View
 from ctr_samples.errors import InputError
 from ctr_samples.samples.impressions import time_not_read
 from ctr_samples.samples.inputs.clocks import EARLY, LATE, MORE_CLOCKS, Clock, clocks_by_name, together, which_apply
-from ctr_samples.samples.inputs.log_days import LOG_DAY, by_day, in_log_of, kinds_by_day
+from ctr_samples.samples.inputs.listing import LOG_DAY
+from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
 from ctr_samples.sparksql.columns import micros_at
 from ctr_samples.sparksql.observations import Aggregates, Observations, Tally
 

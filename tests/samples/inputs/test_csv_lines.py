@@ -12,7 +12,9 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import CsvSource
 from ctr_samples.errors import InputError
-from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
+from ctr_samples.samples.inputs.listing import SourceFrame
+from ctr_samples.samples.inputs.sources import read_source
+from ctr_samples.sparksql.expressions import MALFORMED
 from ctr_samples.sparksql.failures import expected_errors
 
 DAY = date(2019, 6, 5)

@@ -14,8 +14,10 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import CsvSource, JsonSource
 from ctr_samples.errors import InputError
+from ctr_samples.samples.inputs.listing import SourceFrame
 from ctr_samples.samples.inputs.malformed import reasons
-from ctr_samples.samples.inputs.sources import MALFORMED, SourceFrame, read_source
+from ctr_samples.samples.inputs.sources import read_source
+from ctr_samples.sparksql.expressions import MALFORMED
 from ctr_samples.sparksql.session import run_session
 
 DAY = date(2019, 6, 5)

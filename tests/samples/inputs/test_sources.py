@@ -36,10 +36,10 @@ from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.job import run as job
 from ctr_samples.periods import Whole
 from ctr_samples.samples.inputs.databases import database_error, errors_of_sources
-from ctr_samples.samples.inputs.listing import days_there
-from ctr_samples.samples.inputs.log_days import LOG_DAY
-from ctr_samples.samples.inputs.sources import MALFORMED, InputFile, read_source
+from ctr_samples.samples.inputs.listing import LOG_DAY, InputFile, days_there
+from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.sparksql.columns import time_column
+from ctr_samples.sparksql.expressions import MALFORMED
 from ctr_samples.sparksql.failures import expected_errors
 from ctr_samples.sparksql.session import run_session
 from tests.support.command_line import invoke

@@ -17,11 +17,11 @@ from ctr_samples.config import JobConfig, LoadedConfig, load_config
 from ctr_samples.errors import InputError
 from ctr_samples.job import run as job
 from ctr_samples.samples.inputs.clocks import Use, clocks_of, is_early, is_late, of_interest
-from ctr_samples.samples.inputs.sources import MALFORMED
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.times import ClockCounts, ClocksByDay, ClocksWatch, check_clocks, counts_of_view
 from ctr_samples.sparksql.columns import time_column
+from ctr_samples.sparksql.expressions import MALFORMED
 from ctr_samples.sparksql.observations import observe
 from ctr_samples.sparksql.session import run_session
 
