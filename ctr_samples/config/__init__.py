@@ -17,7 +17,6 @@
     masking.py              values from the environment: kept out of output, and compared without being written
     sentences.py, problems.py           errors as sentences
     base.py, units.py                   shared parts of the models
-    sizes.py                            how many tasks join a log
     explain.py              plan in words
 """
 

@@ -8,8 +8,8 @@ from math import ceil
 from typing import Self
 
 from ctr_samples.config import JobConfig
-from ctr_samples.config.sizes import joining_tasks
 from ctr_samples.config.units import format_size
+from ctr_samples.samples.inputs.watched import joining_tasks
 from ctr_samples.shards import Manifest, Storage, latest_manifest, published_days
 
 CORE_SECONDS, SHUFFLED = 34e-6, 260

@@ -8,6 +8,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import partial, reduce
+from math import ceil
 from typing import Any, Self
 from zoneinfo import ZoneInfo
 
@@ -16,7 +17,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType
 
 from ctr_samples.config import JobConfig, TextSource
-from ctr_samples.config.sizes import joining_tasks
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period, local_days
 from ctr_samples.samples.inputs.clocks import (
@@ -40,6 +40,9 @@ from ctr_samples.sparksql.columns import quoted, with_matches, with_parsed_times
 from ctr_samples.sparksql.expressions import MALFORMED, columns_of_data, typed_expression
 from ctr_samples.sparksql.observations import observe
 
+LEAST, MOST = 32 << 20, 256 << 20
+"""Bytes of logs that a joining task has. A task holds up to four times as much, see docs/operations.md, "Sizing"."""
+_MANY = 4096
 _READ_AT_ONCE = 4
 """Number of sources whose files are listed at the same time."""
 
@@ -285,6 +288,14 @@ class Inputs:
         if isinstance(source, TextSource):
             facts["malformed"] = sum(one.malformed for one in counts)
         return facts | ({"repeated": sum(one.repeated for one in counts)} if source.unique else {})
+
+
+def joining_tasks(log_bytes: int) -> int:
+    """Return the number of tasks that join logs of ``log_bytes``.
+
+    Tasks stay small as long as there are at most 4,096. Beyond, they grow, since a shuffle has a piece for each pair of tasks.
+    """
+    return max(1, ceil(log_bytes / min(MOST, max(LEAST, log_bytes // _MANY))))
 
 
 def lines_of(source: str) -> str:
