@@ -31,7 +31,7 @@ from tests.support.project import PROJECT
 RESULTS = PROJECT / "build/mutants.csv"
 TABLE = PROJECT / "tests/mutants/mutants.csv"
 COLUMNS = ("part", "module", "line", "text", "after", "outcome", "seconds")
-SURVIVED, HANGS = "survived", "hangs"
+SURVIVED, HANGS, CRASHES = "survived", "hangs", "crashes"
 AT_ONCE = 2
 WHOLE_DAYS = "golden"
 QUICK, THOROUGH = "not slow and not thorough", "thorough and not slow"
@@ -85,6 +85,8 @@ def failing(place: Path, marks: str, tests: Sequence[str]) -> str:
         os.killpg(running.pid, signal.SIGKILL)  # Spark too
         running.communicate()
         return HANGS
+    if running.returncode < 0:  # a kernel that reads or writes beyond its memory
+        return CRASHES
     failed = re.search(r"^(?:FAILED|ERROR) ([^\s\[]+)", said, re.MULTILINE)
     if running.returncode not in (0, 5) and failed is None:
         raise SystemExit(f"The tests could not be run: {said[-2000:]}")
