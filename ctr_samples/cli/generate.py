@@ -27,9 +27,9 @@ from ctr_samples.terminal import say, stderr_console, stdout_console
 
 if TYPE_CHECKING:
     from ctr_samples.job.many_days import DayOutcome
-    from ctr_samples.job.reporting import Reporter
     from ctr_samples.periods import Period
     from ctr_samples.shards import Storage
+    from ctr_samples.sparksql.observations import Reporter
     from ctr_samples.telemetry import Listener, Listeners
 
 ConfigPath = Annotated[Path, typer.Option("--config", "-c", help="The YAML file of the sample set.")]

@@ -30,7 +30,6 @@ from ctr_samples.explain.rules import (
     judge_rows,
 )
 from ctr_samples.job.planning import read_inputs
-from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import WHOLE, Period, in_zone
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.row import IMPRESSION, view_columns
@@ -60,6 +59,7 @@ from ctr_samples.samples.views.joiner import level_of
 from ctr_samples.samples.views.rows import usable, view_rows
 from ctr_samples.sparksql.columns import content_hash, joint_key, quoted
 from ctr_samples.sparksql.expressions import as_type
+from ctr_samples.sparksql.observations import Reporter, Silent
 
 _VARIANT = re.compile(r'("(?:type|elementType|valueType)":)"variant"')
 """The type of a column, field or element in the JSON of a schema."""

@@ -3,7 +3,7 @@
 run.py              the run itself, in the order of docs/architecture.md
 planning.py         inputs and contract of a run, before it reads rows; runs that look back; changes since a day was published
 accounting.py       checks that every impression became a sample or was dropped for a reason; stops a run on bad counts
-gate.py             the quality verdict from the measures; alarms.py has the warnings from a manifest's counts
+gate.py             the quality verdict from the measures
 kinds.py            the kinds of runs: join everything, take features, take samples, take fewer samples
 reuse.py            decides which kind a run is, by what the day's current generation is made from and what came since
 origins.py          what rows, labels and features are made from, as values
@@ -20,7 +20,6 @@ daemon.py           the process that forks the Python workers of a local run
 many_days.py        many days in one session, judged and published in order
 day_status.py       status of each day, and the page about many days
 published.py        metrics and features of published days
-reporting.py        progress reports of a run
 progress.py         progress on a terminal
 summary.py          summary of a run in a few lines, and a table of many days
 """

@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.errors import ConfigError, UsageError
-from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, calendar_day
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.training_rows import Counted, count_days, days_through
@@ -19,6 +18,7 @@ from ctr_samples.shards import open_storage
 from ctr_samples.shards.generations import following
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.states import VERSIONS, latest_state, publish_state, require_state
+from ctr_samples.sparksql.observations import Reporter, Silent
 from ctr_samples.sparksql.session import make_active, run_session
 from ctr_samples.vocabulary import FittedState, FittedVocabulary, Growth, grown_by
 

@@ -14,10 +14,10 @@ from ctr_samples.config.label import actions_among
 from ctr_samples.job.kinds import JoinEverything
 from ctr_samples.job.origins import Origins, changed_features, differences
 from ctr_samples.job.planning import Prepared, open_output, planning
-from ctr_samples.job.reporting import Reporter
 from ctr_samples.job.reuse import kind_of_run
 from ctr_samples.periods import Period
 from ctr_samples.shards import FeaturesFrom, Storage, latest_manifest, published_days
+from ctr_samples.sparksql.observations import Reporter
 
 _DAYS = 30
 """Newest published days whose runs tell how long such a run takes."""

@@ -17,13 +17,13 @@ from ctr_samples.config import LoadedConfig
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job.forget import id_columns, ids_made_of, in_quotes
 from ctr_samples.job.planning import planning
-from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, check_period
 from ctr_samples.samples.impressions import cut_impressions
 from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.samples.inputs.watched import exploded
 from ctr_samples.samples.period import Span
 from ctr_samples.shards import Manifest
+from ctr_samples.sparksql.observations import Reporter, Silent
 from ctr_samples.sparksql.session import run_session
 
 _EXPECTED = "`--values` names a file with one value in each line"

@@ -15,9 +15,9 @@ from ctr_samples.config import JobConfig, Quality
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
-from ctr_samples.job.alarms import alarms
 from ctr_samples.periods import Period, days_before, parse_period
 from ctr_samples.quality.checks import CHECKS, Days, findings
+from ctr_samples.quality.checks.counts import alarms, filling_features
 from ctr_samples.quality.drift import drifts
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.quality.measure.merging import Measures
@@ -200,24 +200,6 @@ def measured_of(manifest: Manifest, measures: Measures, wanted: Wanted) -> Measu
 
 def _actions(counts: Mapping[str, Any]) -> Actions:
     return Actions(counts.get("actions", 0), counts.get("orphans", 0), counts.get("without_value", 0))
-
-
-def filling_features(manifests: Iterable[Manifest]) -> set[str]:
-    """Return the features of windows and histories that reach back beyond the start of the log on any of these days."""
-    filling: set[str] = set()
-    for manifest in manifests:
-        config = manifest.config
-        short = {
-            name
-            for name, source in manifest.inputs.items()
-            if any(day < manifest.run_date for day in source.get("missing_days", ()))
-        }
-        views, histories = config.get("views") or {}, config.get("histories") or {}
-        counted = {f"views.{n}": of for n, of in views.items() if of.get("aggregates") or of.get("daily_counts")}
-        counted |= {f"histories.{n}": of for n, of in histories.items()}
-        graph = manifest.graph
-        filling |= {name for part, of in counted.items() if of.get("source") in short for name in graph.features(part)}
-    return filling
 
 
 def _manifest_of(storage: Storage, metrics: Metrics | None) -> list[Manifest]:

@@ -21,9 +21,9 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.descriptions import contract_json, schema_pbtxt
 from ctr_samples.errors import ContractError, DamagedFile, StorageError
 from ctr_samples.graph import Graph
-from ctr_samples.job.alarms import FEWEST_ACTIONS
 from ctr_samples.job.origins import changed_values
 from ctr_samples.job.planning import Prepared
+from ctr_samples.quality.checks.counts import FEWEST_ACTIONS
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.records.read import records_of
 from ctr_samples.samples.impressions import TIED_REPEATS, time_not_read

@@ -19,10 +19,10 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import LoadedConfig
 from ctr_samples.errors import CtrSamplesError, InputError
 from ctr_samples.job.gate import check_accepted
-from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import RunResult, run
 from ctr_samples.periods import Period
 from ctr_samples.shards import Manifest
+from ctr_samples.sparksql.observations import Reporter, Silent
 
 Became = Literal["published", "unchanged", "refused", "failed", "not tried"]
 

@@ -216,27 +216,6 @@ class _Finder:
         yield f"files of {name}", (files or self.files).get(name)
 
 
-def made_from_biases(manifest: Manifest) -> dict[str, str]:
-    """Return the features of a generation that read a column of impressions of which another feature is a
-    bias, with the name of that feature.
-    """
-    graph, features = manifest.graph, manifest.config.get("features") or {}
-    biases = {
-        name: graph.columns(f"features.{name}", "impressions")
-        for name in features
-        if features[name].get("bias") is not None
-    }
-    shared = {
-        name: [
-            bias
-            for bias, columns in biases.items()
-            if graph.reads_any(f"features.{name}", "impressions", columns or ())
-        ]
-        for name in features.keys() - biases
-    }
-    return {name: found[0] for name, found in sorted(shared.items()) if found}
-
-
 def differences(now: Origin, before: Origin) -> list[str]:
     """Return the names of what differs between two origins of a part."""
     return [name for name in dict.fromkeys([*now, *before]) if now.get(name) != before.get(name)]

@@ -23,7 +23,6 @@ from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.gate import wanted_of
 from ctr_samples.job.origins import changed_parts, changed_values
-from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, calendar_day, check_period, in_zone
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.samples.executors import check_executors, load_modules
@@ -37,6 +36,7 @@ from ctr_samples.shards import DayOutput, Manifest, open_storage, require_genera
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.generations import last_forgotten
 from ctr_samples.shards.naming import run_directory
+from ctr_samples.sparksql.observations import Reporter, Silent
 from ctr_samples.sparksql.releases import without_call_sites
 from ctr_samples.sparksql.session import make_active, run_session
 from ctr_samples.sparksql.workers import share_workers, warm_workers

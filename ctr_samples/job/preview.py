@@ -12,7 +12,6 @@ from ctr_samples.config.loading import loaded_of
 from ctr_samples.errors import InputError
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.planning import planning, read_inputs
-from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.periods import Period, period_of
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.complete import beside
@@ -23,6 +22,7 @@ from ctr_samples.samples.labels.plans import plan_labels
 from ctr_samples.samples.requests import RequestSizes
 from ctr_samples.samples.sampling import sampled
 from ctr_samples.sparksql.columns import quoted, stable_hash
+from ctr_samples.sparksql.observations import Reporter, Silent
 
 ORIGIN = "_origin"
 """Column of :func:`few_samples` that holds the origin of the values."""

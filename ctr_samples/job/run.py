@@ -20,7 +20,6 @@ from ctr_samples.job.gate import check_accepted, measured_of, pass_gate
 from ctr_samples.job.kinds import Kind
 from ctr_samples.job.manifest_facts import descriptions, facts_of_run, order_fact
 from ctr_samples.job.planning import LookBack, Prepared, check_writable, open_output, planning, warn_of_event_log
-from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.reuse import kind_of_run
 from ctr_samples.periods import Period, period_of
 from ctr_samples.quality.measure.collecting import Wanted
@@ -36,7 +35,7 @@ from ctr_samples.samples.watches.leak_canary import check_canaries
 from ctr_samples.shards import DayOutput, DayRun, Manifest, Receipt, open_storage
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import drop_damaged
-from ctr_samples.sparksql.observations import Progress
+from ctr_samples.sparksql.observations import Progress, Reporter, Silent
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from ctr_samples.config import Served as ServedConfig
 from ctr_samples.errors import InputError
 from ctr_samples.job.fit import state_of_run
 from ctr_samples.job.planning import read_inputs
-from ctr_samples.job.reporting import Reporter
 from ctr_samples.periods import Period
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from ctr_samples.quality.report.wording import span
@@ -34,6 +33,7 @@ from ctr_samples.served.log import ServedLog
 from ctr_samples.served.versions import found_for
 from ctr_samples.shards import Manifest, Storage, latest_manifest, open_storage, published_days
 from ctr_samples.shards.states import latest_state, state_before
+from ctr_samples.sparksql.observations import Reporter
 from ctr_samples.vocabulary import FittedState
 
 _LOOKED_UP = 20_000

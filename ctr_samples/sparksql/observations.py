@@ -1,4 +1,4 @@
-"""Counts that Spark collects as a by-product of a run's single action.
+"""Counts that Spark collects as a by-product of a run's single action, and who is told of its progress.
 
 Observations are exact even if tasks fail and are retried. If Spark skips a part of the plan because it is empty, its
 observation has no values and counts as zero.
@@ -10,7 +10,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from pyspark import Accumulator
@@ -105,6 +105,32 @@ class Progress:
     def of(cls, spark: SparkSession) -> Self:
         """Create both counters at zero."""
         return cls(spark.sparkContext.accumulator(0), spark.sparkContext.accumulator(0))
+
+
+class Reporter(Protocol):
+    """Receives the progress of a run. Called on the driver."""
+
+    def stage(self, text: str) -> None:
+        """Report the start of a stage."""
+
+    def writing(self, progress: Progress) -> None:
+        """Report that tasks begin to write. ``progress`` grows while they do."""
+
+    def warn(self, text: str) -> None:
+        """Report a problem that does not stop the run."""
+
+
+class Silent:
+    """A reporter that shows nothing."""
+
+    def stage(self, text: str) -> None:
+        """Do nothing."""
+
+    def writing(self, progress: Progress) -> None:
+        """Do nothing."""
+
+    def warn(self, text: str) -> None:
+        """Do nothing."""
 
 
 _SEED = 1_003_792_688

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.job import run as job
-from ctr_samples.job.alarms import alarms
+from ctr_samples.quality.checks.counts import alarms
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, open_storage
 from tests.support.manifests import manifest

@@ -24,11 +24,11 @@ from ctr_samples.errors import GateRefused, InputError, PublishConflict, Publish
 from ctr_samples.job import many_days
 from ctr_samples.job.gate import read_metrics
 from ctr_samples.job.many_days import Backfill, DayOutcome, worst_exit_code
-from ctr_samples.job.reporting import Reporter, Silent
 from ctr_samples.job.run import RunResult
 from ctr_samples.job.summary import DayLine, days_table
 from ctr_samples.quality.metrics import Generation
 from ctr_samples.shards import open_storage
+from ctr_samples.sparksql.observations import Reporter, Silent
 from tests.support.manifests import manifest
 from tests.support.tiny_days import write_days
 

@@ -20,7 +20,6 @@ from ctr_samples.config.explain import explain
 from ctr_samples.job import planning, reuse
 from ctr_samples.job import run as job
 from ctr_samples.job.many_days import Backfill
-from ctr_samples.job.reporting import Silent
 from ctr_samples.job.reuse import seen_on
 from ctr_samples.job.summary import run_summary
 from ctr_samples.periods import Hour, Period
@@ -28,6 +27,7 @@ from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.inputs.clocks import clocks_of
 from ctr_samples.samples.period import Span
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, latest_manifest, open_storage
+from ctr_samples.sparksql.observations import Silent
 from tests.job.partial_days import measured, shards_of
 from tests.support.marks import slow_except
 

@@ -18,11 +18,11 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.errors import StorageError
-from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import run
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import kept
 from ctr_samples.shards.storage import LocalStorage, objects
+from ctr_samples.sparksql.observations import Silent
 from tests.job.partial_days import shards_of, write_config, write_log
 
 pytestmark = pytest.mark.slow

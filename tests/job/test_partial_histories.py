@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.job.planning import read_inputs
-from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import run
 from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import Partials
+from ctr_samples.sparksql.observations import Silent
 from tests.job.partial_days import shards_of, write_config_of_histories, write_log
 
 DAYS = (-41, -40, -39, -6, -5, -4, -3, -2, -1, 0, 1, 2)

@@ -19,12 +19,12 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import load_config
 from ctr_samples.errors import InputError
 from ctr_samples.job.planning import read_inputs
-from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import run
 from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import where_kept
 from ctr_samples.samples.partials.kept import definition_of, keepable
+from ctr_samples.sparksql.observations import Silent
 from tests.job.partial_days import VIEWS, shards_of, write_config, write_log
 
 DAY = date(2019, 6, 5)

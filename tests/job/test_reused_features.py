@@ -22,13 +22,13 @@ from ctr_samples.job.foreseen import changes, foreseen
 from ctr_samples.job.forget import find, forget
 from ctr_samples.job.origins import Origins, differences
 from ctr_samples.job.published import listed_features
-from ctr_samples.job.reporting import Silent
 from ctr_samples.job.run import RunResult
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.readers import iter_batches
 from ctr_samples.shards import Manifest, check_shards, latest_manifest, open_storage
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.generation_history import rollback
+from ctr_samples.sparksql.observations import Silent
 from tests.job.partial_days import facts, measured
 from tests.support.marks import slow_except
 

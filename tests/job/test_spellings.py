@@ -11,8 +11,8 @@ import pytest
 from ctr_samples.config import JobConfig
 from ctr_samples.graph import Graph
 from ctr_samples.job.forget import vocabularies_of
-from ctr_samples.job.gate import filling_features
 from ctr_samples.job.origins import Origins, changed_features
+from ctr_samples.quality.checks.counts import filling_features
 from ctr_samples.shards import Manifest
 from ctr_samples.training.exporting import made_from
 

@@ -16,10 +16,10 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.job import run as job
-from ctr_samples.job.reporting import Silent
 from ctr_samples.records.read import first_examples
 from ctr_samples.samples.features.contracts import contract_of
 from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.sparksql.observations import Silent
 from tests.support.project import PROJECT
 
 CONF = PROJECT / "conf"

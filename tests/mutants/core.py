@@ -85,6 +85,6 @@ CORE = {
     ),
     "gate": Part(
         ("job/gate.py", "quality/checks/features.py", "quality/checks/day.py", "quality/checks/score.py"),
-        ("quality/test_quality_checks.py", "job/test_gate.py", "job/test_alarms.py"),
+        ("quality/test_quality_checks.py", "job/test_gate.py", "quality/test_counts_of_days.py"),
     ),
 }

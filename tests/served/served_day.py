@@ -20,13 +20,13 @@ from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
-from ctr_samples.job.reporting import Silent
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.quality.served import Served
 from ctr_samples.readers import iter_batches
 from ctr_samples.served.log import ServedLog
 from ctr_samples.served.run import Task, compare_served
 from ctr_samples.shards import open_storage, require_manifest
+from ctr_samples.sparksql.observations import Silent
 from tests.served.server import Faults, Server, Store, StoredRow
 
 DAY = date(2019, 6, 5)

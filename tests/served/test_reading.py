@@ -17,11 +17,11 @@ from ctr_samples.config import Served as ServedConfig
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ConfigError, InputError
-from ctr_samples.job.reporting import Silent
 from ctr_samples.served.log import ServedLog
 from ctr_samples.served.run import Task, compare_served
 from ctr_samples.serving import load_assembler
 from ctr_samples.shards import open_storage, require_manifest
+from ctr_samples.sparksql.observations import Silent
 from tests.served.served_day import DAY, SHOWN, Day
 from tests.support.small_days import published
 

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import Feature
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
-from ctr_samples.job.alarms import alarms
+from ctr_samples.quality.checks.counts import alarms
 from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.quality.measure.merging import Measures
 from ctr_samples.samples.features.one_feature import feature_column

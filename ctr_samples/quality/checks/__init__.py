@@ -9,6 +9,7 @@ the limit applies, so that noise alone does not reject a small day.
     day.py        samples, hours, users, drop reasons, duplicates, the contract
     labels.py     means, classes, actions without an impression
     features.py   missing values, constants, drift, leaks; match rates of views, and the age of matched rows
+    counts.py     warnings from the counts in a manifest, whatever the limits are
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from datetime import UTC, date, datetime, timedelta
 from functools import partial as bound
 from math import ceil
 from threading import Lock
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -44,23 +44,13 @@ from ctr_samples.shards.partials import (
     unneeded,
 )
 from ctr_samples.sparksql.columns import micros_at, time_column
-from ctr_samples.sparksql.observations import Observations
+from ctr_samples.sparksql.observations import Observations, Reporter
 
 _AT_ONCE = 2
 _BYTES_OF_A_TASK = 512 * 2**20
 """Log bytes per task that writes a partial. Each task writes about 10 MB, so that few files accumulate
 over the days.
 """
-
-
-class Telling(Protocol):
-    """Receives progress messages; see ``job/reporting.py``."""
-
-    def stage(self, text: str) -> None:
-        """Report the start of a stage."""
-
-    def warn(self, text: str) -> None:
-        """Report a problem that does not stop the run."""
 
 
 Keepable = CountedView | KeptHistory | KeptTable
@@ -87,7 +77,7 @@ class Partials:
     kept: tuple[_Kept, ...]
 
     @classmethod
-    def prepare(cls, inputs: Inputs, period: Period, telling: Telling, *, build: bool = True) -> Self:
+    def prepare(cls, inputs: Inputs, period: Period, telling: Reporter, *, build: bool = True) -> Self:
         """Find the partials that a run needs, and build the missing partials, each with a Spark job over one day of a
         log.
 
@@ -184,7 +174,7 @@ def where_kept(inputs: Inputs, name: str, period: Period) -> str | None:
     return f"{taken}; the others from the log"
 
 
-def _kept(storage: Storage, inputs: Inputs, what: Keepable, period: Period, building: Telling | None) -> _Kept:
+def _kept(storage: Storage, inputs: Inputs, what: Keepable, period: Period, building: Reporter | None) -> _Kept:
     """Return the partials of a view or history. Builds missing ones if ``building`` is to hear of it: one thread, even if
     several days run at once.
     """
@@ -237,7 +227,7 @@ def _there(
 
 
 def _make(
-    storage: Storage, inputs: Inputs, what: Keepable, definition: str, telling: Telling, day: date, fingerprint: str
+    storage: Storage, inputs: Inputs, what: Keepable, definition: str, telling: Reporter, day: date, fingerprint: str
 ) -> Partial:
     """Build and publish the partial of a day, with the counts that a run needs from the day's log.
 

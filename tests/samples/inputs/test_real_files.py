@@ -15,9 +15,9 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import Source, load_config
 from ctr_samples.errors import InputError
 from ctr_samples.job.planning import read_inputs
-from ctr_samples.job.reporting import Silent
 from ctr_samples.samples.inputs.listing import RealFiles, SourceFrame, real_files
 from ctr_samples.samples.inputs.sources import read_source
+from ctr_samples.sparksql.observations import Silent
 
 
 @pytest.fixture

@@ -17,11 +17,11 @@ import ctr_samples
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.job import run as job
-from ctr_samples.job.reporting import Silent
 from ctr_samples.job.summary import run_summary
 from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.sparksql.observations import Silent
 
 DAY = date(2019, 6, 5)
 CONFIG = """\

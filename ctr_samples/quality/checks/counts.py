@@ -1,17 +1,21 @@
-"""Warnings from the counts in a manifest, independent of configured limits. Pure. The gate reports them as findings."""
+"""What the counts in a manifest say: warnings, independent of configured limits, and features whose windows are filling up.
+
+Pure. The gate reports the warnings as findings.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ctr_samples.config.units import format_duration, parse_duration
-from ctr_samples.job.origins import made_from_biases
 from ctr_samples.periods import in_ranges, zone_of
 from ctr_samples.quality.metrics import Finding, Measured
-from ctr_samples.shards import Manifest
+
+if TYPE_CHECKING:
+    from ctr_samples.shards import Manifest
 
 MOST_SKIPPED = 0.01
 """Share of malformed lines of a source above which a warning is raised even if the configuration tolerates it."""
@@ -54,12 +58,21 @@ def alarms(manifest: Manifest, before: Measured | None) -> Iterator[Finding]:
 
 
 def _made_from_biases(manifest: Manifest) -> Iterator[Finding]:
-    for name, bias in made_from_biases(manifest).items():
-        sentence = (
-            f"The feature {name} is made from the same column as {bias}, which is a bias: in serving it would need what is "
-            "not known there. Give it a `bias` too, or leave it out."
-        )
-        yield _warning("bias", name, 1, 0, sentence)
+    """Warn of a feature that reads a column of impressions of which another feature is a bias."""
+    graph, features = manifest.graph, manifest.config.get("features") or {}
+    biases = {
+        name: graph.columns(f"features.{name}", "impressions") or ()
+        for name, feature in features.items()
+        if feature.get("bias") is not None
+    }
+    for name in sorted(features.keys() - biases):
+        shared = (bias for bias, own in biases.items() if graph.reads_any(f"features.{name}", "impressions", own))
+        if (bias := next(shared, None)) is not None:
+            sentence = (
+                f"The feature {name} is made from the same column as {bias}, which is a bias: in serving it would need what "
+                "is not known there. Give it a `bias` too, or leave it out."
+            )
+            yield _warning("bias", name, 1, 0, sentence)
 
 
 def _warning(check: str, subject: str, value: float, most: float, sentence: str) -> Finding:
@@ -245,3 +258,21 @@ def _huge_request(manifest: Manifest) -> Iterator[Finding]:
             "placeholder such as '' or '-', make it null, as in nullif(request, '-'); or set `output.order: impression`."
         )
         yield _warning("huge_request", " and ".join(order.by), share, MOST_OF_A_REQUEST, sentence)
+
+
+def filling_features(manifests: Iterable[Manifest]) -> set[str]:
+    """Return the features of windows and histories that reach back beyond the start of the log on any of these days."""
+    filling: set[str] = set()
+    for manifest in manifests:
+        config = manifest.config
+        short = {
+            name
+            for name, source in manifest.inputs.items()
+            if any(day < manifest.run_date for day in source.get("missing_days", ()))
+        }
+        views, histories = config.get("views") or {}, config.get("histories") or {}
+        counted = {f"views.{n}": of for n, of in views.items() if of.get("aggregates") or of.get("daily_counts")}
+        counted |= {f"histories.{n}": of for n, of in histories.items()}
+        graph = manifest.graph
+        filling |= {name for part, of in counted.items() if of.get("source") in short for name in graph.features(part)}
+    return filling

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.job.alarms import alarms
-from ctr_samples.job.gate import filling_features
+from ctr_samples.quality.checks.counts import alarms, filling_features
 from ctr_samples.shards import Manifest, RequestOrder, Shard
 from tests.support.manifests import manifest
 
