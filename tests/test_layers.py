@@ -76,7 +76,7 @@ MAY_IMPORT = {
 SEARCHING = (
     "addresses config/document config/grain config/loading config/masking config/output config/references "
     "config/sentences config/units converters/images/folders day_paths explain/gather graph/sql_names job/checking "
-    "job/forget job/forget_check job/forget_users packing periods quality/report/contents quality/report/features "
+    "job/forget job/forget_search packing periods quality/report/contents quality/report/features "
     "records/paths samples/inputs/databases samples/inputs/listing samples/inputs/log_days samples/inputs/malformed "
     "samples/partials/kept samples/watches/times serving/assembler serving/declared "
     "serving/feature_inputs telemetry/lineage training/fitting"

@@ -17,8 +17,8 @@ from ctr_samples.errors import UsageError
 from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
-    from ctr_samples.job.forget_check import Search
-    from ctr_samples.job.forget_users import Values
+    from ctr_samples.job.forget import Values
+    from ctr_samples.job.forget_search import Search
     from ctr_samples.periods import Period
     from ctr_samples.shards import Storage
 
@@ -62,8 +62,8 @@ def forget(
     """
     console = stderr_console()
     with errors_in_words(console, debug):
-        from ctr_samples.job.forget_check import Search, models_with
-        from ctr_samples.job.forget_users import Values
+        from ctr_samples.job.forget import Values
+        from ctr_samples.job.forget_search import Search, models_with
         from ctr_samples.periods import parse_period
         from ctr_samples.shards import open_storage, published_days
 
@@ -92,15 +92,13 @@ def _in_logs(
     sought: Values,
 ) -> Search:
     """Find the users' impressions in the logs. Tells how many users have none."""
-    from ctr_samples.job.forget import Users, id_columns
-    from ctr_samples.job.forget_check import Search
+    from ctr_samples.job.forget import check_key, impressions_of
+    from ctr_samples.job.forget_search import Search, Users, id_columns
     from ctr_samples.shards import require_manifest
 
     loaded = load_config(config, changes)
     manifests = [require_manifest(storage, day) for day in days]
     with spark_for(loaded.config, f"ctr-samples forget {loaded.config.name}", console) as (spark, progress):
-        from ctr_samples.job.forget_users import check_key, impressions_of
-
         check_key(loaded, key, manifests)
         logged = impressions_of(spark, loaded, days, key, sought.looked_for, progress)
     if unmatched := sought.check(frozenset().union(*logged.values()), "impression"):

@@ -11,9 +11,8 @@ foreseen.py         what runs of a changed configuration would do, and which par
 manifest_facts.py   facts in a manifest besides its shards, and labels that changed since the previous generation
 checking.py         finds all problems of a configuration and its inputs in one pass
 preview.py          a few samples as a table, without writing
-forget.py           the next generation of a day without the samples of some users
-forget_users.py     their ids from a file, and their impressions in the logs, for samples that do not say whose they are
-forget_check.py     searches all that runs wrote for users who were forgotten
+forget.py           the next generation of a day without the samples of some users, found by a column or in the logs
+forget_search.py    searches samples, and all else that runs wrote, for users
 sizing.py           what a day needs: tasks, memory, disk and time
 fit.py              the next version of vocabularies, moments and quantiles
 daemon.py           the process that forks the Python workers of a local run

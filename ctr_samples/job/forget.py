@@ -1,4 +1,8 @@
-"""Publishes the next generation of a day without the samples of some users, and vocabularies without their ids."""
+"""Publishes the next generation of a day without the samples of some users, and vocabularies without their ids.
+
+The users are in a file with one value in each line, exactly as in the samples. For samples that do not say whose they are,
+Spark finds their impressions in the logs.
+"""
 
 from __future__ import annotations
 
@@ -6,30 +10,46 @@ import os
 import re
 import secrets
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import ValidationError
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.config.document import filled
-from ctr_samples.config.masking import digests, digests_in
-from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.errors import DamagedFile, UsageError
-from ctr_samples.graph import SqlName, log_names, meet
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import DamagedFile, InputError, UsageError
+from ctr_samples.job.forget_search import (
+    THREADS,
+    Users,
+    among_samples,
+    as_in_column,
+    id_columns,
+    ids_made_of,
+    in_quotes,
+    vocabularies_of,
+    vocabulary_of,
+)
 from ctr_samples.job.gate import describe_anew
-from ctr_samples.periods import Period
+from ctr_samples.job.planning import planning
+from ctr_samples.periods import Period, check_period
 from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.quality.pseudonyms import ORPHAN_SAMPLE, Pseudonyms, pseudonyms_of
-from ctr_samples.records.without import values_among, write_without
+from ctr_samples.records.without import write_without
 from ctr_samples.samples.columnar.columns import integers, shuffle_hashes
+from ctr_samples.samples.impressions import cut_impressions
+from ctr_samples.samples.inputs.sources import read_source
+from ctr_samples.samples.inputs.watched import exploded
+from ctr_samples.samples.period import Span
 from ctr_samples.shards import (
     DayOutput,
     Manifest,
@@ -44,15 +64,17 @@ from ctr_samples.shards import (
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.generations import last_forgotten, mark_forgotten
 from ctr_samples.shards.manifest import FORGOTTEN
-from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES, manifests_directory, run_directory
+from ctr_samples.shards.naming import CONTRACT, SCHEMA, manifests_directory, run_directory
 from ctr_samples.shards.publish import check_shards
+from ctr_samples.sparksql.observations import Reporter, Silent
+from ctr_samples.sparksql.session import run_session
 
-_THREADS = 4
 _PLACE = "_shuffle"
-_LONGEST = 60
-_INT64 = range(-(2**63), 2**63)
-_OF_IDS = ("source", "time", "keys", "user", "article", "request", "position", "explode", "identity")
-"""Keys of ``impressions`` that an impression id depends on."""
+_EXPECTED = "`--values` names a file with one value in each line"
+_QUOTES = "\"'`\u2018\u2019\u201a\u201c\u201d\u201e\xab\xbb"
+_AROUND = f"{_QUOTES}\ufeff\u200b\u200c\u200d\u2060"
+"""Characters that other programs add around values: quotes and invisible marks."""
+_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +84,6 @@ class Found:
     manifest: Manifest
     now: frozenset[str]
     before: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Users:
-    """Users by the ``ids`` of a ``key`` of impressions, such as ``user``, where the samples do not say whose they are."""
-
-    key: str
-    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +138,7 @@ def forget(
             if latest_manifest(storage, day) != manifest:
                 return forget(storage, find(storage, day, key, values), key, values, retention, users)
         return Forgotten(manifest, 0)
-    sought = pa.array(_ids(contract[key], values), _type(contract[key]))
+    sought = as_in_column(contract[key], values)
     output = DayOutput.open(storage, day, manifest.name, retention)
     if output.current != manifest:  # a concurrent run has published; use its samples
         return forget(storage, find(storage, day, key, values), key, values, retention, users)
@@ -143,12 +157,12 @@ def forget(
         )
         return receipt, collector.close()
 
-    with ThreadPoolExecutor(_THREADS) as threads:
+    with ThreadPoolExecutor(THREADS) as threads:
         receipts, measures = zip(*threads.map(written, _partitions(manifest.shards)), strict=True)
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)
     check_shards(storage, shards)
     tokens = values if users is None else users.ids
-    run.write(_texts_beside(storage, manifest, _without_tokens(vocabularies_of(manifest.config, key, users), tokens)))
+    run.write(_texts_beside(storage, manifest, vocabularies_of(manifest.config, key, users), set(tokens)))
     made = replace(
         _without(manifest, shards),
         generation=output.generation,
@@ -162,44 +176,6 @@ def forget(
     return Forgotten(made, manifest.records - made.records)
 
 
-def _column(contract: ExampleContract, key: str) -> FeatureSpec:
-    specs = {spec.name: spec for spec in contract.features}
-    spec = specs.get(key)
-    if spec is None:
-        names = ", ".join(specs)
-        raise UsageError(
-            f"The samples have no column {key!r}; they have {names}. Users can be forgotten by a column only."
-        )
-    if spec.role not in ("feature", "key"):
-        raise UsageError(f"The column {key!r} is a {spec.role}, which is no id. Give a column with an id as it is.")
-    if spec.shape != () or spec.buckets is not None or spec.dtype not in ("string", "bytes", "int64"):
-        raise UsageError(
-            f"The column {key!r} does not tell users apart: it is {_said(spec)}. Give one with an id as it is."
-        )
-    return spec
-
-
-def _said(spec: FeatureSpec) -> str:
-    if spec.buckets is not None:
-        return f"one of {spec.buckets:,} numbers, which several users share"
-    return f"a list of {spec.dtype}" if spec.shape != () else f"a {spec.dtype}"
-
-
-def among_samples(
-    storage: Storage, manifest: Manifest, shards: Sequence[Shard], key: str, values: Sequence[str]
-) -> frozenset[str]:
-    """Return the values that the column ``key`` of a generation's shards has. Raises the errors of :func:`find`."""
-    if not values:
-        return frozenset()
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    spec = _column(contract, key)
-    ids = _ids(spec, values)
-    look = partial(values_among, storage, contract=contract, column=key, values=pa.array(ids, _type(spec)))
-    with ThreadPoolExecutor(_THREADS) as threads:
-        there = set().union(*threads.map(look, shards))
-    return frozenset(value for value, of_samples in zip(values, ids, strict=True) if of_samples in there)
-
-
 def _restorable(storage: Storage, manifest: Manifest) -> Iterator[Manifest]:
     """Yield the earlier generations of a day that may still be restored and whose shards exist."""
     there = storage.names(run_directory(manifest.day, "").rstrip("/"))
@@ -210,49 +186,6 @@ def _restorable(storage: Storage, manifest: Manifest) -> Iterator[Manifest]:
                 earlier = read_manifest(storage, manifest.day, number)
                 if earlier.made_by in there:
                     yield earlier
-
-
-def _type(spec: FeatureSpec) -> pa.DataType:
-    return pa.int64() if spec.dtype == "int64" else pa.binary()
-
-
-def _ids(spec: FeatureSpec, values: Sequence[str]) -> list[int] | list[bytes]:
-    """Convert values to the type of the column. Raises UsageError for a value that the column cannot contain."""
-    if spec.dtype != "int64":
-        return [value.encode() for value in values]
-    for value in values:
-        if not re.fullmatch(r"-?[0-9]{1,19}", value) or int(value) not in _INT64:
-            raise UsageError(
-                f"The column {spec.name!r} has whole numbers of 64 bits, but a line of `--values` is {in_quotes(value)}. "
-                "Expected digits alone. Nothing was published; correct the file and run again."
-            )
-    return [int(value) for value in values]
-
-
-def in_quotes(value: str) -> str:
-    """Return a value of the file as quoted in errors."""
-    return repr(value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…")
-
-
-def id_columns(manifest: Manifest) -> list[str]:
-    """Return the column with the impression id of each sample, in a list, which is empty if the layout has none."""
-    return ExampleContract.from_dict(dict(manifest.contract)).names("key")[:1]
-
-
-def ids_made_of(made_by: Manifest, loaded: LoadedConfig | None = None) -> dict[str, Any]:
-    """Return the part of a generation's configuration that impression ids are made from, or of another configuration of its
-    sample set. Equal logs then have equal ids.
-    """
-    config, environment = made_by.config, made_by.environment
-    if loaded is not None:
-        config = loaded.document
-        environment = digests({n: v for n, v in loaded.deciding.items() if n in environment}, made_by.name)
-    shown = config.get("impressions") or {}
-    made = {key: shown.get(key) for key in _OF_IDS}
-    whole_row = shown.get("identity") == "row"
-    made |= {"again": shown.get("dedup") is not None and shown.get("request") is not None}
-    made |= {"timezone": config.get("timezone"), "sources": config.get("sources") if whole_row else None}
-    return {**made, "environment": digests_in(made, environment)}
 
 
 def _partitions(shards: Sequence[Shard]) -> list[list[Shard]]:
@@ -278,22 +211,24 @@ def _with_place(rows: pa.RecordBatch, wanted: Wanted) -> pa.RecordBatch:
     return rows.append_column(wanted.place, pa.array(shuffle_hashes(integers(rows.column(wanted.key)))))
 
 
-def _texts_beside(storage: Storage, manifest: Manifest, without: Callable[[str, str], str]) -> dict[str, str]:
-    """Return the contract, schema and vocabularies as text, by file name. ``without`` maps a vocabulary's name and
-    lines to the remaining lines.
+def _texts_beside(
+    storage: Storage, manifest: Manifest, vocabularies: Collection[str], gone: Collection[str]
+) -> dict[str, str]:
+    """Return the contract, schema and vocabularies as text, by file name, and ``vocabularies`` without the tokens ``gone``.
+
+    In other vocabularies, an equal token has a different meaning. Each token is replaced with a line that no token can
+    equal, so that all other tokens keep their ids.
     """
     directory = f"{run_directory(manifest.day, manifest.made_by)}/"
-    names = [file.path.removeprefix(directory) for file in storage.files(directory.rstrip("/"))]
-    texts = {
-        name: storage.read(f"{directory}{name}").decode()
-        for name in names
-        if name in (CONTRACT, SCHEMA) or name.startswith(f"{VOCABULARIES}/")
-    }
-    return {name: text if name in (CONTRACT, SCHEMA) else without(_stem(name), text) for name, text in texts.items()}
-
-
-def _stem(name: str) -> str:
-    return name.removeprefix(f"{VOCABULARIES}/").removesuffix(".txt")
+    texts = {}
+    for file in storage.files(directory.rstrip("/")):
+        name = file.path.removeprefix(directory)
+        if name in (CONTRACT, SCHEMA) or vocabulary_of(name) is not None:
+            texts[name] = storage.read(file.path).decode()
+        if vocabulary_of(name) in vocabularies:
+            lines = enumerate(texts[name].split("\n"), 1)
+            texts[name] = "\n".join(f"\0forgotten {n}" if line in gone else line for n, line in lines)
+    return texts
 
 
 def _pseudonyms(manifest: Manifest, contract: ExampleContract) -> Pseudonyms | None:
@@ -332,23 +267,6 @@ def _without(manifest: Manifest, shards: tuple[Shard, ...]) -> Manifest:
     return replace(manifest, shards=shards, accounting=accounting, views=views, labels=labels, sampling=sampling)
 
 
-def _without_tokens(theirs: Collection[str], values: Sequence[str]) -> Callable[[str, str], str]:
-    """Return a function that removes values from the vocabularies ``theirs``, given a vocabulary's name and lines.
-
-    In other vocabularies, an equal token has a different meaning. Each value is replaced with a line that no token can
-    equal, so that all other tokens keep their ids.
-    """
-    gone = set(values)
-
-    def without(name: str, text: str) -> str:
-        if name not in theirs:
-            return text
-        lines = text.split("\n")
-        return "\n".join(f"\0forgotten {n}" if line in gone else line for n, line in enumerate(lines, 1))
-
-    return without
-
-
 def remaining(config: Mapping[str, Any]) -> Iterator[str]:
     """Yield a sentence for each other location that may still contain the values, with instructions to remove them."""
     if config.get("fitted") and config.get("vocabularies"):
@@ -367,21 +285,141 @@ def _path(config: Mapping[str, Any], section: str) -> str:
     return str(config[section]["path"]) if isinstance(config[section], Mapping) else f"`{section}.path`"
 
 
-def vocabularies_of(config: Mapping[str, Any], column: str, users: Users | None) -> set[str]:
-    """Return the vocabularies with a feature of the same input as a column of the samples, or as the key of ``users``."""
-    sought, features = read_for(config, column, users), config.get("features") or {}
-    return {
-        feature["vocabulary"]
-        for feature in features.values()
-        if feature.get("vocabulary") and meet(sought, log_names(config, *_texts(feature)))
-    }
+@dataclass(frozen=True, slots=True)
+class Values:
+    """Values read from a file, each with the number of its first line."""
+
+    file: str
+    lines: dict[str, int]
+
+    @classmethod
+    def read(cls, file: Path) -> Values:
+        r"""Read a file in UTF-8, with or without a byte order mark. Skips empty lines.
+
+        Lines end at ``\n`` and ``\r\n``. Raises UsageError for a file that cannot be read or has no value.
+        """
+        try:
+            text = file.read_bytes().decode("utf-8-sig")
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+            raise UsageError(f"Cannot read {file}: {why}. {_EXPECTED}.") from None
+        if "\0" in text:
+            raise UsageError(f"Cannot read {file}: it has a zero byte, so it is no text in UTF-8. {_EXPECTED}.")
+        lines: dict[str, int] = {}
+        for number, line in enumerate(re.split(r"\r?\n", text), 1):
+            if line:
+                lines.setdefault(line, number)
+        if not lines:
+            raise UsageError(f"{file} has no line; {_EXPECTED}.")
+        return cls(str(file), lines)
+
+    @property
+    def looked_for(self) -> list[str]:
+        """Everything to search for: the values and, for :meth:`check`, their parts without quotes, blanks and commas."""
+        return list(dict.fromkeys([*self.lines, *(part for line in self.lines for part in _parts(line))]))
+
+    def check(self, found: Collection[str], what: str = "sample") -> str | None:
+        """Describe the values that no sample has, if any. ``found`` is the subset of :attr:`looked_for` in the samples.
+
+        ``what`` names what was searched instead of samples.
+
+        Raises UsageError for a quoted line, and for a line of which the samples contain only a part, since neither
+        would match the intended users.
+        """
+        missing = {line: number for line, number in self.lines.items() if line not in found}
+        for line, number in missing.items():
+            if _is_quoted(line) or any(part in found for part in _parts(line)):
+                raise UsageError(
+                    f"No {what} has the value in line {number} of {self.file}, which is {in_quotes(line)}. Expected one "
+                    f"value in each line as the {what}s have it, with no quotes, blanks or commas around it. Nothing was "
+                    "published; correct the file and run again."
+                )
+        if not missing:
+            return None
+        numbers = ", ".join(map(str, list(missing.values())[:_SHOWN])) + (", ..." if len(missing) > _SHOWN else "")
+        lines = f"line {numbers}" if len(missing) == 1 else f"lines {numbers}"
+        return f"{len(missing):,} of {len(self.lines):,} value(s) match no {what}: {lines} of {self.file}."
 
 
-def read_for(config: Mapping[str, Any], column: str, users: Users | None) -> set[SqlName]:
-    """Return what is read of the log, or of views, for a column of the samples, or for the key of ``users``."""
-    texts = _texts((config.get("features") or {}).get(column) or {}) if users is None else [f"impression.`{users.key}`"]
-    return log_names(config, *texts)
+def _is_quoted(line: str) -> bool:
+    bare = line.strip()
+    return len(bare) > 1 and bare[0] in _QUOTES and bare[-1] in _QUOTES
 
 
-def _texts(feature: Mapping[str, Any]) -> list[str]:
-    return [feature[key] for key in ("from", "expr", "at") if feature.get(key)]
+def _parts(line: str) -> Iterator[str]:
+    """Yield the values that a line may mean if it is not a plain value."""
+    for part in (line, *re.split(r"[,;|\s]", line)):
+        before, bare = "", part
+        while bare != before:
+            before, bare = bare, bare.strip().strip(_AROUND)
+        if bare and bare != line:
+            yield bare
+
+
+Ids = Mapping[str, Sequence[int]]
+"""Impression ids of a day, by the value of the key."""
+
+
+def check_key(loaded: LoadedConfig, key: str, manifests: Iterable[Manifest]) -> None:
+    """Raise UsageError unless ``key`` tells whose an impression is, and the samples' ids are made as configured."""
+    shown = loaded.config.impressions
+    keys = [name for name in shown.keys_and_request if name != shown.shown_key]
+    if key not in keys:
+        raise UsageError(
+            f"`--key` is {key!r}, but with `--config` it is a key of impressions that says whose they are: "
+            f"{', '.join(keys) or 'there is none'}. Without `--config` it is a column of the samples."
+        )
+    for manifest in manifests:
+        which = f"Generation {manifest.generation} of {manifest.run_date}"
+        if manifest.name != loaded.config.name:
+            raise UsageError(
+                f"{which} is of {manifest.name!r}, but {loaded.path} makes {loaded.config.name!r}; give its own configuration."
+            )
+        if not id_columns(manifest):
+            raise UsageError(f"{which} has no impression ids, as `layout: legacy_121` has none; make the day again.")
+        now, then = ids_made_of(manifest, loaded), ids_made_of(manifest)
+        if others := [name for name in now if now[name] != then[name]]:
+            raise UsageError(
+                f"{which} has other impression ids than {loaded.path} makes, whose {' and '.join(others)} differ; give the "
+                "configuration that it was made with."
+            )
+
+
+def impressions_of(
+    spark: SparkSession,
+    loaded: LoadedConfig,
+    days: Iterable[Period],
+    key: str,
+    values: Sequence[str],
+    reporter: Reporter | None = None,
+) -> dict[Period, Ids]:
+    """Find the impressions whose ``key`` is one of ``values``, by day, including those that are no samples.
+
+    Runs a Spark job for each day, which reads only the log of impressions. Raises InputError if a day's log is gone.
+    """
+    config, reporter = loaded.config, reporter or Silent()
+    shown = config.impressions
+    source = config.sources[shown.source]
+    found: dict[Period, Ids] = {}
+    with planning(spark, loaded):
+        session = run_session(spark, config.timezone)
+        sought = F.broadcast(session.createDataFrame([(value,) for value in values], "_value string"))
+        for day in days:
+            reporter.stage(f"finding impressions of {day}")
+            check_period(day, config.grain, config.timezone)
+            span = Span.of(day, config.timezone)
+            try:
+                log = read_source(session, shown.source, source, day).frame
+            except InputError as error:
+                raise InputError(f"The users' impressions of {day} cannot be found. {error}") from None
+            lines = exploded(log, source.explode, f"sources.{shown.source}.explode") if source.explode else log
+            impressions = cut_impressions(lines, shown, span).where(
+                F.col("impression_time").isNotNull() & span.contains(F.col("impression_time"))
+            )
+            theirs = impressions.join(sought, F.col(key).cast("string") == F.col("_value"), "inner")
+            rows = theirs.select("_value", "impression_id").distinct().toArrow().to_pylist()
+            ids: dict[str, list[int]] = defaultdict(list)
+            for row in rows:
+                ids[row["_value"]].append(row["impression_id"])
+            found[day] = ids
+    return found

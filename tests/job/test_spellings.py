@@ -10,7 +10,7 @@ import pytest
 
 from ctr_samples.config import JobConfig
 from ctr_samples.graph import Graph
-from ctr_samples.job.forget import vocabularies_of
+from ctr_samples.job.forget_search import vocabularies_of
 from ctr_samples.job.origins import Origins, changed_features
 from ctr_samples.quality.checks.counts import filling_features
 from ctr_samples.shards import Manifest

@@ -1,4 +1,4 @@
-"""Searches everything that a sample set wrote for users who were forgotten. Reads only, without Spark."""
+"""Searches samples, and everything else that a sample set wrote, for users. Reads only, without Spark."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -18,18 +19,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import ValidationError
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.config.document import filled
-from ctr_samples.contract import ExampleContract
+from ctr_samples.config.masking import digests, digests_in
+from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import CtrSamplesError, DamagedFile, InputError, UsageError
 from ctr_samples.graph import SqlName, log_names, meet
-from ctr_samples.job.forget import Users, among_samples, id_columns, ids_made_of, read_for, vocabularies_of
 from ctr_samples.job.gate import metrics_of_run
 from ctr_samples.periods import Period
 from ctr_samples.quality.measure.numbers import named
 from ctr_samples.quality.pseudonyms import Pseudonyms, places_of_ids
+from ctr_samples.records.without import values_among
 from ctr_samples.samples.columnar.columns import texts as texts_of
-from ctr_samples.shards import Manifest, Storage, generations, open_storage, read_manifest, require_manifest
+from ctr_samples.shards import Manifest, Shard, Storage, generations, open_storage, read_manifest, require_manifest
 from ctr_samples.shards.generations import last_forgotten
 from ctr_samples.shards.naming import (
     METRICS,
@@ -47,6 +49,19 @@ _WORD = re.compile(r"[^\s<>\"'=,;:&()\[\]{}]+")
 _KEYS = ("key", "_key")
 """Columns of partial results with the key of a view or a history."""
 _JOINT = re.compile(r"(\d+):")
+_OF_IDS = ("source", "time", "keys", "user", "article", "request", "position", "explode", "identity")
+"""Keys of ``impressions`` that an impression id depends on."""
+THREADS = 4
+_LONGEST = 60
+_INT64 = range(-(2**63), 2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Users:
+    """Users by the ``ids`` of a ``key`` of impressions, such as ``user``, where the samples do not say whose they are."""
+
+    key: str
+    ids: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +158,9 @@ class Search:
                 continue
             if name == METRICS:
                 yield _looked(file.path, partial(self._in_metrics, manifest))
-            elif not name.startswith(f"{VOCABULARIES}/"):
+            elif (vocabulary := vocabulary_of(name)) is None:
                 yield _looked(file.path, partial(self._in_page, file.path, names))
-            elif name.removeprefix(f"{VOCABULARIES}/").removesuffix(".txt") in self._vocabularies(manifest.config):
+            elif vocabulary in self._vocabularies(manifest.config):
                 yield _looked(file.path, partial(self._in_vocabulary, file.path))
 
     def _in_metrics(self, manifest: Manifest) -> set[str]:
@@ -304,3 +319,104 @@ def _had_them(search: Search, manifest: Manifest) -> bool:
         with suppress(UsageError, DamagedFile):
             return bool(among_samples(storage, manifest, manifest.shards, search.column, search.values[day]))
     return manifest.generation < last_forgotten(storage, day)
+
+
+def _column(contract: ExampleContract, key: str) -> FeatureSpec:
+    specs = {spec.name: spec for spec in contract.features}
+    spec = specs.get(key)
+    if spec is None:
+        names = ", ".join(specs)
+        raise UsageError(
+            f"The samples have no column {key!r}; they have {names}. Users can be forgotten by a column only."
+        )
+    if spec.role not in ("feature", "key"):
+        raise UsageError(f"The column {key!r} is a {spec.role}, which is no id. Give a column with an id as it is.")
+    if spec.shape != () or spec.buckets is not None or spec.dtype not in ("string", "bytes", "int64"):
+        raise UsageError(
+            f"The column {key!r} does not tell users apart: it is {_said(spec)}. Give one with an id as it is."
+        )
+    return spec
+
+
+def _said(spec: FeatureSpec) -> str:
+    if spec.buckets is not None:
+        return f"one of {spec.buckets:,} numbers, which several users share"
+    return f"a list of {spec.dtype}" if spec.shape != () else f"a {spec.dtype}"
+
+
+def among_samples(
+    storage: Storage, manifest: Manifest, shards: Sequence[Shard], key: str, values: Sequence[str]
+) -> frozenset[str]:
+    """Return the values that the column ``key`` of a generation's shards has. Raises the errors of :func:`find`."""
+    if not values:
+        return frozenset()
+    contract = ExampleContract.from_dict(dict(manifest.contract))
+    ids = as_in_column(_column(contract, key), values)
+    look = partial(values_among, storage, contract=contract, column=key, values=ids)
+    with ThreadPoolExecutor(THREADS) as threads:
+        there = set().union(*threads.map(look, shards))
+    return frozenset(value for value, of_samples in zip(values, ids.to_pylist(), strict=True) if of_samples in there)
+
+
+def as_in_column(spec: FeatureSpec, values: Sequence[str]) -> pa.Array:
+    """Convert values to the type of the column. Raises UsageError for a value that the column cannot contain."""
+    if spec.dtype != "int64":
+        return pa.array([value.encode() for value in values], pa.binary())
+    for value in values:
+        if not re.fullmatch(r"-?[0-9]{1,19}", value) or int(value) not in _INT64:
+            raise UsageError(
+                f"The column {spec.name!r} has whole numbers of 64 bits, but a line of `--values` is {in_quotes(value)}. "
+                "Expected digits alone. Nothing was published; correct the file and run again."
+            )
+    return pa.array(map(int, values), pa.int64())
+
+
+def in_quotes(value: str) -> str:
+    """Return a value of the file as quoted in errors."""
+    return repr(value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…")
+
+
+def id_columns(manifest: Manifest) -> list[str]:
+    """Return the column with the impression id of each sample, in a list, which is empty if the layout has none."""
+    return ExampleContract.from_dict(dict(manifest.contract)).names("key")[:1]
+
+
+def ids_made_of(made_by: Manifest, loaded: LoadedConfig | None = None) -> dict[str, Any]:
+    """Return the part of a generation's configuration that impression ids are made from, or of another configuration of its
+    sample set. Equal logs then have equal ids.
+    """
+    config, environment = made_by.config, made_by.environment
+    if loaded is not None:
+        config = loaded.document
+        environment = digests({n: v for n, v in loaded.deciding.items() if n in environment}, made_by.name)
+    shown = config.get("impressions") or {}
+    made = {key: shown.get(key) for key in _OF_IDS}
+    whole_row = shown.get("identity") == "row"
+    made |= {"again": shown.get("dedup") is not None and shown.get("request") is not None}
+    made |= {"timezone": config.get("timezone"), "sources": config.get("sources") if whole_row else None}
+    return {**made, "environment": digests_in(made, environment)}
+
+
+def vocabularies_of(config: Mapping[str, Any], column: str, users: Users | None) -> set[str]:
+    """Return the vocabularies with a feature of the same input as a column of the samples, or as the key of ``users``."""
+    sought, features = read_for(config, column, users), config.get("features") or {}
+    return {
+        feature["vocabulary"]
+        for feature in features.values()
+        if feature.get("vocabulary") and meet(sought, log_names(config, *_texts(feature)))
+    }
+
+
+def read_for(config: Mapping[str, Any], column: str, users: Users | None) -> set[SqlName]:
+    """Return what is read of the log, or of views, for a column of the samples, or for the key of ``users``."""
+    texts = _texts((config.get("features") or {}).get(column) or {}) if users is None else [f"impression.`{users.key}`"]
+    return log_names(config, *texts)
+
+
+def _texts(feature: Mapping[str, Any]) -> list[str]:
+    return [feature[key] for key in ("from", "expr", "at") if feature.get(key)]
+
+
+def vocabulary_of(name: str) -> str | None:
+    """Return the name of the vocabulary that a file beside the shards has, or None for another file."""
+    return name.removeprefix(f"{VOCABULARIES}/").removesuffix(".txt") if name.startswith(f"{VOCABULARIES}/") else None
