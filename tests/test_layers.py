@@ -44,13 +44,10 @@ MAY_IMPORT = {
     "graph": set(),
     "periods": {"errors"},
     "private_directory": set(),
-    "cli/demo": {"errors"},
-    "terminal": set(),
     "typed": set(),
     "vocabulary": set(),
     "config": {"addresses", "day_paths", "errors", "feature_rules", "graph", "periods", "vocabulary"},
     "codec": LEAVES,
-    "packing": {"codec", "errors"},
     "shards": LEAVES,
     "simulator": {"errors"},
     "records": LEAVES | {"codec", "shards"},
@@ -69,14 +66,14 @@ MAY_IMPORT = {
     "starter": {"errors", "serving"},
     "telemetry": LEAVES | {"config", "job", "quality", "shards"},
     "cli": LEAVES
-    | {"config", "converters", "descriptions", "explain", "job", "packing", "quality", "records", "samples", "shards"}
-    | {"cli/demo", "served", "simulator", "sparksql", "starter", "telemetry", "terminal", "tfrecord", "training"},
+    | {"codec", "config", "converters", "descriptions", "explain", "job", "quality", "records", "samples", "served"}
+    | {"shards", "simulator", "sparksql", "starter", "telemetry", "tfrecord", "training"},
 }
 
 SEARCHING = (
-    "addresses config/document config/grain config/loading config/masking config/output config/references "
+    "addresses cli/pack config/document config/grain config/loading config/masking config/output config/references "
     "config/sentences config/units converters/images/folders day_paths explain/gather graph/sql_names job/checking "
-    "job/forget job/forget_search packing periods quality/report/contents quality/report/features "
+    "job/forget job/forget_search periods quality/report/contents quality/report/features "
     "records/paths samples/inputs/databases samples/inputs/listing samples/inputs/log_days samples/inputs/malformed "
     "samples/partials/kept samples/watches/times serving/assembler serving/declared "
     "serving/feature_inputs telemetry/lineage training/fitting"

@@ -18,6 +18,7 @@ served.py     compare-served
 outputs.py    verify, show, paths, history, clean, rollback
 forget.py     forget
 messages.py   errors as sentences and exit codes
+terminal.py   what a terminal shows: text as it is, tables that fit
 """
 
 from ctr_samples.cli.app import app, main

@@ -23,8 +23,8 @@ from ctr_samples.cli.report import compare, flips, report
 from ctr_samples.cli.served import compare_served
 from ctr_samples.cli.simulate import simulate
 from ctr_samples.cli.status import features, partials, status, trends
+from ctr_samples.cli.terminal import say
 from ctr_samples.cli.train import train
-from ctr_samples.terminal import say
 
 GROUPS: dict[str, dict[str, Callable[..., None]]] = {
     "Begin": {"demo": demo, "simulate": simulate, "where": where},

@@ -9,8 +9,8 @@ import typer
 
 from ctr_samples.addresses import check_address, check_apart
 from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.terminal import say
 from ctr_samples.job.progress import RunProgress
-from ctr_samples.terminal import say, stderr_console
 
 
 class Unreadable(StrEnum):
@@ -40,8 +40,7 @@ def images(
     debug: Debug = False,
 ) -> None:
     """Write image folders as train and validation records, published once. Prints the path of the manifest."""
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         with RunProgress(console) as progress:
             from ctr_samples.converters.images import write_images
             from ctr_samples.sparksql.observations import Progress
@@ -94,8 +93,7 @@ def libsvm(
     """Write lines as records with label, indices and values, published once. Prints how to parse them."""
     from rich.text import Text
 
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         with RunProgress(console) as progress:
             from ctr_samples.converters.libsvm import read_libsvm, size_of_table
             from ctr_samples.sparksql.session import session_of_command

@@ -12,9 +12,9 @@ import typer
 
 from ctr_samples.cli.generate import generate
 from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.terminal import say
 from ctr_samples.cli.train import train
 from ctr_samples.errors import UsageError
-from ctr_samples.terminal import say, stderr_console
 
 _DAY = "2019-11-26"
 _FILES = ("conf/open_bandit.yaml", "data/open_bandit")
@@ -30,8 +30,7 @@ def demo(
 
     Takes about a minute; the first run on a host also compiles the codec, which takes half a minute.
     """
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         if directory.exists() and any(directory.iterdir()) and not (directory / _FILES[0]).exists():
             raise UsageError(f"{directory} holds other files; name a new directory: `ctr-samples demo DIRECTORY`.")
         for name in _FILES:
@@ -61,7 +60,7 @@ def where(
     debug: Debug = False,
 ) -> None:
     """Print the path of a file that comes with ctr-samples: a job for spark-submit, a configuration, or data."""
-    with errors_in_words(stderr_console(), debug):
+    with errors_in_words(debug):
         for line in shipped_files() if name is None else [shipped(name)]:
             say(line)
 

@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from ctr_samples.cli.generate import ConfigPath, Day, Overrides, instant, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.terminal import stdout_console
 from ctr_samples.config import load_config
 from ctr_samples.errors import UsageError
 from ctr_samples.explain.rules import (
@@ -23,8 +24,7 @@ from ctr_samples.explain.rules import (
     judge_history,
     judge_rows,
 )
-from ctr_samples.periods import in_zone
-from ctr_samples.terminal import stderr_console, stdout_console
+from ctr_samples.periods import in_zone, parse_period
 
 if TYPE_CHECKING:
     from ctr_samples.explain.gather import Evidence, HistoryEvidence, LabelEvidence, ViewEvidence
@@ -52,10 +52,7 @@ def explain(
 
     Example: ctr-samples explain --config samples.yaml --date 2019-11-26 --key user=7 --key item=12
     """
-    console = stderr_console()
-    with errors_in_words(console, debug):
-        from ctr_samples.periods import parse_period
-
+    with errors_in_words(debug) as console:
         run_date = parse_period(date)
         keys = {**_keys(key or ()), **{name: v for name, v in (("user", user), ("article", article)) if v is not None}}
         if (impression_id is None) == (not keys):

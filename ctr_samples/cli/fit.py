@@ -12,8 +12,9 @@ from rich.text import Text
 
 from ctr_samples.cli.generate import ConfigPath, Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.terminal import say
 from ctr_samples.config import load_config
-from ctr_samples.terminal import say, stderr_console
+from ctr_samples.periods import parse_day
 from ctr_samples.vocabulary import FittedState
 
 
@@ -28,10 +29,7 @@ def fit(
     debug: Debug = False,
 ) -> None:
     """Fit vocabularies, moments and quantiles on the training rows of some days. Prints the path of the new version."""
-    console = stderr_console()
-    with errors_in_words(console, debug):
-        from ctr_samples.periods import parse_day
-
+    with errors_in_words(debug) as console:
         last = parse_day(through)
         loaded = load_config(config, set_ or ())
         with spark_for(loaded.config, f"ctr-samples fit {loaded.config.name} {last}", console) as (spark, progress):

@@ -11,15 +11,15 @@ from rich.console import Console
 
 from ctr_samples.cli.generate import Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
-from ctr_samples.cli.outputs import EveryDay, OutputPath
+from ctr_samples.cli.outputs import EveryDay, OutputPath, opened
+from ctr_samples.cli.terminal import say
 from ctr_samples.config import load_config
 from ctr_samples.errors import UsageError
-from ctr_samples.terminal import say, stderr_console
+from ctr_samples.periods import Period, parse_period
 
 if TYPE_CHECKING:
     from ctr_samples.job.forget import Values
     from ctr_samples.job.forget_search import Search
-    from ctr_samples.periods import Period
     from ctr_samples.shards import Storage
 
 LEFT = 3
@@ -60,16 +60,14 @@ def forget(
 
     Example: ctr-samples forget samples/feed --config feed.yaml --key user --values users.txt
     """
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         from ctr_samples.job.forget import Values
         from ctr_samples.job.forget_search import Search, models_with
-        from ctr_samples.periods import parse_period
-        from ctr_samples.shards import open_storage, published_days
+        from ctr_samples.shards import published_days
 
         if config is None and set_:
             raise UsageError("--set changes a configuration; give it with --config.")
-        storage, sought = open_storage(output), Values.read(values)
+        storage, sought = opened(output), Values.read(values)
         days = published_days(storage) if date is None else [parse_period(date)]
         if config is None:
             search = Search(storage, key, {day: list(sought.lines) for day in days})

@@ -18,17 +18,17 @@ from rich.console import Console
 from rich.table import Table
 
 from ctr_samples.cli.messages import Debug, errors_in_words, print_error
+from ctr_samples.cli.outputs import opened, period_or_none
+from ctr_samples.cli.terminal import say, stdout_console
 from ctr_samples.config import CatalogSource, FileSource, JobConfig, LoadedConfig, explain, load_config
 from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import ConfigError, StorageError, UsageError
 from ctr_samples.job.progress import RunProgress
+from ctr_samples.periods import WHOLE, Period, check_period, parse_period, periods_between
 from ctr_samples.quality.checks import CHECKS
-from ctr_samples.terminal import say, stderr_console, stdout_console
 
 if TYPE_CHECKING:
     from ctr_samples.job.many_days import DayOutcome
-    from ctr_samples.periods import Period
-    from ctr_samples.shards import Storage
     from ctr_samples.sparksql.observations import Reporter
     from ctr_samples.telemetry import Listener, Listeners
 
@@ -149,8 +149,7 @@ def generate(
 
     Example: ctr-samples generate --config samples.yaml --date 2019-11-26
     """
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         from ctr_samples.job.gate import check_accepted
 
         loaded = load_config(config, set_ or ())
@@ -207,9 +206,8 @@ def listeners(
         if not prometheus.parent.is_dir():
             raise UsageError(f"`--prometheus` is {prometheus}, but {prometheus.parent} is not a directory.")
         from ctr_samples.job.published import for_prometheus
-        from ctr_samples.shards import open_storage
 
-        told.append(Gauges(config, prometheus, lambda: for_prometheus(open_storage(config.output.path))))
+        told.append(Gauges(config, prometheus, lambda: for_prometheus(opened(config.output.path))))
     if lineage:
         from ctr_samples.telemetry.lineage import Lineage
 
@@ -219,8 +217,6 @@ def listeners(
 
 def _periods(config: JobConfig, date: str | None, first: str | None, last: str | None) -> Sequence[Period]:
     """Return the requested periods from ``--date``, or from ``--from`` and ``--to``. A whole log needs no option."""
-    from ctr_samples.periods import WHOLE, check_period, parse_period, periods_between
-
     if first is None and last is None and (date is not None or config.grain == "all"):
         periods: list[Period] = [WHOLE if date is None else parse_period(date)]
     elif date is None and first is not None and last is not None:
@@ -234,9 +230,8 @@ def _periods(config: JobConfig, date: str | None, first: str | None, last: str |
 
 def _due(config: JobConfig) -> Sequence[Period]:
     from ctr_samples.job.day_status import due_days
-    from ctr_samples.shards import open_storage
 
-    return due_days(open_storage(config.output.path), config, datetime.now(UTC))
+    return due_days(opened(config.output.path), config, datetime.now(UTC))
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +264,8 @@ class _Nights:
         if outcome.manifest is None:
             assert outcome.error is not None
             raise outcome.error
-        summary = run_summary(outcome.manifest, self._storage, published=outcome.became == "published")
+        storage = opened(config.output.path)
+        summary = run_summary(outcome.manifest, storage, published=outcome.became == "published")
         self.console.print(summary, soft_wrap=True)
         self._say_paths([outcome])
 
@@ -303,18 +299,13 @@ class _Nights:
         if code := worst_exit_code(outcomes):
             raise typer.Exit(code)
 
-    @property
-    def _storage(self) -> Storage:
-        from ctr_samples.shards import open_storage
-
-        return open_storage(self.loaded.config.output.path)
-
     def _say_paths(self, outcomes: Iterable[DayOutcome]) -> None:
         from ctr_samples.shards.naming import manifest_path
 
         for manifest in (outcome.manifest for outcome in outcomes):
             if manifest is not None:
-                say(self._storage.locate(manifest_path(manifest.day, manifest.generation)))
+                storage = opened(self.loaded.config.output.path)
+                say(storage.locate(manifest_path(manifest.day, manifest.generation)))
 
 
 def _foresee(loaded: LoadedConfig, days: Sequence[Period], console: Console) -> None:
@@ -364,13 +355,10 @@ def config_command(
     """Check a configuration file; with --check against its inputs, and with --explain print its plan."""
     if context.invoked_subcommand is not None:
         return
-    console = stderr_console()
-    with errors_in_words(console, debug):
-        from ctr_samples.periods import parse_period
-
+    with errors_in_words(debug) as console:
         if config is None:
             raise UsageError("Give the file to check as `--config FILE`, or two to compare: `config diff OLD NEW`.")
-        run_date = parse_period(date) if date is not None else None
+        run_date = period_or_none(date)
         loaded = load_config(config, set_ or ())
         loaded.refuse_secrets()
         if check:
@@ -403,7 +391,7 @@ def config_diff(
 
     `generate --dry-run` says for each day what a run would read back, join and make, and what that costs.
     """
-    with errors_in_words(stderr_console(), debug):
+    with errors_in_words(debug):
         from ctr_samples.job.foreseen import changes
 
         say("\n".join(changes(load_config(old), load_config(new))) or "All parts of the samples are the same.")
@@ -412,11 +400,10 @@ def config_diff(
 def _say_needs(loaded: LoadedConfig, impressions: int | None) -> None:
     """Print what a day needs, from the last day published if it can be read."""
     from ctr_samples.job.sizing import described, last_size
-    from ctr_samples.shards import open_storage
 
     last = None
     with suppress(StorageError):  # to describe a configuration needs no access to its output
-        last = last_size(open_storage(loaded.config.output.path))
+        last = last_size(opened(loaded.config.output.path))
     say("\n" + loaded.masked("\n".join(described(loaded.config, last, impressions))))
 
 

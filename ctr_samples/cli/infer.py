@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.terminal import say
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
     from ctr_samples.quality.feature_facts import FeatureFacts
@@ -35,7 +35,7 @@ def infer(
     It is guessed from the records: a feature has a fixed shape if all that have it have equally many values, else it is
     ragged; one that a record lacks gets a default. By default from a sample of the records.
     """
-    with errors_in_words(stderr_console(), debug):
+    with errors_in_words(debug):
         if schema and statistics:
             raise UsageError("--schema and --statistics are mutually exclusive; give only one.")
         from ctr_samples.descriptions import contract_json, schema_pbtxt

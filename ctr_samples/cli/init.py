@@ -17,9 +17,9 @@ from rich.table import Table
 from rich.text import Text
 
 from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.terminal import say
 from ctr_samples.config import load_config
 from ctr_samples.errors import CtrSamplesError, InputError, UsageError
-from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
     from ctr_samples.starter import Draft
@@ -55,8 +55,7 @@ def init(
 
     Example: ctr-samples init logs/{date}.jsonl articles.parquet --output samples.yaml
     """
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         _check_free(output)
         if not output.parent.is_dir():
             raise UsageError(f"There is no directory {output.parent} for {output}; make it first.")

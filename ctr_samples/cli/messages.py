@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from ctr_samples.cli.terminal import stderr_console
 from ctr_samples.config.masking import masked, masking
 from ctr_samples.errors import NO_TENSORFLOW, CtrSamplesError
 
@@ -19,14 +20,16 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show the stack trace of an
 
 
 @contextmanager
-def errors_in_words(console: Console, debug: bool) -> Iterator[None]:
+def errors_in_words(debug: bool, console: Console | None = None) -> Iterator[Console]:
     """Turn an expected error into a sentence and an exit code. For an unexpected error, say how to see the details.
 
-    Configuration values from the environment are masked, even in a stack trace.
+    Yields the console for progress, summaries and errors, by default that on stderr. Configuration values from the
+    environment are masked, even in a stack trace.
     """
+    console = console or stderr_console()
     with masking():
         try:
-            yield
+            yield console
         except CtrSamplesError as error:
             print_error(console, error, debug)
             raise typer.Exit(error.exit_code) from None

@@ -15,13 +15,15 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.terminal import say, stdout_console, visible
 from ctr_samples.config.units import format_size, parse_duration
 from ctr_samples.errors import DamagedFile, InputError, UsageError
 from ctr_samples.job.progress import bytes_progress
-from ctr_samples.terminal import say, stderr_console, stdout_console, visible
+from ctr_samples.periods import Period, parse_period
 
 if TYPE_CHECKING:
     from ctr_samples.records.foreign import ForeignRecords
+    from ctr_samples.shards import Manifest, Storage
 
 T = TypeVar("T")
 
@@ -52,8 +54,7 @@ def verify(output: RecordsPath, day: DayArgument = None, date: LatestDay = None,
 
     Of TFRecord files without a manifest, the checksums of every record.
     """
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         storage, published = open_records(output, one_day(day, date))
         from ctr_samples.records.foreign import ForeignRecords
         from ctr_samples.records.read import damage_of
@@ -93,8 +94,7 @@ def show(
     debug: Debug = False,
 ) -> None:
     """Show the first examples: as a table with a column for each, or one below the other if that is too wide."""
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         storage, published = open_records(output, one_day(day, date))
         from ctr_samples.contract import ExampleContract
         from ctr_samples.records.foreign import ForeignRecords
@@ -135,7 +135,7 @@ def paths(
     output: RecordsPath, day: DayArgument = None, date: LatestDay = None, split: SplitName = None, debug: Debug = False
 ) -> None:
     """Print the paths of a day's shards, one per line, for any reader."""
-    with errors_in_words(stderr_console(), debug):
+    with errors_in_words(debug):
         storage, published = open_records(output, one_day(day, date))
         for shard in published.of_split(split):
             say(storage.locate(shard.path))
@@ -143,8 +143,7 @@ def paths(
 
 def history(output: OutputPath, day: DayArgument = None, date: LatestDay = None, debug: Debug = False) -> None:
     """List the generations of a day, or of a table, oldest first."""
-    with errors_in_words(stderr_console(), debug):
-        from ctr_samples.shards import open_storage
+    with errors_in_words(debug):
         from ctr_samples.shards.generation_history import generations_of
 
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
@@ -153,7 +152,7 @@ def history(output: OutputPath, day: DayArgument = None, date: LatestDay = None,
         for title in ("records", "shards", "size"):
             table.add_column(title, justify="right", no_wrap=True)
         table.add_column("", no_wrap=True)
-        for row in generations_of(open_storage(output), _day(one_day(day, date))):
+        for row in generations_of(opened(output), period_or_none(one_day(day, date))):
             records, shards = ("" if count is None else f"{count:,}" for count in (row.records, row.shards))
             size = format_size(row.bytes) if row.bytes is not None else ""
             table.add_row(str(row.generation), row.published, row.run_id, records, shards, size, row.note)
@@ -175,18 +174,16 @@ def clean(
 
     A damaged day is told and left as it is, the others are cleaned, and the command ends with an error.
     """
-    console = stderr_console()
-    with errors_in_words(console, debug):
-        from ctr_samples.shards import open_storage
+    with errors_in_words(debug) as console:
         from ctr_samples.shards.clean import Retention, carry_out, cleanups_of
 
-        storage = open_storage(output)
+        storage = opened(output)
         try:
             retention = Retention(keep, parse_duration(longest_run))
         except ValueError as error:
             raise UsageError(f"--longest-run is {longest_run!r}; {error}.") from None
         count = freed = damaged = 0
-        for cleanup in cleanups_of(storage, _day(one_day(day, date)), retention):
+        for cleanup in cleanups_of(storage, period_or_none(one_day(day, date)), retention):
             if cleanup.damage:
                 damaged += 1
                 console.print(f"warning: {cleanup.damage}", markup=False, soft_wrap=True)
@@ -212,16 +209,13 @@ def rollback(
     debug: Debug = False,
 ) -> None:
     """Publish an earlier generation of a day as its next one. Prints the path of the manifest; nothing is removed."""
-    console = stderr_console()
-    with errors_in_words(console, debug):
-        from ctr_samples.periods import parse_period
-        from ctr_samples.shards import open_storage
+    with errors_in_words(debug) as console:
         from ctr_samples.shards.generation_history import rollback as publish_earlier
         from ctr_samples.shards.naming import manifest_path
 
         if (wanted := one_day(day, date)) is None:
             raise UsageError("Give the day to roll back, as in `--date 2019-11-26`.")
-        storage = open_storage(output)
+        storage = opened(output)
         made = publish_earlier(storage, parse_period(wanted), to, datetime.now(UTC), secrets.token_hex(4))
         console.print(
             f"Published generation {made.generation} of {made.run_date} with the samples of generation {to}: "
@@ -234,12 +228,11 @@ def rollback(
 def open_records(path: str, date: str | None) -> tuple[Any, Any]:
     """Open the samples published at a path, or else its files without a manifest. Raise InputError if there are none."""
     from ctr_samples.records.foreign import ForeignRecords
-    from ctr_samples.shards import open_storage
     from ctr_samples.shards.published import find
 
     def published() -> tuple[Any, Any]:
-        storage = open_storage(path)
-        return storage, find(storage, _day(date))
+        storage = opened(path)
+        return storage, find(storage, period_or_none(date))
 
     found = published() if date is not None else published_or_foreign(path, published)
     return (found.storage, found) if isinstance(found, ForeignRecords) else found
@@ -271,10 +264,24 @@ def one_day(argument: str | None, option: str | None) -> str | None:
     return option if argument is None else argument
 
 
-def _day(text: str | None) -> Any:
-    from ctr_samples.periods import parse_period
-
+def period_or_none(text: str | None) -> Period | None:
+    """Return the day, hour or whole log that an option names, or None without the option."""
     return None if text is None else parse_period(text)
+
+
+def opened(path: str) -> Storage:
+    """Open an output directory or another one. Storages take long to import, so only a command that needs one does it."""
+    from ctr_samples.shards import open_storage
+
+    return open_storage(path)
+
+
+def chosen(output: str, day: str | None, generation: int | None = None) -> tuple[Storage, Manifest]:
+    """Open a sample set and load a generation of a day. The default is the newest generation of the last day."""
+    from ctr_samples.shards.published import chosen_manifest
+
+    storage = opened(output)
+    return storage, chosen_manifest(storage, period_or_none(day), generation)
 
 
 def _examples_table(rows: list[dict[str, Any]], sources: Mapping[str, str]) -> Table:

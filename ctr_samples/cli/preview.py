@@ -14,9 +14,9 @@ import typer
 from ctr_samples.cli.generate import ConfigPath, Day, Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.cli.outputs import print_examples
+from ctr_samples.cli.terminal import say
 from ctr_samples.config import JobConfig, load_config
-from ctr_samples.periods import in_zone
-from ctr_samples.terminal import say, stderr_console
+from ctr_samples.periods import in_zone, parse_period
 
 if TYPE_CHECKING:
     from ctr_samples.samples.requests import RequestSizes
@@ -31,10 +31,7 @@ def preview(
     debug: Debug = False,
 ) -> None:
     """Show a few samples of a day as a run would make them, and where each value comes from. Writes nothing."""
-    console = stderr_console()
-    with errors_in_words(console, debug):
-        from ctr_samples.periods import parse_period
-
+    with errors_in_words(debug) as console:
         run_date = parse_period(date)
         loaded = load_config(config, set_ or ())
         with spark_for(loaded.config, f"ctr-samples preview {loaded.config.name}", console) as (spark, progress):

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.table import Table
 
 from ctr_samples.cli.messages import Debug, errors_in_words
-from ctr_samples.cli.outputs import DayArgument, LatestDay, RecordsPath, one_day, published_or_foreign
+from ctr_samples.cli.outputs import DayArgument, LatestDay, RecordsPath, chosen, one_day, opened, published_or_foreign
+from ctr_samples.cli.terminal import say, stdout_console
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.terminal import say, stderr_console, stdout_console
 
 if TYPE_CHECKING:
     from ctr_samples.records.foreign import ForeignRecords
@@ -45,8 +45,7 @@ def report(
     Of TFRecord files without a manifest, write a report to --output: their damage, their sizes, and their features, which
     are measured of a sample of the records.
     """
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         if open_ + metrics + prometheus > 1:
             raise UsageError("--open, --metrics and --prometheus are mutually exclusive; give only one.")
         from ctr_samples.records.foreign import ForeignRecords
@@ -55,23 +54,20 @@ def report(
         of_a_day = date is not None or generation is not None
         if prometheus and not of_a_day:
             from ctr_samples.job.published import for_prometheus
-            from ctr_samples.shards import open_storage
 
-            typer.echo(for_prometheus(open_storage(output)), nl=False)
+            typer.echo(for_prometheus(opened(output)), nl=False)
             return
         if metrics or prometheus:
             from ctr_samples.job.published import metrics_of, metrics_text
             from ctr_samples.quality.prometheus import prometheus_text
 
-            of_day = _chosen(output, date, generation)
+            of_day = chosen(output, date, generation)
             say(metrics_text(*of_day) if metrics else prometheus_text(metrics_of(*of_day)), end="")
             return
         from ctr_samples.shards.published import refused_after
 
         found: tuple[Storage, Manifest] | ForeignRecords = (
-            _chosen(output, date, generation)
-            if of_a_day
-            else published_or_foreign(output, lambda: _chosen(output, None, None))
+            chosen(output, date, generation) if of_a_day else published_or_foreign(output, lambda: chosen(output, None))
         )
         if isinstance(found, ForeignRecords):
             page = _write_page_about(found, file, console, every=every)
@@ -107,7 +103,7 @@ def compare(
     debug: Debug = False,
 ) -> None:
     """Write a report on DAY_B compared with DAY_A; both may be generations of the same day. Prints its path."""
-    with errors_in_words(stderr_console(), debug):
+    with errors_in_words(debug):
         from ctr_samples.job.day_status import write_page
         from ctr_samples.job.published import compared, metrics_of
 
@@ -115,8 +111,8 @@ def compare(
         if len(both) != 2:
             raise UsageError(f"Give two days to compare, as in `2019-11-25 2019-11-26`; found {len(both)}.")
         day_a, day_b = both
-        storage, a = _chosen(output, day_a, generation_a)
-        _, b = _chosen(output, day_b, generation_b)
+        storage, a = chosen(output, day_a, generation_a)
+        _, b = chosen(output, day_b, generation_b)
         if (a.day, a.generation) == (b.day, b.generation):
             raise UsageError(
                 f"Both are generation {a.generation} of {a.run_date}; expected two different ones. Give another day, or "
@@ -137,12 +133,12 @@ def flips(
     debug: Debug = False,
 ) -> None:
     """Count the labels of a day that changed between two generations: late positives, and positives that are gone."""
-    with errors_in_words(stderr_console(), debug):
+    with errors_in_words(debug):
         from ctr_samples.contract import ExampleContract
         from ctr_samples.job.manifest_facts import flips_since
 
-        storage, now = _chosen(output, day, generation)
-        _, then = _chosen(output, day, before or max(1, now.generation - 1))
+        storage, now = chosen(output, day, generation)
+        _, then = chosen(output, day, before or max(1, now.generation - 1))
         if then.generation == now.generation:
             raise UsageError(
                 f"{day} has only generation {now.generation}; expected two to compare. A run after the label windows have "
@@ -159,16 +155,6 @@ def flips(
             keys = ("flipped_to_1", "flipped_to_0", "changed", "new", "gone")
             table.add_row(name, *("" if counts.get(key) is None else f"{counts[key]:,}" for key in keys))
         stdout_console().print(table)
-
-
-def _chosen(output: str, day: str | None, generation: int | None) -> tuple[Storage, Manifest]:
-    """Open a sample set and load a generation of a day. The default is the newest generation of the last day."""
-    from ctr_samples.periods import parse_period
-    from ctr_samples.shards import open_storage
-    from ctr_samples.shards.published import chosen_manifest
-
-    storage = open_storage(output)
-    return storage, chosen_manifest(storage, None if day is None else parse_period(day), generation)
 
 
 def _page_of_day(storage: Storage, manifest: Manifest, file: Path | None) -> str:

@@ -14,9 +14,10 @@ from rich.table import Table
 
 from ctr_samples.cli.generate import Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.outputs import chosen
 from ctr_samples.cli.report import SampleSet, open_page, written
+from ctr_samples.cli.terminal import say
 from ctr_samples.errors import StorageError, UsageError
-from ctr_samples.terminal import say, stderr_console
 
 if TYPE_CHECKING:
     from ctr_samples.config import JobConfig
@@ -59,22 +60,18 @@ def compare_served(
 
     Example: ctr-samples compare-served samples/feed --date 2019-11-26 --served logs/served/2019-11-26
     """
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         if json + prometheus + open_ > 1:
             raise UsageError("--json, --prometheus and --open are mutually exclusive; give only one.")
         from ctr_samples.contract import ExampleContract
-        from ctr_samples.periods import parse_period
         from ctr_samples.quality.report.served import page_of, prometheus_of, proposed_yaml
         from ctr_samples.served.log import ServedLog, without_biases
         from ctr_samples.served.run import Task
         from ctr_samples.served.run import compare_served as compared
-        from ctr_samples.shards import open_storage
         from ctr_samples.shards.naming import SERVED, SERVED_PAGE
-        from ctr_samples.shards.published import chosen_manifest, file_of_run
+        from ctr_samples.shards.published import file_of_run
 
-        storage = open_storage(samples)
-        manifest = chosen_manifest(storage, None if date is None else parse_period(date), None)
+        storage, manifest = chosen(samples, date)
         job = _config_of(manifest, config, set_)
         contract = without_biases(ExampleContract.from_dict(dict(manifest.contract)), job)
         log = ServedLog.open(served, contract, job.served)

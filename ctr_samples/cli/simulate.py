@@ -11,7 +11,6 @@ from rich.progress import Progress
 from rich.table import Column, Table
 
 from ctr_samples.cli.messages import Debug, errors_in_words
-from ctr_samples.terminal import stderr_console
 
 if TYPE_CHECKING:
     from ctr_samples.simulator import SimulationSummary
@@ -39,8 +38,7 @@ def simulate(
     debug: Debug = False,
 ) -> None:
     """Write action logs, profiles, vectors and the true click probabilities of a simulated article feed."""
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         from ctr_samples.simulator import SimulationSpec
         from ctr_samples.simulator import simulate as write_logs
 

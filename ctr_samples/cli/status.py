@@ -17,11 +17,12 @@ from rich.table import Table
 
 from ctr_samples.cli.generate import FirstDay, LastDay, Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
+from ctr_samples.cli.outputs import chosen, opened, period_or_none
 from ctr_samples.cli.report import SampleSet, open_page, written
+from ctr_samples.cli.terminal import say, stdout_console
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.config.units import format_size
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.terminal import say, stderr_console, stdout_console
 
 if TYPE_CHECKING:
     from datetime import date
@@ -43,17 +44,15 @@ def status(
     debug: Debug = False,
 ) -> None:
     """List the days of a sample set: what is published, refused, not final, due, stale or missing."""
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         from ctr_samples.job.day_status import DayStatus, config_of_newest, is_due, statuses
         from ctr_samples.job.summary import DayLine, days_table
-        from ctr_samples.periods import newest_complete, parse_period
-        from ctr_samples.shards import open_storage
+        from ctr_samples.periods import newest_complete
 
-        begin, end = (None if text is None else parse_period(text) for text in (first, last))
+        begin, end = map(period_or_none, (first, last))
         if config is None and set_:
             raise UsageError("--set changes a configuration; give it with --config.")
-        storage, loaded = open_storage(output), None if config is None else load_config(config, set_ or ())
+        storage, loaded = opened(output), None if config is None else load_config(config, set_ or ())
         days = list(statuses(storage, begin, end))
         known = config_of_newest(days) if loaded is None else loaded.config
         if known is not None:
@@ -91,23 +90,17 @@ def features(
 
     Example: ctr-samples features samples/feed
     """
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug):
         from ctr_samples.job.published import listed_features
-        from ctr_samples.periods import parse_period
         from ctr_samples.quality.report.wording import MISSING, share
-        from ctr_samples.shards import open_storage
-        from ctr_samples.shards.published import chosen_manifest
 
-        storage = open_storage(output)
-        manifest = chosen_manifest(storage, None if date is None else parse_period(date), None)
         table = Table(box=box.SIMPLE_HEAD)
         for title in ("feature", "since", "as now since", "bytes", "coverage", "drift"):
             right = title in ("bytes", "coverage", "drift")
             table.add_column(title, justify="right" if right else "left", no_wrap=True)
         table.add_column("joined", no_wrap=True)
         table.add_column("made from", no_wrap=True, overflow="ellipsis")
-        for one in listed_features(storage, manifest):
+        for one in listed_features(*chosen(output, date)):
             shares = (MISSING if value is None else share(value) for value in (one.share, one.coverage))
             drift = MISSING if one.drift is None else f"{one.drift:.3f}"
             table.add_row(
@@ -129,14 +122,11 @@ def trends(
     debug: Debug = False,
 ) -> None:
     """Write one page about many days: volume, rates, views, drift of each feature, verdicts and runs. Prints its path."""
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         from ctr_samples.job.day_status import trends_page, write_page
-        from ctr_samples.periods import parse_period
-        from ctr_samples.shards import open_storage
 
-        storage = open_storage(output)
-        begin, end = (None if text is None else parse_period(text) for text in (first, last))
+        storage = opened(output)
+        begin, end = map(period_or_none, (first, last))
         if file is None:
             place = write_page(storage, trends_page(storage, begin, end, days))
         else:
@@ -157,11 +147,10 @@ def partials(
     debug: Debug = False,
 ) -> None:
     """List what is kept of finished days: for which views and days, and how large it is."""
-    with errors_in_words(stderr_console(), debug):
-        from ctr_samples.shards import open_storage
+    with errors_in_words(debug):
         from ctr_samples.shards.partials import kept_days
 
-        storage = open_storage(directory)
+        storage = opened(directory)
         days = kept_days(storage)
         if not days:
             raise InputError(

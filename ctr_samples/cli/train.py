@@ -7,7 +7,6 @@ import typer
 
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.errors import UsageError
-from ctr_samples.terminal import stderr_console
 from ctr_samples.training.models import MODELS
 
 Model = StrEnum("Model", list(MODELS))  # type: ignore[misc]
@@ -41,8 +40,7 @@ def train(
     debug: Debug = False,
 ) -> None:
     """Train on published samples, resume from a checkpoint, evaluate and export. For several workers set TF_CONFIG."""
-    console = stderr_console()
-    with errors_in_words(console, debug):
+    with errors_in_words(debug) as console:
         if (date is None) == (first is None) or (first is None) != (last is None):
             raise UsageError("Give `--date DAY`, or `--from DAY` and `--to DAY`.")
         with console.status("reading and training") as status:

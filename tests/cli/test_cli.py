@@ -14,12 +14,12 @@ from pyspark.sql import SparkSession
 from typer.testing import Result
 
 from ctr_samples.cli.preview import _line_of
+from ctr_samples.cli.terminal import stderr_console
 from ctr_samples.config import LoadedConfig
 from ctr_samples.config.masking import masking, remember
 from ctr_samples.errors import InputError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.quality.checks import CHECKS
-from ctr_samples.terminal import stderr_console
 from tests.support.command_line import invoke
 from tests.support.project import PROJECT
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from ctr_samples.cli.terminal import Terminal, stderr_console
 from ctr_samples.job.progress import RunProgress
-from ctr_samples.terminal import Terminal, stderr_console
 
 
 @dataclass

@@ -18,11 +18,11 @@ from rich.table import Table
 from ctr_samples.cli import outputs
 from ctr_samples.cli.init import _print_list, _to_copy
 from ctr_samples.cli.messages import errors_in_words
+from ctr_samples.cli.terminal import Terminal, visible
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 from ctr_samples.job.progress import RunProgress
 from ctr_samples.records import read as reading
-from ctr_samples.terminal import Terminal, visible
 from tests.support.command_line import invoke
 
 HOSTILE = [
@@ -77,7 +77,7 @@ def test_data_is_no_markup(text: str) -> None:
 @pytest.mark.parametrize("debug", [False, True])
 def test_an_error_tells_data_without_obeying_it(text: str, debug: bool) -> None:
     def fail(console: Terminal) -> None:
-        with pytest.raises(typer.Exit), errors_in_words(console, debug):
+        with pytest.raises(typer.Exit), errors_in_words(debug, console):
             raise InputError(f"found {text}")
 
     shown = written(fail)
@@ -150,7 +150,7 @@ def test_a_cause_outside_is_told_with_what_to_do_and_anything_else_is_not_expect
     error: Exception, sentence: str
 ) -> None:
     def fail(console: Terminal) -> None:
-        with pytest.raises(typer.Exit) as caught, errors_in_words(console, debug=False):
+        with pytest.raises(typer.Exit) as caught, errors_in_words(False, console):
             raise error
         assert caught.value.exit_code == 1
 
@@ -162,7 +162,7 @@ def test_a_cause_outside_is_told_with_what_to_do_and_anything_else_is_not_expect
 @pytest.mark.parametrize("debug", [False, True])
 def test_the_exit_code_is_the_same_with_debug(debug: bool) -> None:
     def fail(console: Terminal) -> None:
-        with pytest.raises(typer.Exit) as caught, errors_in_words(console, debug):
+        with pytest.raises(typer.Exit) as caught, errors_in_words(debug, console):
             raise InputError("found 3, expected 4")
         assert caught.value.exit_code == 3
 
