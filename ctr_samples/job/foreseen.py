@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 from ctr_samples import __version__
 from ctr_samples.config import LoadedConfig
 from ctr_samples.config.label import actions_among
-from ctr_samples.job.kinds import JoinEverything
 from ctr_samples.job.origins import Origins, changed_features, differences
 from ctr_samples.job.planning import Prepared, open_output, planning
 from ctr_samples.job.reuse import kind_of_run
@@ -53,20 +52,17 @@ def foreseen(spark: SparkSession, loaded: LoadedConfig, day: Period, reporter: R
         if manifest is not None:
             return Foreseen(day, "is published as it is", "", (), {}, (), (), 0, 0.0)
         kind = kind_of_run(prepared, output)
-    took = typical_seconds(output.storage, kind.features_from)
-    made, joined, sources = kind.made(config), kind.joined(config), prepared.inputs.sources
-    if isinstance(kind, JoinEverything):
-        why = "" if kind.features_from is None else kind.features_from.why
-        size = sum(source.bytes or 0 for source in sources.values())
-        return Foreseen(day, kind.what, why, (), made, tuple(joined.views), (), size, took)
-    size = sum(shard.bytes for shard in kind.manifest.shards)
+    made, joined, then = kind.made(config), kind.joined(config), kind.manifest
+    size = sum(shard.bytes for shard in then.shards) if then else 0
     if kind.reads_logs:
         read = {config.impressions.source, *(label.source for label in actions_among(config.labels).values())}
         read |= {one.source for one in (*joined.views.values(), *joined.histories.values())}
-        size += sum(sources[name].bytes or 0 for name in read)
+        size += sum(prepared.inputs.sources[name].bytes or 0 for name in read)
     taken = [name for name in config.features if name not in made]
-    dropped = [name for name in kind.manifest.config.get("features") or {} if name not in config.features]
-    return Foreseen(day, kind.what, "", taken, made, tuple(joined.views), dropped, size, took)
+    dropped = [name for name in (then.config.get("features") or {} if then else ()) if name not in config.features]
+    why = kind.features_from.why if kind.features_from else ""
+    took = typical_seconds(output.storage, kind.features_from)
+    return Foreseen(day, kind.what, why, taken, made, tuple(joined.views), dropped, size, took)
 
 
 def typical_seconds(storage: Storage, entry: FeaturesFrom | None) -> float | None:

@@ -1,6 +1,6 @@
 """Gate before publishing: converts the measures to a document and a page, and decides whether to publish the day.
 
-A run passes the result of :func:`wanted_of` to its tasks, and then what they measured through :func:`pass_gate`.
+A run passes what its tasks measured through :func:`pass_gate`.
 """
 
 from __future__ import annotations
@@ -11,9 +11,8 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from ctr_samples.config import JobConfig, Quality
+from ctr_samples.config import Quality
 from ctr_samples.config.problems import end_sentence, nearest
-from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile, GateRefused, StorageError, UsageError
 from ctr_samples.periods import Period, days_before, parse_period
 from ctr_samples.quality.checks import CHECKS, Days, findings
@@ -41,50 +40,6 @@ from ctr_samples.shards.naming import METRICS, REPORT, STATISTICS, run_directory
 
 WEEK = 7
 _WEEKS = 4
-
-
-def wanted_of(
-    config: JobConfig,
-    contract: ExampleContract,
-    *,
-    hour: str,
-    user: str,
-    request: str,
-    place: str,
-    by: Mapping[str, str],
-) -> Wanted:
-    """Return the measurements of a run. The others are names of columns of its samples outside the contract."""
-    labels = [name for name, label in config.labels.items() if label.is_flag]
-    names = contract.names("label")
-    main = next((name for name in labels if name in names), names[0] if labels and contract.parts else None)
-    defaults = {
-        name: f.default_value
-        for name, f in config.features.items()
-        if f.nulls == "default" and not f.makes_ids and f.date_part is None  # midnight and Monday are 0
-    }
-    missing = {name: id_ for name, f in config.features.items() if (id_ := f.missing_id) is not None}
-    hashed = {name: f.hash_buckets - 1 for name, f in config.features.items() if f.hash_buckets and not f.multi_hot}
-    key = next(iter(contract.names("key")), None)
-    heavy = config.measured_key
-    return Wanted(
-        contract,
-        main,
-        hour if config.grain == "day" else None,
-        None if heavy is None else user,
-        key,
-        defaults=defaults,
-        missing=missing,
-        hashed=hashed,
-        tasks=config.output.partitions,
-        user_key=heavy or "user",
-        request=request if config.request_keys else None,
-        place=place,
-        request_keys=config.request_keys,
-        by_request=config.output.by_request,
-        by=by,
-        biases=[name for name, feature in config.features.items() if feature.bias is not None],
-        flags=[name for name in labels if name in names and name != main],
-    )
 
 
 def check_accepted(accepted: Collection[str]) -> None:

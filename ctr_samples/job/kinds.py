@@ -50,6 +50,8 @@ class JoinEverything(_ReadsLogs):
     """What the run does, in words."""
     joins: ClassVar[bool] = True
     """Whether views or histories are joined."""
+    manifest: ClassVar[Manifest | None] = None
+    """The generation from which something is taken."""
 
     def plan(self, builder: SampleBuilder) -> SamplePlan:
         """Plan the samples."""

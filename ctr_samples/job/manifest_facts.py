@@ -56,7 +56,7 @@ def facts_of_run(
         "inputs": masked_tree(inputs.facts()),
         "shards": shards,
         "views": view_facts(inputs, canaries),
-        "labels": label_facts(inputs, run.output.current, run.storage, shards, contract, loaded),
+        "labels": label_facts(prepared, run, shards),
         "versions": {**versions(), **zone_releases(inputs.spark, loaded.config.timezone)},
         "sampling": sampling_facts(loaded.config, inputs.watches.tasks.result()),
         "known_by": known_by and known_by.astimezone(UTC).isoformat(),
@@ -95,15 +95,9 @@ def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dic
     }
 
 
-def label_facts(
-    inputs: Inputs,
-    current: Manifest | None,
-    storage: Storage,
-    shards: Sequence[Shard],
-    contract: ExampleContract,
-    loaded: LoadedConfig,
-) -> dict[str, dict[str, Any]]:
+def label_facts(prepared: Prepared, run: DayRun, shards: Sequence[Shard]) -> dict[str, dict[str, Any]]:
     """Return, for each label, the counts of its actions and, if compared, its flips since the previous generation."""
+    inputs, current = prepared.inputs, run.output.current
     config, of_tasks = inputs.config, inputs.watches.tasks.result()
     plans, names = plan_labels(config), pseudonyms_of(config)
     counts = label_counts(plans, rows_among(config.labels), of_tasks)
@@ -112,7 +106,8 @@ def label_facts(
         counts[plan.name] |= _of_times(inputs, plan, counts[plan.name])
     for name, facts in mask_facts(config, of_tasks).items():
         counts[name] |= facts
-    flips = flips_since(current, storage, shards, contract, final=_were_final(current, loaded, inputs.span))
+    final = _were_final(current, prepared.loaded, inputs.span)
+    flips = flips_since(current, run.storage, shards, prepared.contract, final=final)
     return {
         name: {**of_label, **({"flips": flips[name]} if name in flips else {})} for name, of_label in counts.items()
     }

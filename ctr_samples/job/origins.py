@@ -71,7 +71,7 @@ class Origins:
             return None
         plain = config.model_dump(mode="json", by_alias=True)
         marked = _marked(plain, manifest.config, changed_values(manifest, values))
-        of_then = _fitted(manifest), manifest.versions.get("ctr_samples", "")
+        of_then = fitted_in(manifest), manifest.versions.get("ctr_samples", "")
         is_old = manifest.tied_repeats is None
         return _Finder(config, Graph.of(plain), marked, files, files, *of_then, tied_in(manifest), is_old).origins()
 
@@ -93,7 +93,8 @@ def _files_of(manifest: Manifest) -> dict[str, Any]:
     return {name: facts.get("fingerprint") for name, facts in manifest.inputs.items()}
 
 
-def _fitted(manifest: Manifest) -> Any:
+def fitted_in(manifest: Manifest) -> Any:
+    """Return the fingerprint of the fitted state of a generation, or None if nothing was fitted."""
     return (manifest.contract.get("state") or {}).get("fingerprint")
 
 
@@ -226,7 +227,7 @@ def changed_parts(loaded: LoadedConfig, manifest: Manifest) -> list[str]:
     before = Origins.of_manifest(manifest, loaded.values)
     if before is None:
         return []
-    of_then = _files_of(manifest), _fitted(manifest), manifest.versions.get("ctr_samples", "")
+    of_then = _files_of(manifest), fitted_in(manifest), manifest.versions.get("ctr_samples", "")
     now = Origins.of(loaded.config, *of_then, tied=tied_in(manifest))
     of_rows = [name for name in differences(now.rows, before.rows) if name != "labels"]
     labels = [f"labels.{name}" for name in differences(now.labels, before.labels)]

@@ -21,8 +21,7 @@ from ctr_samples.config.document import of_the_bytes
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job.fit import state_of_run
-from ctr_samples.job.gate import wanted_of
-from ctr_samples.job.origins import changed_parts, changed_values
+from ctr_samples.job.origins import changed_parts, changed_values, fitted_in
 from ctr_samples.periods import Period, calendar_day, check_period, in_zone
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.samples.executors import check_executors, load_modules
@@ -150,11 +149,40 @@ class Prepared:
         return cls(loaded, inputs, state, contract, mature, fingerprint)
 
     @property
+    def fitted(self) -> str | None:
+        """The fingerprint of the fitted state, or None if nothing is fitted."""
+        return self.contract.state["fingerprint"] if self.contract.state else None
+
+    @property
     def wanted(self) -> Wanted:
         """Measures to collect from the samples."""
-        by = {name: value_of(name) for name in self.loaded.config.impressions.rates_by}
-        columns = {"hour": HOUR, "user": USER, "request": REQUEST, "place": SHUFFLE}
-        return wanted_of(self.loaded.config, self.contract, by=by, **columns)
+        config, contract, features = self.loaded.config, self.contract, self.loaded.config.features
+        names = contract.names("label")
+        flags = [name for name, label in config.labels.items() if label.is_flag]
+        main = next((name for name in flags if name in names), names[0] if flags and contract.parts else None)
+        return Wanted(
+            contract,
+            main,
+            HOUR if config.grain == "day" else None,
+            None if config.measured_key is None else USER,
+            next(iter(contract.names("key")), None),
+            defaults={
+                name: f.default_value
+                for name, f in features.items()
+                if f.nulls == "default" and not f.makes_ids and f.date_part is None  # midnight and Monday are 0
+            },
+            missing={name: id_ for name, f in features.items() if (id_ := f.missing_id) is not None},
+            hashed={name: f.hash_buckets - 1 for name, f in features.items() if f.hash_buckets and not f.multi_hot},
+            tasks=config.output.partitions,
+            user_key=config.measured_key or "user",
+            request=REQUEST if config.request_keys else None,
+            place=SHUFFLE,
+            request_keys=config.request_keys,
+            by_request=config.output.by_request,
+            by={name: value_of(name) for name in config.impressions.rates_by},
+            biases=[name for name, feature in features.items() if feature.bias is not None],
+            flags=[name for name in flags if name in names and name != main],
+        )
 
 
 def read_inputs(
@@ -290,13 +318,9 @@ def _changes(now: Prepared, manifest: Manifest) -> Iterator[str]:
     if others or of_the_bytes(now.loaded.document) != of_the_bytes(manifest.config):
         parts = changed_parts(now.loaded, manifest)
         yield "the configuration changed" + (f": {', '.join(parts)}" if parts else "")
-    if _fitted(now.contract.to_dict()) != _fitted(manifest.contract):
+    if now.fitted != fitted_in(manifest):
         yield "the fitted state changed"
     if manifest.versions.get("ctr_samples") != __version__:
         yield "the release changed"
     if now.label_mature and not manifest.label_mature:
         yield "the labels are final now"
-
-
-def _fitted(contract: Mapping[str, Any]) -> object:
-    return (contract.get("state") or {}).get("fingerprint")

@@ -219,11 +219,9 @@ def _before(prepared: Prepared, current: Manifest) -> Origins:
 
 def _now(prepared: Prepared, current: Manifest) -> tuple[Origins, Arrivals]:
     """Return what the run makes its samples from, given what has arrived since the generation."""
-    inputs, contract = prepared.inputs, prepared.contract
-    arrivals = Arrivals.since(inputs, current)
-    fitted = contract.state and contract.state["fingerprint"]
-    origins = Origins.of(inputs.config, arrivals.files, fitted, __version__, inputs.fingerprints, tied_in(current))
-    return origins, arrivals
+    inputs, arrivals = prepared.inputs, Arrivals.since(prepared.inputs, current)
+    of_now = arrivals.files, prepared.fitted, __version__, inputs.fingerprints
+    return Origins.of(inputs.config, *of_now, tied_in(current)), arrivals
 
 
 def _were_open(prepared: Prepared, current: Manifest) -> bool:
