@@ -152,12 +152,12 @@ def _history(name: str, history: HistoryEvidence, evidence: Evidence, zone: str)
         yield f"  … and {len(others) - len(near)} further away"
 
 
-def _told(value: Any, zone: str) -> Any:
+def told(value: Any, zone: str) -> Any:
     """Format all timestamps in a value as text, recursively. Naive timestamps are printed without a time zone."""
     if isinstance(value, Mapping):
-        return {_told(key, zone): _told(of_it, zone) for key, of_it in value.items()}
+        return {told(key, zone): told(of_it, zone) for key, of_it in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_told(one, zone) for one in value)
+        return type(value)(told(one, zone) for one in value)
     if isinstance(value, datetime):
         return in_zone(value, zone) if value.tzinfo else str(value)
     return value
@@ -172,5 +172,5 @@ def _time(time: datetime | None, zone: str) -> str:
 
 
 def _value(value: Any, zone: str) -> str:
-    text = repr(_told(value, zone))
+    text = repr(told(value, zone))
     return escape(text if len(text) <= 200 else f"{text[:200]}…")

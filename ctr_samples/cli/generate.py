@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import glob
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,7 +29,7 @@ from ctr_samples.periods import WHOLE, Period, check_period, parse_period, perio
 from ctr_samples.quality.checks import CHECKS
 
 if TYPE_CHECKING:
-    from ctr_samples.job.many_days import DayOutcome
+    from ctr_samples.job.many_days import Backfill, DayOutcome
     from ctr_samples.sparksql.observations import Reporter
     from ctr_samples.telemetry import Listener, Listeners
 
@@ -172,15 +173,20 @@ def generate(
                 )
             _foresee(loaded, days, console)
             return
-        how = {
-            "force": force,
-            "accept": accept or (),
-            "keep_going": keep_going or due,
-            "parallel": parallel,
-            "known_by": known,
-            "as_of_generation": as_of_generation,
-        }
-        nights = _Nights(loaded, days, how, told, summary)
+        from ctr_samples.job.many_days import Backfill
+
+        backfill = partial(
+            Backfill,
+            loaded=loaded,
+            days=days,
+            force=force,
+            accept=accept or (),
+            keep_going=keep_going or due,
+            parallel=parallel,
+            known_by=known,
+            as_of_generation=as_of_generation,
+        )
+        nights = _Nights(loaded.config, days, backfill, told, summary)
         try:
             if first is None and not due:
                 nights.make_one()
@@ -236,28 +242,26 @@ def _due(config: JobConfig) -> Sequence[Period]:
 
 @dataclass(frozen=True, slots=True)
 class _Nights:
-    """The days that the command makes, and ``how``: the options of a :class:`ctr_samples.job.many_days.Backfill`."""
+    """The days that the command makes, and what makes them with a session and the reporter of each day."""
 
-    loaded: LoadedConfig
+    config: JobConfig
     days: Sequence[Period]
-    how: Mapping[str, Any]
+    backfill: Callable[..., Backfill]
     told: Listeners
     console: Console
 
     def make_one(self) -> None:
         """Make a single day and print its summary. Raises its error."""
-        from ctr_samples.job.many_days import Backfill, DayOutcome
+        from ctr_samples.job.many_days import DayOutcome
         from ctr_samples.job.summary import run_summary
 
-        [day], config, started = self.days, self.loaded.config, time.monotonic()
+        [day], config, started = self.days, self.config, time.monotonic()
+        name = f"ctr-samples {config.name} {day}"
         self.told.begins(day)
         try:
-            with spark_for(config, f"ctr-samples {config.name} {day}", self.console, whole_run=True) as (
-                spark,
-                progress,
-            ):
+            with spark_for(config, name, self.console, whole_run=True) as (spark, progress):
                 of_day = lambda _: nullcontext(progress)  # noqa: E731
-                [outcome] = Backfill(spark, self.loaded, self.days, reporter_of=of_day, **self.how).outcomes()
+                [outcome] = self.backfill(spark=spark, reporter_of=of_day).outcomes()
         except Exception as error:  # Spark did not start
             outcome = DayOutcome.of_error(day, error, started)
         self.told.ended(outcome)
@@ -271,13 +275,13 @@ class _Nights:
 
     def make_many(self, debug: bool) -> None:
         """Make the days and print a table of them, even if interrupted. Exits with the worst exit code of any day."""
-        from ctr_samples.job.many_days import Backfill, worst_exit_code
+        from ctr_samples.job.many_days import worst_exit_code
         from ctr_samples.job.summary import DayLine, days_table
 
         outcomes: list[DayOutcome] = []
-        name = f"ctr-samples {self.loaded.config.name} {self.days[0]} to {self.days[-1]}"
+        name = f"ctr-samples {self.config.name} {self.days[0]} to {self.days[-1]}"
         try:
-            with spark_for(self.loaded.config, name, self.console) as (spark, progress):
+            with spark_for(self.config, name, self.console) as (spark, progress):
 
                 @contextmanager
                 def of_day(day: Period) -> Iterator[Reporter]:
@@ -286,7 +290,7 @@ class _Nights:
                         yield reporter
 
                 progress.stage(f"0 of {len(self.days)} days")
-                for outcome in Backfill(spark, self.loaded, self.days, reporter_of=of_day, **self.how).outcomes():
+                for outcome in self.backfill(spark=spark, reporter_of=of_day).outcomes():
                     outcomes.append(outcome)
                     self.told.ended(outcome)
                     progress.stage(f"{len(outcomes)} of {len(self.days)} days")
@@ -304,7 +308,7 @@ class _Nights:
 
         for manifest in (outcome.manifest for outcome in outcomes):
             if manifest is not None:
-                storage = opened(self.loaded.config.output.path)
+                storage = opened(self.config.output.path)
                 say(storage.locate(manifest_path(manifest.day, manifest.generation)))
 
 

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ctr_samples.cli.explain import told
 from ctr_samples.cli.generate import ConfigPath, Day, Overrides, spark_for
 from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.cli.outputs import print_examples
 from ctr_samples.cli.terminal import say
 from ctr_samples.config import JobConfig, load_config
+from ctr_samples.explain.rules import in_words
 from ctr_samples.periods import in_zone, parse_period
 
 if TYPE_CHECKING:
@@ -66,14 +68,9 @@ def _with_origin(row: Mapping[str, Any], zone: str) -> dict[str, Any]:
     """Return a sample, preceded by its impression and followed by the matched row of each view."""
     origin, own = row["origin"], {name: value for name, value in row.items() if name != "origin"}
     time = origin["impression"]["impression_time"]
-    keys = {f"impression.{name}": _told(value, zone) for name, value in origin["impression"].items()}
+    keys = {f"impression.{name}": told(value, zone) for name, value in origin["impression"].items()}
     views = {f"view {name}": _row_of(view, time, zone) for name, view in origin.get("views", {}).items()}
     return {**keys, **own, **views}
-
-
-def _told(value: object, zone: str) -> object:
-    """Format a timestamp that has a time zone as text. Return any other value unchanged."""
-    return in_zone(value, zone) if isinstance(value, datetime) and value.tzinfo else value
 
 
 def _row_of(view: Mapping[str, Any], time: datetime, zone: str) -> str:
@@ -82,8 +79,6 @@ def _row_of(view: Mapping[str, Any], time: datetime, zone: str) -> str:
         return "no row"
     if view["age_s"] is None:
         return "a row without a time"
-    from ctr_samples.explain.rules import in_words
-
     age = timedelta(seconds=view["age_s"])
     when = time.astimezone(UTC) - age  # Python subtracts from zone-aware times in wall-clock time
     return f"{in_zone(when.replace(microsecond=0), zone)}, {in_words(timedelta(seconds=round(view['age_s'])))} before"
@@ -109,4 +104,4 @@ def _without_nan(value: Any) -> Any:
 
 
 def _as_text(zone: str, value: object) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(_told(value, zone))
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(told(value, zone))
