@@ -211,9 +211,7 @@ def listeners(
     if prometheus is not None:
         if not prometheus.parent.is_dir():
             raise UsageError(f"`--prometheus` is {prometheus}, but {prometheus.parent} is not a directory.")
-        from ctr_samples.job.published import for_prometheus
-
-        told.append(Gauges(config, prometheus, lambda: for_prometheus(opened(config.output.path))))
+        told.append(Gauges(config, prometheus))
     if lineage:
         from ctr_samples.telemetry.lineage import Lineage
 

@@ -18,6 +18,7 @@ from ctr_samples.config.masking import masked_tree
 from ctr_samples.errors import CtrSamplesError
 from ctr_samples.job.day_status import trends_page, write_page
 from ctr_samples.job.many_days import Became, DayOutcome
+from ctr_samples.job.published import for_prometheus
 from ctr_samples.periods import Period
 from ctr_samples.quality.prometheus import last_run_text
 from ctr_samples.shards import Manifest, open_storage
@@ -75,7 +76,6 @@ class Gauges(Listener):
 
     config: JobConfig
     file: Path
-    samples_text: Callable[[], str]
 
     def ended(self, outcome: DayOutcome) -> None:
         """Write the gauges. Raises OSError if the file cannot be written."""
@@ -83,7 +83,7 @@ class Gauges(Listener):
             return
         text = last_run_text(self.config.name, outcome.exit_code, outcome.seconds, time.time())
         with suppress(CtrSamplesError):  # still report the last run if no samples are published or readable
-            text += self.samples_text()
+            text += for_prometheus(open_storage(self.config.output.path))
         part = self.file.with_name(f".{self.file.name}.{os.getpid()}")  # collectors ignore any other suffix
         part.write_text(text, "utf-8")
         part.replace(self.file)
