@@ -9,7 +9,7 @@ from ctr_samples.addresses import check_address
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.sparksql.failures import input_errors
-from ctr_samples.tfrecord.table_columns import schemas_of
+from ctr_samples.tfrecord.schema import schemas_of
 
 _NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _PAIR = rf"^[0-9]{{1,18}}:{_NUMBER}$"

@@ -15,8 +15,8 @@ import pyarrow as pa
 from ctr_samples.codec import EncodedBatch, ExampleDecoder, SchemaSurvey
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
-from ctr_samples.records.first_bytes import found_reader
 from ctr_samples.records.paths import FilePattern, existing_place, is_hidden
+from ctr_samples.records.read import found_reader
 from ctr_samples.shards import CheckedFile, Storage, open_storage
 from ctr_samples.shards.naming import needs_manifests
 

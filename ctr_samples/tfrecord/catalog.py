@@ -20,16 +20,7 @@ from ctr_samples.shards.naming import day_directory, day_of, needs_manifests
 from ctr_samples.tfrecord.files import DataFile
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import NULL_NAME, Values, inferred_columns, values_of
-from ctr_samples.tfrecord.schema import schema_of
-from ctr_samples.tfrecord.table_columns import conflicts_of, merged, schemas_of
-
-
-@dataclass(frozen=True, slots=True)
-class FoundFile:
-    """A file to read, relative to the root of its place."""
-
-    path: str
-    values: Values
+from ctr_samples.tfrecord.schema import conflicts_of, merged, schema_of, schemas_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +33,18 @@ class _Leaf:
     values: Values
 
 
-def found_files(paths: Iterable[str], place: FilePattern, *, base_given: bool, recursive: bool) -> list[FoundFile]:
-    """Select the files of a place from ``paths``, which are relative to its root.
+def found_files(paths: Iterable[str], place: FilePattern, *, base_given: bool, recursive: bool) -> dict[str, Values]:
+    """Select the files of a place from ``paths``, which are relative to its root, with their partition values.
 
     Without partition columns, selects only files directly in the directory. With ``recursive``, selects all files and
     ignores partition columns. Raises InputError if partition columns start at different directories, as Spark does.
     """
     tops = [(path, top) for path in paths if (top := _top(path, place)) is not None]
     if recursive:
-        return [FoundFile(path, {}) for path, _ in tops]
+        return {path: {} for path, _ in tops}
     leaves = [_leaf(path, top, base_given) for path, top in tops]
     if not any(leaf.values for leaf in leaves):
-        return [FoundFile(leaf.path, {}) for leaf in leaves if leaf.top in (leaf.path, _directory(leaf.path))]
+        return {leaf.path: {} for leaf in leaves if leaf.top in (leaf.path, _directory(leaf.path))}
     bases = sorted({leaf.base for leaf in leaves})
     if len(bases) > 1:
         raise InputError(
@@ -61,7 +52,7 @@ def found_files(paths: Iterable[str], place: FilePattern, *, base_given: bool, r
             f"{', '.join(base or '.' for base in bases[:3])}. Load these separately, set the option basePath to the directory "
             "above the partitions, or set recursiveFileLookup to read every file without partition columns."
         )
-    return [FoundFile(leaf.path, leaf.values) for leaf in leaves if leaf.values]
+    return {leaf.path: leaf.values for leaf in leaves if leaf.values}
 
 
 def _top(path: str, place: FilePattern) -> str | None:
@@ -215,8 +206,7 @@ def _nightly(storage: Storage, place: FilePattern, options: Options) -> Catalog 
 
 
 def _of_manifest(storage: Storage, shard: Shard) -> DataFile:
-    directory = shard.path.rpartition("/")[0]
-    return DataFile(storage, shard.path, shard.bytes, None, values_of(directory), shard)
+    return DataFile(storage, shard.path, shard.bytes, None, values_of(_directory(shard.path)), shard)
 
 
 def _check_record_type(where: str, there: str, options: Options) -> None:
@@ -242,9 +232,9 @@ def _foreign(place: FilePattern, options: Options) -> Catalog:
     listing = found_files(sizes, place, base_given=options.base_path is not None, recursive=options.recursive)
     pattern = regex_of(options.file_pattern or "*")
     files = [
-        DataFile(storage, file.path, sizes[file.path], options.compression, file.values)
-        for file in listing
-        if pattern.fullmatch(file.path.rpartition("/")[2])
+        DataFile(storage, path, sizes[path], options.compression, values)
+        for path, values in listing.items()
+        if pattern.fullmatch(path.rpartition("/")[2])
     ]
     return Catalog(tuple(files), StructType())
 

@@ -48,8 +48,7 @@ class TfrecordSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Create the writer. Runs once per write, before any task."""
-        from ctr_samples.tfrecord.write_plan import plan_writing
-        from ctr_samples.tfrecord.writing import TfrecordWriter
+        from ctr_samples.tfrecord.writing import TfrecordWriter, plan_writing
 
         plan = plan_writing(parse_options(self.options), schema, "overwrite" if overwrite else "append")
         return TfrecordWriter(plan)
@@ -65,7 +64,7 @@ class TfrecordSource(DataSource):
         if not hasattr(datasource, "DataSourceStreamArrowWriter"):
             raise UsageError("Streams to the format tfrecord need pyspark 4.1 or newer; batch writes do not.")
         from ctr_samples.tfrecord.stream_reading import TfrecordStreamWriter, stream_id
-        from ctr_samples.tfrecord.write_plan import plan_writing
+        from ctr_samples.tfrecord.writing import plan_writing
 
         options = parse_options(self.options)
         stream_id(options)  # a stream that cannot tell its batches apart must not start

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 from ctr_samples.codec import RecordReader
 from ctr_samples.codec.encoder import EncodedBatch
 from ctr_samples.errors import DamagedFile
-from ctr_samples.records.first_bytes import found_reader
+from ctr_samples.records.read import found_reader
 from ctr_samples.shards import CheckedFile, Shard, Storage
 from ctr_samples.shards.naming import compression_of
 from ctr_samples.tfrecord.options import Compression, Options
@@ -53,14 +53,11 @@ class DataFile:
         return self.storage.locate(self.path)
 
 
-def chunks_of(file: DataFile, tolerance: Tolerance) -> Iterator[EncodedBatch]:
-    """Yield a file's records in chunks of a few megabytes. Raises DamagedFile, naming the file, for an invalid record.
-
-    For a file listed in a manifest, also checks size and checksum, once the whole file has been read. Tolerated damage
-    ends the file instead.
-    """
+@contextmanager
+def tolerated(file: DataFile, tolerance: Tolerance) -> Iterator[None]:
+    """Let tolerated damage end the reading of a file, with a warning. Raises DamagedFile for any other."""
     try:
-        yield from _checked_chunks(file)
+        yield
     except FileNotFoundError:
         if not tolerance.missing:
             raise DamagedFile(_missing(file)) from None
@@ -71,7 +68,12 @@ def chunks_of(file: DataFile, tolerance: Tolerance) -> Iterator[EncodedBatch]:
         logger.warning("Skipped the rest of a corrupt file. %s", error)
 
 
-def _checked_chunks(file: DataFile) -> Iterator[EncodedBatch]:
+def chunks_of(file: DataFile) -> Iterator[EncodedBatch]:
+    """Yield a file's records in chunks of a few megabytes. Raises DamagedFile, naming the file, for an invalid record.
+
+    For a file listed in a manifest, also checks size and checksum, once the whole file has been read.
+    """
+
     def reopen() -> BinaryIO:
         return file.storage.open(file.path)
 

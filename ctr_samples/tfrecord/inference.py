@@ -11,10 +11,11 @@ from math import ceil
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from ctr_samples.codec import SchemaSurvey
+from ctr_samples.codec.encoder import EncodedBatch
 from ctr_samples.contract import ExampleContract, RecordType
 from ctr_samples.errors import ContractError, DamagedFile, InputError
 from ctr_samples.tfrecord.catalog import Catalog
-from ctr_samples.tfrecord.files import DataFile, chunks_of, tolerance_of
+from ctr_samples.tfrecord.files import DataFile, chunks_of, tolerance_of, tolerated
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.schema import schema_of
 
@@ -135,20 +136,22 @@ def sampled(files: Sequence[DataFile], ratio: float) -> list[DataFile]:
 
 def _survey(record: RecordType, options: Options, file: DataFile) -> SchemaSurvey:
     """Survey one file. Runs in a thread: the codec releases the GIL while it reads records."""
-    survey, tolerance = SchemaSurvey(record), tolerance_of(options)
+    survey = SchemaSurvey(record)
     try:
-        for chunk in chunks_of(file, tolerance):
-            survey.add(chunk)
+        with tolerated(file, tolerance_of(options)):
+            for chunk in chunks_of(file):
+                _add(survey, chunk, file)
         if not options.columns:
             survey.check_keys()
     except ContractError as error:
         raise ContractError(
             f"{file.location}: {error} Set the option columns to those to read, or give a schema of your own."
         ) from None
-    except DamagedFile as error:
-        if tolerance.corrupt:
-            return survey
-        if str(error).startswith(file.location):
-            raise
-        raise DamagedFile(f"{file.location}: {error}") from error
     return survey
+
+
+def _add(survey: SchemaSurvey, chunk: EncodedBatch, file: DataFile) -> None:
+    try:
+        survey.add(chunk)
+    except DamagedFile as error:
+        raise DamagedFile(f"{file.location}: {error}") from error

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from pyspark.sql.types import StructType
 
@@ -33,32 +33,8 @@ COMPRESSIONS: dict[str, Compression] = {
     "deflatecodec": "zlib",
     "defaultcodec": "zlib",  # Hadoop's default codec writes zlib streams
 }
-OWN = (
-    "recordType",
-    "codec",
-    "compression",
-    "shardSize",
-    "split",
-    "columns",
-    "streamId",
-    "pathGlobFilter",
-    "recursiveFileLookup",
-    "basePath",
-    "partitionOverwriteMode",
-    "maxPartitionBytes",
-    "openCostInBytes",
-    "samplingRatio",
-    "ignoreCorruptFiles",
-    "ignoreMissingFiles",
-    "maxRecordsPerFile",
-    "fileColumn",
-    "maxFilesPerTrigger",
-)
-"""Options that users may set. ``write_tfrecord`` sets ``partitionColumns`` and ``firstWrite``."""
-
-_OF_SPARK = ("path", "paths", "mergeSchema", "header", "compressionCodec", "checkpointLocation", "queryName")
+_OF_SPARK = ("path", "paths", "mergeSchema", "header", "compressionCodec", "queryName")
 _UNSUPPORTED = ("modifiedBefore", "modifiedAfter")
-
 
 _NO_CATALOG = (
     "For a table of the catalog (CREATE TABLE, saveAsTable, insertInto, writeTo) Spark passes a Python data source neither "
@@ -85,7 +61,8 @@ class Options:
     partition_columns: StructType | None = None
     partition_overwrite: PartitionOverwrite | None = None
     first_write: bool = False
-    packing: Mapping[str, int] = field(default_factory=dict)
+    max_bytes: int | None = None
+    open_cost: int | None = None
     sampling_ratio: float = 1.0
     ignore_corrupt: bool | None = None
     ignore_missing: bool | None = None
@@ -110,43 +87,17 @@ def parse_options(given: Mapping[str, str]) -> Options:
     if {"provider", "owner"} <= values.keys():  # properties of a table that CREATE TABLE is about to create
         raise UsageError(_NO_CATALOG)
     _check_names(values)
-    split = values.get("split", "all")
-    return Options(
-        paths=_paths(values),
-        record_type=_record_type(values["recordtype"]) if "recordtype" in values else None,
-        compression=_compression(values),
-        shard_size=_size("shardSize", values["shardsize"]) if "shardsize" in values else 128 * 2**20,
-        split=None if split.lower() in ("", "all") else split,
-        columns=tuple(name for part in values.get("columns", "").split(",") if (name := part.strip())),
-        stream_id=values.get("streamid"),
-        checkpoint=values.get("checkpointlocation"),
-        file_pattern=values.get("pathglobfilter"),
-        recursive=_boolean("recursiveFileLookup", values.get("recursivefilelookup", "false")),
-        base_path=values.get("basepath"),
-        partition_columns=StructType.fromJson(json.loads(values["partitioncolumns"]))
-        if "partitioncolumns" in values
-        else None,
-        partition_overwrite=partition_overwrite_named(values["partitionoverwritemode"])
-        if "partitionoverwritemode" in values
-        else None,
-        packing={
-            name: _size(option, values[option.lower()])
-            for name, option in (("max_bytes", "maxPartitionBytes"), ("open_cost", "openCostInBytes"))
-            if option.lower() in values
-        },
-        sampling_ratio=_ratio(values.get("samplingratio", "1")),
-        ignore_corrupt=_optional_boolean("ignoreCorruptFiles", values),
-        ignore_missing=_optional_boolean("ignoreMissingFiles", values),
-        max_records=_count("maxRecordsPerFile", values),
-        max_files=_count("maxFilesPerTrigger", values) or None,
-        file_column=values.get("filecolumn") or None,
-        first_write=_boolean("firstWrite", values.get("firstwrite", "false")),
-    )
+    paths = _paths(values)
+    every = {**_OPTIONS, **_OF_PROGRAMS}
+    parsed = {
+        field: parse(name, values[name.lower()]) for name, (field, parse) in every.items() if name.lower() in values
+    }
+    return Options(paths, compression=_compression(values), **parsed)
 
 
 def _check_names(values: Mapping[str, str]) -> None:
-    ours = {name.lower(): name for name in OWN}
-    known = {*ours, *(name.lower() for name in _OF_SPARK), "partitioncolumns", "firstwrite"}
+    ours = {name.lower(): name for name in (*_OPTIONS, *_COMPRESSION)}
+    known = {*ours, *(name.lower() for name in (*_OF_SPARK, *_OF_PROGRAMS))}
     for name in values:
         near = difflib.get_close_matches(name, ours, 1, cutoff=0.8) if name not in known else []
         if near:
@@ -166,18 +117,18 @@ def _paths(values: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def _record_type(text: str) -> RecordType:
+def _record_type(option: str, text: str) -> RecordType:
     record_type = RECORD_TYPES.get(text.lower().replace("_", ""))
     if record_type is None:
-        raise UsageError(f"The option recordType is {text!r}; expected Example, SequenceExample or ByteArray.")
+        raise UsageError(f"The option {option} is {text!r}; expected Example, SequenceExample or ByteArray.")
     return record_type
 
 
-def partition_overwrite_named(text: str) -> PartitionOverwrite:
+def partition_overwrite_named(option: str, text: str) -> PartitionOverwrite:
     """Parse Spark's mode for overwriting a partitioned table: static or dynamic. Otherwise raises UsageError."""
     modes: dict[str, PartitionOverwrite] = {"static": "static", "dynamic": "dynamic"}
     if text.lower() not in modes:
-        raise UsageError(f"The option partitionOverwriteMode is {text!r}; expected static or dynamic.")
+        raise UsageError(f"The option {option} is {text!r}; expected static or dynamic.")
     return modes[text.lower()]
 
 
@@ -193,7 +144,7 @@ def compression_named(text: str, option: str) -> Compression:
 
 
 def _compression(values: Mapping[str, str]) -> Compression | None:
-    given = {name: compression_named(values[name], name) for name in ("codec", "compression") if name in values}
+    given = {name: compression_named(values[name], name) for name in _COMPRESSION if name in values}
     if len(set(given.values())) > 1:
         raise UsageError(f"The options codec and compression disagree: {given}. Give one of them.")
     return next(iter(given.values()), None)
@@ -211,30 +162,62 @@ def _size(option: str, text: str) -> int:
     return size
 
 
-def _count(option: str, values: Mapping[str, str]) -> int | None:
-    """Parse a limit. As in Spark, zero or less means no limit. Return None if the option was not set."""
-    text = values.get(option.lower())
+def _count(option: str, text: str) -> int:
+    """Parse a limit. As in Spark, zero or less means no limit."""
     try:
-        return None if text is None else max(0, int(text))
+        return max(0, int(text))
     except ValueError:
         raise UsageError(f"The option {option} is {text!r}; expected a whole number.") from None
 
 
-def _ratio(text: str) -> float:
+def _ratio(option: str, text: str) -> float:
     try:
         ratio = float(text)
     except ValueError:
         ratio = 0
     if not 0 < ratio <= 1:
-        raise UsageError(f"The option samplingRatio is {text!r}; expected a share of the files, above 0 and up to 1.")
+        raise UsageError(f"The option {option} is {text!r}; expected a share of the files, above 0 and up to 1.")
     return ratio
 
 
-def _optional_boolean(name: str, values: Mapping[str, str]) -> bool | None:
-    return _boolean(name, values[name.lower()]) if name.lower() in values else None
-
-
-def _boolean(name: str, text: str) -> bool:
+def _boolean(option: str, text: str) -> bool:
     if text.lower() not in ("true", "false"):
-        raise UsageError(f"The option {name} is {text!r}; expected true or false.")
+        raise UsageError(f"The option {option} is {text!r}; expected true or false.")
     return text.lower() == "true"
+
+
+def _as_given(option: str, text: str) -> str:
+    return text
+
+
+Parse = Callable[[str, str], Any]
+"""Parses the text of an option, whose name stands in errors."""
+
+_OPTIONS: dict[str, tuple[str, Parse]] = {
+    "recordType": ("record_type", _record_type),
+    "shardSize": ("shard_size", _size),
+    "split": ("split", lambda _, text: None if text.lower() in ("", "all") else text),
+    "columns": ("columns", lambda _, text: tuple(name for part in text.split(",") if (name := part.strip()))),
+    "streamId": ("stream_id", _as_given),
+    "pathGlobFilter": ("file_pattern", _as_given),
+    "recursiveFileLookup": ("recursive", _boolean),
+    "basePath": ("base_path", _as_given),
+    "partitionOverwriteMode": ("partition_overwrite", partition_overwrite_named),
+    "maxPartitionBytes": ("max_bytes", _size),
+    "openCostInBytes": ("open_cost", _size),
+    "samplingRatio": ("sampling_ratio", _ratio),
+    "ignoreCorruptFiles": ("ignore_corrupt", _boolean),
+    "ignoreMissingFiles": ("ignore_missing", _boolean),
+    "maxRecordsPerFile": ("max_records", _count),
+    "maxFilesPerTrigger": ("max_files", lambda option, text: _count(option, text) or None),
+    "fileColumn": ("file_column", lambda _, text: text or None),
+}
+"""Options that users may set, besides the names of the compression: the field of :class:`Options`, and its parser."""
+
+_COMPRESSION = ("codec", "compression")
+_OF_PROGRAMS: dict[str, tuple[str, Parse]] = {
+    "checkpointLocation": ("checkpoint", _as_given),
+    "partitionColumns": ("partition_columns", lambda _, text: StructType.fromJson(json.loads(text))),
+    "firstWrite": ("first_write", _boolean),
+}
+"""Options of which Spark sets the first, and ``write_tfrecord`` the others."""

@@ -83,21 +83,17 @@ def inferred_columns(all_values: Iterable[Values]) -> StructType:
 
 
 def _narrowest(texts: set[str | None]) -> DataType:
-    kinds = {_kind_of(text) for text in texts if text is not None}
-    for kind, accepts in (("int", {"int"}), ("long", {"int", "long"}), ("double", {"int", "long", "double"})):
-        if kinds and kinds <= accepts:
-            return {"int": IntegerType(), "long": LongType(), "double": DoubleType()}[kind]
-    return DateType() if kinds == {"date"} else StringType()
+    there = [text for text in texts if text is not None]
+    for kind in (IntegerType(), LongType(), DoubleType(), DateType()):
+        if there and all(_reads_as(text, kind) for text in there):
+            return kind
+    return StringType()
 
 
-def _kind_of(text: str) -> str:
-    if _INTEGER.fullmatch(text):
-        number = int(text)
-        # Beyond bigint it is an id, not a quantity: a double would lose digits.
-        return "int" if -(2**31) <= number < 2**31 else "long" if -(2**63) <= number < 2**63 else "string"
-    if _FRACTION.fullmatch(text):
-        return "double"
-    return "date" if _date(text) else "string"
+def _reads_as(text: str, kind: DataType) -> bool:
+    if isinstance(kind, DoubleType) and _INTEGER.fullmatch(text):
+        kind = LongType()  # beyond bigint it is an id, not a quantity: a double would lose digits
+    return _typed(text, kind) is not None
 
 
 def _date(text: str) -> date | None:

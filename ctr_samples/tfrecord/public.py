@@ -92,7 +92,7 @@ def write_tfrecord(
         "recordType": record_type,
         "compression": compression,
         "shardSize": str(shard_size),
-        "partitionOverwriteMode": partition_overwrite_named(str(overwrite)),
+        "partitionOverwriteMode": partition_overwrite_named("partitionOverwriteMode", str(overwrite)),
         "partitionColumns": json.dumps(partitions.jsonValue()),
         "firstWrite": str(first_write).lower(),
     }

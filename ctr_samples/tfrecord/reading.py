@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,15 +16,12 @@ from ctr_samples.codec.encoder import EncodedBatch
 from ctr_samples.contract import RecordType
 from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.sparksql.releases import arrow_schema
-from ctr_samples.tfrecord.assembly import ColumnError
 from ctr_samples.tfrecord.catalog import Catalog
-from ctr_samples.tfrecord.files import DataFile, Packing, Tolerance, chunks_of, tolerance_of
+from ctr_samples.tfrecord.files import DataFile, Packing, Tolerance, chunks_of, tolerance_of, tolerated
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.partitions import typed
-from ctr_samples.tfrecord.spark_columns import ReadPlan, plan_reading
-from ctr_samples.tfrecord.table_columns import contract_for
-
-logger = logging.getLogger(__name__)
+from ctr_samples.tfrecord.schema import contract_for
+from ctr_samples.tfrecord.spark_columns import ColumnError, ReadPlan, plan_reading
 
 _ROWS = 10_000
 """Rows per batch passed to Spark, the same as in Spark's own batches."""
@@ -55,7 +51,11 @@ class TfrecordReader(DataSourceReader):
         """Check the schema. Raises ContractError, naming the first column that records cannot provide."""
         self._schema = schema
         self._options = options
-        self._packing = replace(packing, **options.packing)
+        self._packing = replace(
+            packing,
+            max_bytes=options.max_bytes or packing.max_bytes,
+            open_cost=options.open_cost or packing.open_cost,
+        )
         self._record: RecordType = catalog.record_type or "example"
         self._contract = contract_for(schema, catalog.contracts)
         asked = {field.name.lower(): field for field in schema}
@@ -99,15 +99,9 @@ class TfrecordReader(DataSourceReader):
     ) -> Iterator[pa.RecordBatch]:
         constants = self._typed_values(file)
         first = 0
-        for chunk in chunks_of(file, tolerance):
-            for rows in _slices(chunk):
-                try:
-                    arrays = _decoded(file, plan, decoder, rows, first)
-                except DamagedFile as error:
-                    if not tolerance.corrupt:
-                        raise
-                    logger.warning("Skipped the rest of a corrupt file. %s", error)
-                    return
+        with tolerated(file, tolerance):
+            for rows in (rows for chunk in chunks_of(file) for rows in _slices(chunk)):
+                arrays = _decoded(file, plan, decoder, rows, first)
                 columns = dict(zip(plan.schema.names, arrays, strict=True))
                 for name in constants.keys() & set(target.names):
                     columns[name] = pa.repeat(pa.scalar(constants[name], target.field(name).type), len(rows))

@@ -22,8 +22,7 @@ from ctr_samples.tfrecord.catalog import find
 from ctr_samples.tfrecord.files import DataFile, Packing
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.reading import TfrecordReader
-from ctr_samples.tfrecord.write_plan import WritePlan, commit, new_run_id
-from ctr_samples.tfrecord.writing import ReceiptMessage, shards_of, write_partition
+from ctr_samples.tfrecord.writing import ReceiptMessage, WritePlan, commit, new_run_id, shards_of, write_partition
 
 
 class TfrecordStreamWriter(DataSourceStreamArrowWriter):

@@ -16,9 +16,8 @@ from ctr_samples.codec import ExampleDecoder, ExampleEncoder
 from ctr_samples.contract import ExampleContract, FeatureSpec, RecordType
 from ctr_samples.errors import ContractError
 from ctr_samples.sparksql.releases import arrow_schema
-from ctr_samples.tfrecord.assembly import ColumnError
 from ctr_samples.tfrecord.schema import contract_of, schema_as_stored, schema_of
-from ctr_samples.tfrecord.spark_columns import plan_reading
+from ctr_samples.tfrecord.spark_columns import ColumnError, plan_reading
 
 Ddl = Callable[[str], StructType]
 

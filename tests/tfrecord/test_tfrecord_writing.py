@@ -25,8 +25,7 @@ from ctr_samples.shards.storage import LocalStorage
 from ctr_samples.sparksql.failures import as_expected_error
 from ctr_samples.tfrecord.data_source import TfrecordSource
 from ctr_samples.tfrecord.options import Options
-from ctr_samples.tfrecord.write_plan import plan_writing
-from ctr_samples.tfrecord.writing import ReceiptMessage, TfrecordWriter, by_directory, write_partition
+from ctr_samples.tfrecord.writing import ReceiptMessage, TfrecordWriter, by_directory, plan_writing, write_partition
 from tests.tfrecord.published_tables import publish_day, publish_table
 from tests.tfrecord.tensorflow_files import as_dict, sequence_example, tensorflow_reads, tensorflow_writes, tf
 

@@ -17,15 +17,15 @@ from rich.table import Table as PrintedTable
 from rich.text import Text
 
 from ctr_samples.converters.images.folders import ImageFolders, find_folders
-from ctr_samples.converters.images.tasks import FIRST, SPLIT, ImageTask, Tally, TaskOutcome
+from ctr_samples.converters.images.tasks import FIRST, SPLIT, ImageTask, Tally
 from ctr_samples.errors import AccountingError, InputError, UsageError
-from ctr_samples.shards import Table, TableManifest, check_receipts, open_storage
+from ctr_samples.shards import Receipt, Table, TableManifest, check_receipts, open_storage
 from ctr_samples.shards.naming import MANIFESTS_OF_TABLE, generation_name
 from ctr_samples.sparksql.failures import expected_errors
 from ctr_samples.sparksql.observations import Progress
 from ctr_samples.sparksql.session import make_active, run_session
 from ctr_samples.tfrecord.options import Options
-from ctr_samples.tfrecord.write_plan import WritePlan, commit, new_run_id, plan_writing
+from ctr_samples.tfrecord.writing import WritePlan, commit, new_run_id, plan_writing
 
 _SHOWN = 20
 """Maximum number of classes to print."""
@@ -173,11 +173,10 @@ def _write(
     labels = {name: label for label, name in enumerate(folders.classes)}
     partitions = max(1, math.ceil(folders.bytes / plan.shard_size))
     task = ImageTask(plan, labels, validation, progress)
-    rows = _in_final_order(folders.files, partitions).mapInArrow(task, "outcome string").collect()
-    outcomes = [TaskOutcome.from_json(row["outcome"]) for row in rows]
-    receipts = [outcome.receipt for outcome in outcomes]
+    rows = _in_final_order(folders.files, partitions).mapInArrow(task, "receipt string, tally string").collect()
+    receipts = [Receipt.from_json(row["receipt"]) for row in rows]
     check_receipts(receipts, partitions)
-    tally = _merged(folders, [outcome.tally for outcome in outcomes])
+    tally = _merged(folders, [Tally.from_json(row["tally"]) for row in rows])
     _check_all_seen(folders, tally)
     _check_unreadable(folders, tally.unreadable, tally.first, allowed)
     _check_classes(folders, tally)

@@ -65,14 +65,15 @@ def find_folders(spark: SparkSession, path: str) -> ImageFolders:
             if tree.is_directory(name):
                 raise InputError(f"{path}: the class folder {name} holds no file; fill it, or remove it.")
         files = _files(spark, tree)
-        listed = _listed(path, files)
-        refused = [(name, f"has more than {MOST_BYTES >> 20} MiB") for name in listed.large]
-        refused += [(name, "is empty") for name in _unlisted(tree, files, listed, inside, classes)]
+        counts, large, total = _listed(path, files)
+        differing = {name for name, count in classes.items() if counts.get(name, 0) != count}
+        refused = [(name, f"has more than {MOST_BYTES >> 20} MiB") for name in large]
+        refused += [(name, "is empty") for name in _unlisted(tree, files, inside, differing)]
     return ImageFolders(
         root=path,
         url=tree.root,
         classes={name: classes[name] for name in sorted(classes)},
-        bytes=listed.bytes,
+        bytes=total,
         files=files.where((F.col("length") <= MOST_BYTES) & F.contains("path", F.lit("/"))).select("path", "content"),
         refused=tuple(sorted(refused)),
         beside=tuple(beside),
@@ -128,18 +129,10 @@ def _files(spark: SparkSession, tree: _Tree) -> DataFrame:
     return files.select(F.expr(f"substring(path, {len(tree.root) + 2})").alias("path"), "length", "content")
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
-    """Spark's listing: the number of files per class, the names of files that are too large, and the total size of the
-    rest.
+def _listed(path: str, files: DataFrame) -> tuple[dict[str, int], list[str], int]:
+    """Return the number of files per class in Spark's listing, the names of files that are too large, and the total size of
+    the rest.
     """
-
-    counts: dict[str, int]
-    large: tuple[str, ...]
-    bytes: int
-
-
-def _listed(path: str, files: DataFrame) -> _Listed:
     parts, large = F.split("path", "/"), F.col("length") > MOST_BYTES
     by_class = files.where(F.size(parts) > 1).groupBy(parts[0].alias("class"))
     counted = by_class.agg(
@@ -155,8 +148,8 @@ def _listed(path: str, files: DataFrame) -> _Listed:
             f"{path}: {deep} lies in a folder within a class folder; expected {path}/CLASS/IMAGE. Move the images up, or name "
             "a directory further down."
         )
-    large_names = tuple(name for row in rows for name in row["large"])
-    return _Listed({row["class"]: row["files"] for row in rows}, large_names, sum(row["bytes"] or 0 for row in rows))
+    large_names = [name for row in rows for name in row["large"]]
+    return {row["class"]: row["files"] for row in rows}, large_names, sum(row["bytes"] or 0 for row in rows)
 
 
 @contextmanager
@@ -171,11 +164,8 @@ def _names_only(spark: SparkSession) -> Iterator[None]:
         spark.conf.set(key, before)
 
 
-def _unlisted(
-    tree: _Tree, files: DataFrame, listed: _Listed, inside: Sequence[str], classes: Counter[str]
-) -> list[str]:
-    """Find empty files, which Spark does not list. Compares names only if counts differ."""
-    differing = {name for name, count in classes.items() if listed.counts.get(name, 0) != count}
+def _unlisted(tree: _Tree, files: DataFrame, inside: Sequence[str], differing: set[str]) -> list[str]:
+    """Find empty files, which Spark does not list. Compares names only in classes where counts differ."""
     if not differing:
         return []
     with _names_only(files.sparkSession):

@@ -9,12 +9,10 @@ from typing import Self
 
 import pyarrow as pa
 
-from ctr_samples.records.write import shard_writer
-from ctr_samples.shards import Receipt, ShardWriter
+from ctr_samples.shards import ShardWriter
 from ctr_samples.sparksql.observations import Progress
-from ctr_samples.sparksql.workers import current_task
 from ctr_samples.tfrecord.partitions import directory_of
-from ctr_samples.tfrecord.write_plan import WritePlan
+from ctr_samples.tfrecord.writing import WritePlan
 
 TRAIN, VALIDATION = "train", "validation"
 SPLIT = "split"
@@ -41,24 +39,16 @@ class Tally:
         if len(self.first) < FIRST:
             self.first.append((path, reason))
 
-
-@dataclass(frozen=True, slots=True)
-class TaskOutcome:
-    """The result of a task. Returned to the driver as one row, so that counts and shards come from the same attempt."""
-
-    receipt: Receipt
-    tally: Tally
-
     def to_json(self) -> str:
         """Serialize to one line that :meth:`from_json` reads back."""
-        return json.dumps({"receipt": self.receipt.to_json(), "tally": asdict(self.tally)})
+        return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Parse the output of :meth:`to_json`."""
-        value = json.loads(text)
-        tally = Tally(**{**value["tally"], "first": [tuple(pair) for pair in value["tally"]["first"]]})
-        return cls(Receipt.from_json(value["receipt"]), tally)
+        tally = cls(**json.loads(text))
+        tally.first = [(path, reason) for path, reason in tally.first]
+        return tally
 
 
 def split_of(key: str, validation: float) -> str:
@@ -80,23 +70,15 @@ class ImageTask:
     progress: Progress
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Write the rows and yield one row with the receipt."""
-        task, tally = current_task(), Tally()
-        with shard_writer(
-            self.plan.storage,
-            "",
-            self.plan.contract,
-            compression=self.plan.compression,
-            shard_size=self.plan.shard_size,
-            partition=task.partitionId(),
-            attempt=task.taskAttemptId(),
-        ) as writer:
+        """Write the rows and yield one row, so that the receipt and the tally come from the same attempt."""
+        tally = Tally()
+        with self.plan.writer() as writer:
             for batch in batches:
                 self._write(writer, batch, tally)
             receipt = writer.close()
         self.progress.samples.add(sum(shard.records for shard in receipt.shards))
         self.progress.shards.add(len(receipt.shards))
-        yield pa.RecordBatch.from_pydict({"outcome": [TaskOutcome(receipt, tally).to_json()]})
+        yield pa.RecordBatch.from_pydict({"receipt": [receipt.to_json()], "tally": [tally.to_json()]})
 
     def _write(self, writer: ShardWriter, batch: pa.RecordBatch, tally: Tally) -> None:
         from ctr_samples.converters.images.image_checks import UnreadableImage, size_of
