@@ -1,6 +1,6 @@
 """Published samples as ``tf.data``, NumPy or torch. Imports TensorFlow and torch only on demand.
 
-datasets.py       load_dataset: a tf.data pipeline
+datasets.py       load_dataset and steps_per_epoch, the functions for TensorFlow
 batches.py        iter_batches: NumPy or torch, without TensorFlow, decoded on several threads
 resumable.py      the iterator of iter_batches: its position as a state, and how to continue from one
 sample_set.py     selects and checks days, splits and shards
@@ -8,8 +8,8 @@ order.py          order of shards and their pieces, epoch by epoch
 lanes.py          reads records from pieces of shards
 batch_decoder.py  decodes records to columns
 arrays.py         columns as arrays, including ragged and sparse columns
+tensors.py        tf.data pipelines of columns; imports TensorFlow, as plain.py does
 plain.py          TensorFlow's own parser, the alternative engine of load_dataset
-tensor_forms.py   converts arrays to TensorFlow tensors
 """
 
 from ctr_samples.readers.arrays import Ragged, Sparse

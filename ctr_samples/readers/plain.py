@@ -4,28 +4,29 @@ decoder.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.descriptions import parsing
 from ctr_samples.errors import ContractError
-from ctr_samples.readers.order import Order, Piece, epochs_after
+from ctr_samples.readers.batches import Reading
+from ctr_samples.readers.order import Order, epochs_after
 from ctr_samples.readers.sample_set import SampleSet
-from ctr_samples.readers.tensor_forms import raw_columns
 from ctr_samples.shards.naming import compression_of
 
 _MOST_VALUES = 2**31 - 1
 _COMPRESSION = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 
 
-def records_of(samples: SampleSet, order: Order, batch_size: int, steps: int, epochs: int | None, skip: int) -> Any:
+def records_of(samples: SampleSet, reading: Reading) -> Any:
     """Build a dataset of batches of serialized records, in a worker's order."""
-    import tensorflow as tf
-
+    order, batch_size = reading.order_of(samples), reading.batch_size
     files = tf.constant([samples.storage.locate(shard.path) for shard in samples.shards])
     kinds = tf.constant([_COMPRESSION[compression_of(shard.path)] for shard in samples.shards])
 
@@ -57,7 +58,9 @@ def records_of(samples: SampleSet, order: Order, batch_size: int, steps: int, ep
         return tf.ensure_shape(tf.gather(records, rows[block[3] :]), [None])
 
     def left() -> Any:
-        yield from ((e, k * batch_size) for e, k in epochs_after(steps, skip, epochs))
+        yield from (
+            (e, k * batch_size) for e, k in epochs_after(reading.steps_of(samples), reading.skip, reading.epochs)
+        )
 
     signature = (tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.int64))
     return tf.data.Dataset.from_generator(left, output_signature=signature).flat_map(of_epoch)
@@ -66,13 +69,9 @@ def records_of(samples: SampleSet, order: Order, batch_size: int, steps: int, ep
 def planned(order: Order, epoch: int, skip: int) -> tuple[Any, Any]:
     """Plan an epoch as two tables: (lane, shard, first, stop) per piece, (lane, number, records, drop) per block."""
     plan = order.epoch(epoch, skip)
-    pieces = [(lane, *_row(piece)) for lane, pieces in enumerate(plan.lanes) for piece in pieces]
+    pieces = [(lane, one.shard, one.first, one.stop) for lane, pieces in enumerate(plan.lanes) for one in pieces]
     blocks = [(b.lane, b.number, b.records, b.drop) for b in plan.blocks]
     return tuple(np.array(rows, np.int64).reshape(-1, 4) for rows in (pieces, blocks))  # type: ignore[return-value]
-
-
-def _row(piece: Piece) -> tuple[int, int, int]:
-    return piece.shard, piece.first, piece.stop
 
 
 def check_size(contract: ExampleContract, batch_size: int) -> None:
@@ -91,11 +90,9 @@ class Parser:
     """A parser of serialized records with ``tf.io``, as described by contract.json. Same columns as the native engine."""
 
     def __init__(self, contract: ExampleContract) -> None:
-        import tensorflow as tf
-
         self._contract = contract
         self._specs = {}
-        for name, form in parsing(raw_columns(contract)).items():
+        for name, form in parsing(_raw_columns(contract)).items():
             arguments = {key: value for key, value in form.items() if key != "kind"}
             arguments["dtype"] = tf.as_dtype(arguments["dtype"])
             if form["kind"] in ("RaggedFeature", "FixedLenSequenceFeature"):
@@ -114,8 +111,6 @@ class Parser:
         return {name: parsed[name] for name in self._specs}
 
     def _parsed(self, records: Any) -> dict[str, Any]:
-        import tensorflow as tf
-
         if self._contract.record != "sequence_example":
             return dict(tf.io.parse_example(records, self._specs))
         lists = {f.name for f in self._contract.features if f.sequence}
@@ -123,6 +118,14 @@ class Parser:
         sequences = {name: spec for name, spec in self._specs.items() if name in lists}
         context_columns, steps, _ = tf.io.parse_sequence_example(records, context, sequences)
         return {**context_columns, **steps}
+
+
+def _raw_columns(contract: ExampleContract) -> ExampleContract:
+    """Replace packed tensors in the contract with their raw bytes."""
+    plain = [
+        f if f.encoding == "list" else replace(f, dtype="bytes", shape=(), encoding="list") for f in contract.features
+    ]
+    return replace(contract, features=tuple(plain))
 
 
 def _with_default(arguments: Mapping[str, Any], contract: ExampleContract, name: str) -> dict[str, Any]:
@@ -136,8 +139,6 @@ def _with_default(arguments: Mapping[str, Any], contract: ExampleContract, name:
 
 def _steps(column: Any, spec: FeatureSpec) -> Any:
     """Reshape each step of a FeatureList to the shape in the contract."""
-    import tensorflow as tf
-
     if spec.shape is None:
         return column
     values = tf.reshape(column.flat_values, [-1, *spec.shape])
@@ -146,36 +147,21 @@ def _steps(column: Any, spec: FeatureSpec) -> Any:
 
 def _unpacked(column: Any, spec: FeatureSpec) -> Any:
     """Unpack tensors stored as bytes values."""
-    import tensorflow as tf
-
     dtype = tf.as_dtype(spec.dtype)
-    shape = [-1] if spec.shape is None else list(spec.shape)
     if spec.shape is None:
-        rows = [tf.RaggedTensorSpec([None], dtype, 0, tf.int64), tf.constant([], dtype)]
-        return tf.map_fn(lambda value: _one(value, spec, rows[1]), column, fn_output_signature=_lists_of(dtype))
+        lists = tf.RaggedTensorSpec([None], dtype, 0, tf.int64)
+        return tf.map_fn(lambda value: _one(value, spec, tf.constant([], dtype)), column, fn_output_signature=lists)
     if spec.encoding == "raw":
-        width = prod(shape) * dtype.size
+        width = prod(spec.shape) * dtype.size
         flat = tf.io.decode_raw(column, dtype, fixed_length=width) if width else tf.zeros([tf.size(column), 0], dtype)
-        return tf.reshape(flat, [-1, *shape])
-    return tf.map_fn(lambda value: _one(value, spec, tf.zeros(shape, dtype)), column, fn_output_signature=dtype)
-
-
-def _lists_of(dtype: Any) -> Any:
-    import tensorflow as tf
-
-    return tf.RaggedTensorSpec([None], dtype, 0, tf.int64)
+        return tf.reshape(flat, [-1, *spec.shape])
+    return tf.map_fn(lambda value: _one(value, spec, tf.zeros(spec.shape, dtype)), column, fn_output_signature=dtype)
 
 
 def _one(value: Any, spec: FeatureSpec, empty: Any) -> Any:
-    import tensorflow as tf
-
     def content() -> Any:
         if spec.encoding == "raw":
             return tf.io.decode_raw(value, empty.dtype)
-        return tf.reshape(tf.io.parse_tensor(value, empty.dtype), _shape_of(spec))
+        return tf.reshape(tf.io.parse_tensor(value, empty.dtype), [-1] if spec.shape is None else list(spec.shape))
 
     return tf.cond(tf.equal(value, b""), lambda: empty, content)
-
-
-def _shape_of(spec: FeatureSpec) -> Sequence[int]:
-    return [-1] if spec.shape is None else list(spec.shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
@@ -15,7 +16,7 @@ import pyarrow as pa
 from ctr_samples.codec import EncodedBatch, ExampleDecoder, SchemaSurvey
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, StorageError
-from ctr_samples.records.paths import FilePattern, existing_place, is_hidden
+from ctr_samples.records.paths import FilePattern, existing_place, is_hidden, single_file
 from ctr_samples.records.read import found_reader
 from ctr_samples.shards import CheckedFile, Storage, open_storage
 from ctr_samples.shards.naming import needs_manifests
@@ -170,7 +171,9 @@ def find_foreign(path: str) -> ForeignRecords | None:
     if any(needs_manifests(place.in_full(name)) for name in sizes):
         return None
     if not any(map(place.has, sizes)):
-        storage, sizes = _single(place)
+        sizes = {}
+        with suppress(InputError, StorageError):
+            storage, _, sizes = single_file(storage, place)
         place = FilePattern(place.root)
     files = [ForeignFile(name, sizes[name]) for name in sorted(sizes) if _is_data(name, place)]
     return ForeignRecords(_on_one_line(path), storage, tuple(files)) if files else None
@@ -183,20 +186,6 @@ def _on_one_line(location: str) -> str:
 
 def _is_data(name: str, place: FilePattern) -> bool:
     return place.has(name) and not is_hidden(name[len(place.fixed) :].removeprefix("/"))
-
-
-def _single(place: FilePattern) -> tuple[Storage, dict[str, int]]:
-    """Treat the path as a single file."""
-    parent, slash, name = place.root.rpartition("/")
-    storage = open_storage(parent or slash or ".")
-    if place.pattern is not None or name not in storage.names(""):
-        return storage, {}
-    try:
-        with storage.open(name) as file:
-            file.read(1)  # local stores also report a size for an empty directory
-        return storage, {name: storage.size(name)}
-    except (FileNotFoundError, StorageError):
-        return storage, {}
 
 
 def _chunks_of(storage: Storage, file: ForeignFile) -> Iterator[EncodedBatch]:

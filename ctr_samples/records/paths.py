@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from ctr_samples.addresses import check_address
-from ctr_samples.errors import CtrSamplesError, UsageError
-from ctr_samples.shards import open_storage
+from ctr_samples.errors import CtrSamplesError, InputError, StorageError, UsageError
+from ctr_samples.shards import Storage, open_storage
 from ctr_samples.shards.naming import day_of
 
 _GLOB = re.compile(r"[*?\[{]")
@@ -138,3 +138,27 @@ def is_hidden(path: str) -> bool:
         part[:1] == "." or (part[:1] == "_" and "=" not in part) or part.endswith("._COPYING_")
         for part in path.split("/")
     )
+
+
+def single_file(storage: Storage, place: FilePattern) -> tuple[Storage, FilePattern, dict[str, int]]:
+    """Treat the path as a single file or an empty directory. Raises InputError if it is neither."""
+    if not place.fixed:
+        parent, slash, path = place.root.rpartition("/")
+        place = FilePattern(parent or slash or ".", path, place.pattern)
+        storage = open_storage(place.root)
+    missing = InputError(f"{place} does not exist; expected a directory, a file or a glob that matches some.")
+    if place.pattern is not None:
+        raise missing
+    try:
+        storage.open(place.fixed).close()
+    except FileNotFoundError:
+        raise missing from None
+    except StorageError as error:
+        if not _is_directory(error):
+            raise
+        return storage, place, {}
+    return storage, place, {place.fixed: storage.size(place.fixed)}
+
+
+def _is_directory(error: BaseException | None) -> bool:
+    return error is not None and (isinstance(error, IsADirectoryError) or _is_directory(error.__cause__))

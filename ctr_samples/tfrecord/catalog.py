@@ -13,8 +13,8 @@ from urllib.parse import unquote
 from pyspark.sql.types import DateType, StructField, StructType
 
 from ctr_samples.contract import ExampleContract, RecordType
-from ctr_samples.errors import ContractError, InputError, StorageError
-from ctr_samples.records.paths import FilePattern, existing_place, is_hidden, regex_of
+from ctr_samples.errors import ContractError, InputError
+from ctr_samples.records.paths import FilePattern, existing_place, is_hidden, regex_of, single_file
 from ctr_samples.shards import Shard, Storage, Table, TableManifest, latest_manifest, open_storage, published_days
 from ctr_samples.shards.naming import day_directory, day_of, needs_manifests
 from ctr_samples.tfrecord.files import DataFile
@@ -228,7 +228,7 @@ def _foreign(place: FilePattern, options: Options) -> Catalog:
                 "directory or the table itself."
             )
     if not any(map(place.has, sizes)):
-        storage, place, sizes = _single(storage, place)
+        storage, place, sizes = single_file(storage, place)
     listing = found_files(sizes, place, base_given=options.base_path is not None, recursive=options.recursive)
     pattern = regex_of(options.file_pattern or "*")
     files = [
@@ -237,27 +237,3 @@ def _foreign(place: FilePattern, options: Options) -> Catalog:
         if pattern.fullmatch(path.rpartition("/")[2])
     ]
     return Catalog(tuple(files), StructType())
-
-
-def _single(storage: Storage, place: FilePattern) -> tuple[Storage, FilePattern, dict[str, int]]:
-    """Treat the path as a single file or an empty directory. Raises InputError if it is neither."""
-    if not place.fixed:
-        parent, slash, path = place.root.rpartition("/")
-        place = FilePattern(parent or slash or ".", path, place.pattern)
-        storage = open_storage(place.root)
-    missing = InputError(f"{place} does not exist; expected a directory, a file or a glob that matches some.")
-    if place.pattern is not None:
-        raise missing
-    try:
-        storage.open(place.fixed).close()
-    except FileNotFoundError:
-        raise missing from None
-    except StorageError as error:
-        if not _is_directory(error):
-            raise
-        return storage, place, {}
-    return storage, place, {place.fixed: storage.size(place.fixed)}
-
-
-def _is_directory(error: BaseException | None) -> bool:
-    return error is not None and (isinstance(error, IsADirectoryError) or _is_directory(error.__cause__))

@@ -214,7 +214,7 @@ def evaluate_export(
     factors = [*sample_set.contract.names("weight"), *masks]
     parse = Parser(_only(sample_set.contract, {label, *factors}))
     columns = []
-    for records in records_of(sample_set, reading.order_of(sample_set), batch_size, reading.steps_of(sample_set), 1, 0):
+    for records in records_of(sample_set, reading):
         truth = {name: column.numpy() for name, column in parse(records).items()}
         predicted = predict(examples=records)[PROBABILITY].numpy()
         counts = np.prod([truth[name] for name in factors], axis=0) * np.ones(len(predicted))

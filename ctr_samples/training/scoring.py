@@ -13,8 +13,8 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.periods import next_of, overlap, parse_period, zone_of
 from ctr_samples.readers.batches import Reading
-from ctr_samples.readers.datasets import dataset_of
 from ctr_samples.readers.sample_set import SampleSet, samples_of
+from ctr_samples.readers.tensors import dataset_of
 from ctr_samples.shards import Manifest, Storage, latest_manifest, periods_of, require_manifest
 from ctr_samples.training.click_model import ClickModel
 from ctr_samples.training.evaluation import Difference, Evaluation, difference, evaluate, evaluate_slices

@@ -1,18 +1,98 @@
-"""Convert columns to tensors, with types and shapes from the contract."""
+"""Build ``tf.data`` pipelines of samples, with types and shapes from the contract."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.readers.arrays import Array, Columns, Ragged, Sparse
 from ctr_samples.readers.batch_decoder import SPARSE, scalars_of
+from ctr_samples.readers.batches import Reading, columns_of
+from ctr_samples.readers.plain import Parser, check_size, records_of
+from ctr_samples.readers.sample_set import SampleSet
 
 _DTYPES = {"int64": "int64", "float32": "float32", "float64": "float64", "bytes": "string"}
+
+
+def dataset_of(samples: SampleSet, reading: Reading, engine: str = "native", *, keys: bool = False) -> Any:
+    """Like :func:`load_dataset`, but takes samples that are open: always the same generations."""
+    contract = samples.contract
+    names = None if keys else [f.name for f in contract.features if f.role != "key"]
+    wanted = contract if names is None else _with_only(contract, names)
+    steps = reading.steps_of(samples)
+    if engine == "native":
+        form = TensorForm(wanted, reading.batch_size if reading.drop_remainder else None)
+        dataset = dataset_from(lambda: columns_of(samples, reading, names), form, _arranged(wanted))
+    else:
+        check_size(wanted, reading.batch_size)
+        parse, arranged = Parser(wanted), _arranged(wanted)
+        dataset = records_of(samples, reading).map(
+            lambda batch: arranged(parse(batch)), num_parallel_calls=reading.decoders
+        )
+    dataset = with_length(dataset.prefetch(2), length(steps, reading.epochs, reading.skip))
+    dataset.steps_per_epoch = steps
+    return dataset
+
+
+def _with_only(contract: ExampleContract, names: Sequence[str]) -> ExampleContract:
+    return replace(contract, features=tuple(f for f in contract.features if f.name in names))
+
+
+def _arranged(contract: ExampleContract) -> Any:
+    """Return a function that maps columns to ``(features, labels)`` or ``(features, labels, weight)``."""
+    specs = column_specs(contract)
+    features = [f.name for f in specs if f.role in ("feature", "key")]
+    labels = [f.name for f in specs if f.role in ("label", "mask")]
+    weights = [f.name for f in specs if f.role == "weight"]
+
+    def arrange(columns: dict[str, Any]) -> tuple[Any, ...]:
+        target = columns[labels[0]] if len(labels) == 1 else {name: columns[name] for name in labels}
+        return {name: columns[name] for name in features}, target, *[columns[name] for name in weights]
+
+    return arrange
+
+
+def dataset_from(
+    batches: Callable[[], Iterator[Columns]], form: TensorForm, arranged: Callable[[dict[str, Any]], Any]
+) -> Any:
+    """Build a dataset by applying ``arranged`` to the tensors of each batch.
+
+    Each iteration over the dataset calls ``batches`` once, and closes the resulting iterator.
+    """
+
+    def arrays() -> Iterator[tuple[Any, ...]]:
+        iterator = batches()
+        try:
+            for columns in iterator:
+                yield tuple(form.arrays(columns))
+        finally:
+            iterator.close()  # type: ignore[attr-defined]
+
+    signature = tuple(tf.TensorSpec(None, dtype) for dtype in form.dtypes())
+    dataset = tf.data.Dataset.from_generator(arrays, output_signature=signature)
+    options = tf.data.Options()
+    # An ending iterator waits for the tuner's next check, up to as long as it has run; and there is nothing to tune
+    # here.
+    options.autotune.enabled = False
+    return dataset.map(lambda *tensors: arranged(form.columns(tensors))).with_options(options)
+
+
+def with_length(dataset: Any, steps: int | None) -> Any:
+    """Set the number of batches, so that Keras knows it. None means infinite."""
+    count = tf.data.INFINITE_CARDINALITY if steps is None else steps
+    return dataset.apply(tf.data.experimental.assert_cardinality(count))
+
+
+def length(steps_per_epoch: int, epochs: int | None, skip: int) -> int | None:
+    """Return the number of remaining batches. None means infinite."""
+    if epochs is None:
+        return None if steps_per_epoch else 0
+    return max(0, steps_per_epoch * epochs - skip)
 
 
 def column_specs(contract: ExampleContract) -> list[FeatureSpec]:
@@ -38,8 +118,6 @@ class TensorForm:
 
     def dtypes(self) -> list[Any]:
         """Return the TensorFlow types of the arrays."""
-        import tensorflow as tf
-
         names = [specs[0].dtype for specs in self._scalars] + [name for f in self._others for name in self._types(f)]
         return [tf.as_dtype(name) for name in names]
 
@@ -50,8 +128,6 @@ class TensorForm:
 
     def columns(self, tensors: Sequence[Any]) -> dict[str, Any]:
         """Build Tensors, RaggedTensors and SparseTensors with static shapes. Runs while a graph is traced."""
-        import tensorflow as tf
-
         rest = iter(tensors)
         columns: dict[str, Any] = {}
         for specs in self._scalars:
@@ -70,8 +146,6 @@ class TensorForm:
         return self._sparse is not None and spec.name == SPARSE
 
     def _column(self, spec: FeatureSpec, tensors: Iterator[Any]) -> Any:
-        import tensorflow as tf
-
         if self._is_sparse(spec):
             indices, values = tf.ensure_shape(next(tensors), [None, 2]), tf.ensure_shape(next(tensors), [None])
             rows = tf.ensure_shape(next(tensors), [])
@@ -101,11 +175,3 @@ def _arrays(column: Any) -> Iterator[Array]:
         yield column.row_splits
     else:
         yield column
-
-
-def raw_columns(contract: ExampleContract) -> ExampleContract:
-    """Replace packed tensors in the contract with their raw bytes."""
-    plain = [
-        f if f.encoding == "list" else replace(f, dtype="bytes", shape=(), encoding="list") for f in contract.features
-    ]
-    return replace(contract, features=tuple(plain))
