@@ -35,7 +35,7 @@ def train(
     against: Annotated[
         str | None, typer.Option(help="An exported model to compare with on the same samples, as build/model/1.")
     ] = None,
-    by: Annotated[str | None, typer.Option(help="A feature to slice the scores by.")] = None,
+    by: Annotated[str | None, typer.Option(help="Gone since 0.2.", hidden=True)] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads; 1 makes a run reproducible bit for bit.")] = None,
     debug: Debug = False,
 ) -> None:

@@ -5,10 +5,10 @@ fit_options.py     training options
 training_set.py    training days, their label and its positive rate
 preparation.py     statistics of the training samples, computed before the first step; preprocessing left to the model
 click_model.py     model with its preprocessing and recipe
-models/            logistic regression, FM, Wide & Deep, DeepFM over shared terms
+models.py          logistic regression, FM, Wide & Deep, DeepFM over shared terms
 loop.py            epochs, on one machine or several
 checkpoints.py     checkpoints for resuming training
-evaluation.py      AUC, log loss and calibration, with slices
+evaluation.py      AUC, log loss and calibration
 scoring.py         predictions for the samples of a split
 exporting.py       SavedModel for serialized examples
 fit_report.py      training report

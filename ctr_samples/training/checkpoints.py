@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 from ctr_samples.errors import DamagedFile, UsageError
 
 KEPT = 3
@@ -25,8 +27,6 @@ class Checkpoints:
     def __init__(
         self, directory: str, variables: Sequence[Any], settings: Mapping[str, Any], *, is_chief: bool
     ) -> None:
-        import tensorflow as tf
-
         self._directory, self._is_chief = directory, is_chief
         self._check(settings)
         self._steps = tf.Variable(0, dtype=tf.int64, trainable=False)
@@ -39,8 +39,6 @@ class Checkpoints:
 
     def restore(self) -> int:
         """Restore the newest checkpoint, if any, and return its step count. Raise DamagedFile if it is unreadable."""
-        import tensorflow as tf
-
         newest = tf.train.latest_checkpoint(self._directory)
         if newest is None:
             return 0
@@ -55,8 +53,6 @@ class Checkpoints:
 
     def save(self, steps: int) -> None:
         """Write a checkpoint and keep the newest three. Only the chief writes."""
-        import tensorflow as tf
-
         if self._manager is not None:
             self._steps.assign(steps)
             try:

@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import keras
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.training.models import MODELS
@@ -35,9 +37,6 @@ class ClickModel:
     """A model that maps the features of a contract to click probabilities."""
 
     def __init__(self, recipe: Recipe) -> None:
-        import keras
-        import tensorflow as tf
-
         keras.utils.set_random_seed(recipe.seed)
         self.recipe = recipe
         self.preparation = Preparation(recipe.contract, recipe.tokens)
@@ -50,7 +49,8 @@ class ClickModel:
     @property
     def variables(self) -> list[Any]:
         """The TensorFlow variables: learned weights, and mean and deviation of the numbers."""
-        return [*_of_tensorflow(self.network.variables), self.preparation.mean, self.preparation.deviation]
+        learned = [variable.value for variable in self.network.variables]
+        return [*learned, self.preparation.mean, self.preparation.deviation]
 
     def log_odds(self, prepared: Tensors) -> Any:
         """Return the log-odds of a click in the samples, ``[batch]``, from prepared, unscaled features. Used for
@@ -65,8 +65,6 @@ class ClickModel:
         / kept) (He et al. 2014, *Practical lessons from predicting clicks on ads at Facebook*). In log-odds, this
         correction is an addition.
         """
-        import tensorflow as tf
-
         return tf.sigmoid(self.log_odds(prepared) + np.float32(np.log(self.recipe.kept)))
 
     def values(self) -> list[npt.NDArray[Any]]:
@@ -79,7 +77,3 @@ class ClickModel:
         for variable, value in zip(made.variables, self.values(), strict=True):
             variable.assign(value)
         return made
-
-
-def _of_tensorflow(variables: Sequence[Any]) -> list[Any]:
-    return [variable.value for variable in variables]

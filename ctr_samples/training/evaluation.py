@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -89,19 +88,6 @@ def difference(labels: Floats, one: Floats, other: Floats, weights: Floats | Non
     placed = placements(labels, one, counts) - placements(labels, other, counts)
     losses = _losses(labels, one) - _losses(labels, other)
     return Difference(*_mean_over_classes(labels, placed, counts), *_mean(losses, counts))
-
-
-def evaluate_slices(
-    by: npt.ArrayLike, labels: Floats, predicted: Floats, base_rate: float, weights: Floats | None = None
-) -> dict[Any, Evaluation]:
-    """Run :func:`evaluate` on the samples of each value of ``by``, most frequent value first."""
-    kinds, group, counts = np.unique(np.asarray(by), return_inverse=True, return_counts=True)
-    values, slices = kinds.tolist(), {}
-    for number in np.argsort(-counts, kind="stable"):
-        rows = group == number
-        part = None if weights is None else weights[rows]
-        slices[values[number]] = evaluate(labels[rows], predicted[rows], base_rate, part)
-    return slices
 
 
 def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:

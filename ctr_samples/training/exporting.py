@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ctr_samples.arguments import check_kind, path_text
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -41,8 +42,6 @@ def export(model: ClickModel, directory: str | Path, about: Mapping[str, Any]) -
     ``probability``. Writes ``about``, and the contract of the features that it uses, to
     ``assets.extra/training.json``. Raises UsageError if the directory is not writable.
     """
-    import tensorflow as tf
-
     root = Path(path_text("directory", directory))
     check_kind("model", model, ClickModel, "that was trained")
     staged = root / f".{uuid.uuid4().hex}"
@@ -65,8 +64,6 @@ def export(model: ClickModel, directory: str | Path, about: Mapping[str, Any]) -
 
 
 def _of_examples(model: ClickModel) -> Any:
-    import tensorflow as tf
-
     parse = Parser(model.preparation.contract)
 
     def predict(examples: Any) -> dict[str, Any]:
@@ -76,8 +73,6 @@ def _of_examples(model: ClickModel) -> Any:
 
 
 def _of_features(model: ClickModel) -> Any:
-    import tensorflow as tf
-
     specs = model.preparation.contract.features
     given = {name: spec for feature in specs for name, spec in _given(feature).items()}
 
@@ -90,8 +85,6 @@ def _of_features(model: ClickModel) -> Any:
 
 def _given(spec: FeatureSpec) -> dict[str, Any]:
     """Create the input tensors of a feature."""
-    import tensorflow as tf
-
     dtype = tf.string if spec.dtype == "bytes" else tf.as_dtype(spec.dtype)
     if not _is_ragged(spec):
         return {spec.name: tf.TensorSpec([None, *(spec.shape or ())], dtype, spec.name)}
@@ -100,8 +93,6 @@ def _given(spec: FeatureSpec) -> dict[str, Any]:
 
 
 def _column(spec: FeatureSpec, given: dict[str, Any]) -> Any:
-    import tensorflow as tf
-
     if not _is_ragged(spec):
         return given[spec.name]
     return tf.RaggedTensor.from_row_splits(given[f"{spec.name}.values"], given[f"{spec.name}.row_splits"])
@@ -145,8 +136,6 @@ class Exported:
     @classmethod
     def load(cls, path: str) -> Exported:
         """Load a version, such as ``export/1``. Raises InputError if there is none."""
-        import tensorflow as tf
-
         try:
             return cls(path, tf.saved_model.load(path), json.loads(Path(path, ABOUT).read_text()))
         except (OSError, ValueError) as error:

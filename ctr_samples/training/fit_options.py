@@ -12,6 +12,11 @@ from ctr_samples.periods import Hour, Period, days_of, period_of, periods_betwee
 from ctr_samples.shards import open_storage, require_manifest
 from ctr_samples.training.models import MODELS
 
+BY_IS_GONE = (
+    "--by is gone since 0.2: train with --export, and group the scores of the exported model by the feature "
+    '(docs/training.md, "Scores by group").'
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitOptions:
@@ -21,8 +26,8 @@ class FitOptions:
     ``batch_size`` is the total over all workers. ``calibrate`` trains without sample weights and corrects the
     probabilities instead. ``epochs`` and ``learning_rate`` default to the values of the model. ``threads`` limits the
     number of reader threads; None means one per processor. ``against`` is a version of an exported model to compare
-    with. Paths may be ``pathlib.Path`` and days ``datetime.date``; both are stored as text. Raises UsageError for
-    invalid values.
+    with. ``by`` is refused since 0.2. Paths may be ``pathlib.Path`` and days ``datetime.date``; both are stored as
+    text. Raises UsageError for invalid values.
     """
 
     samples: str
@@ -50,7 +55,8 @@ class FitOptions:
         for name, smallest in least.items():
             check_whole(name, getattr(self, name), smallest, optional=name in ("epochs", "threads"))
         check_text("label", self.label, "the name of a label", optional=True)
-        check_text("by", self.by, "the name of a feature", optional=True)
+        if self.by is not None:
+            raise UsageError(BY_IS_GONE)
         if self.calibrate and self.masks:
             raise UsageError("`calibrate` corrects for all samples, but `masks` leave out some; omit one of them.")
         self._keep("masks", tuple(names_in("masks", self.masks)))

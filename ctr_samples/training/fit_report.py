@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -15,7 +14,6 @@ from ctr_samples.periods import WHOLE
 from ctr_samples.training.evaluation import Difference, Evaluation
 
 _FEW_POSITIVES = 100
-_MOST_SLICES = 20
 _Z = 1.96
 """Standard errors in half of a 95 % confidence interval."""
 _STILL = 0.998
@@ -24,10 +22,9 @@ _STILL = 0.998
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitReport:
-    """Evaluation results by split and by slice. ``losses`` are the mean losses of the last epochs, in order.
+    """Evaluation results by split. ``losses`` are the mean losses of the last epochs, in order.
 
-    ``names`` maps slice values to readable names, if different. ``differences`` compares the model with the one at
-    ``against``, by split.
+    ``differences`` compares the model with the one at ``against``, by split.
     """
 
     title: str
@@ -37,9 +34,6 @@ class FitReport:
     steps: int
     splits: Mapping[str, Evaluation]
     left_out: tuple[str, ...] = ()
-    by: str | None = None
-    slices: Mapping[Any, Evaluation] = field(default_factory=dict)
-    names: Mapping[Any, str] = field(default_factory=dict)
     exported: str | None = None
     losses: tuple[float, ...] = ()
     seconds: float = 0.0
@@ -61,10 +55,6 @@ class FitReport:
         )
         parts: list[RenderableType] = ["", headline, self._table("split", self.splits.items())]
         name, scores = list(self.splits.items())[-1]
-        if self.by is not None:
-            shown = [(_text(self.names.get(value, value)), one) for value, one in self.slices.items()][:_MOST_SLICES]
-            parts.append(Text(f"{name} by {self.by}, {len(shown)} of {len(self.slices)} values"))
-            parts.append(self._table(self.by, shown))
         if scores.positives >= _FEW_POSITIVES:
             parts.append(_tenths(name, scores))
         return Group(*parts, *(Text(line) for line in self.notes()), *(Text(w, "bold yellow") for w in self.warnings()))
@@ -140,7 +130,3 @@ def _told(found: Difference) -> str:
 
 def _number(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.3f}"
-
-
-def _text(value: Any) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

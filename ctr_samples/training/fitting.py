@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+
+import tensorflow as tf
 
 from ctr_samples.arguments import check_kind
 from ctr_samples.errors import DamagedFile, UsageError
@@ -23,7 +25,7 @@ from ctr_samples.training.fit_report import FitReport
 from ctr_samples.training.loop import Loop, is_chief, strategy_here
 from ctr_samples.training.models import MODELS
 from ctr_samples.training.preparation import ENOUGH_RECORDS, tokens_of
-from ctr_samples.training.scoring import EvaluationSet, checked_slice, names_of_ids, parts_to_score, score
+from ctr_samples.training.scoring import EvaluationSet, parts_to_score, score
 from ctr_samples.training.training_set import TrainingSet, open_training_set
 
 
@@ -59,20 +61,18 @@ class TrainBatches:
             drop_remainder=not alone,
             threads=self.options.threads,
         )
-        return dataset_of(self.training_set.samples, reading).map(self._prepared)
+        return dataset_of(self.training_set, reading).map(self._prepared)
 
     def for_scale(self) -> Any:
         """Return prepared features of the samples used to scale numbers, identical on every worker."""
         size = self.options.batch_size
         reading = Reading(size, shuffle=True, seed=self.options.seed, threads=self.options.threads)
-        dataset = dataset_of(self.training_set.samples, reading)
+        dataset = dataset_of(self.training_set, reading)
         return dataset.take(max(1, ENOUGH_RECORDS // size)).map(
             lambda features, *_: self.model.preparation.prepare(features)
         )
 
     def _prepared(self, features: Any, labels: Any, *weight: Any) -> tuple[Any, Any, Any]:
-        import tensorflow as tf
-
         target = tf.cast(self.training_set.target(labels), tf.float32)
         counts = weight[0] if weight and not self.options.calibrate else tf.ones_like(target)
         if self.training_set.masks:
@@ -91,7 +91,6 @@ def fit(options: FitOptions, *, on_step: Callable[[int, int], None] = lambda don
     strategy = strategy_here()
     training_set = open_training_set(options.samples, options.days, options.label, options.masks)
     parts, other_contract = parts_to_score(training_set, options.eval_date)
-    checked_slice(training_set.contract, options.by)
     against = None if options.against is None else Exported.load(options.against)
     if against is not None:
         against.check(training_set.contract, training_set.label, training_set.manifests[-1])
@@ -118,21 +117,18 @@ def _report(
     steps: int,
     against: Exported | None,
 ) -> FitReport:
-    """Evaluate the model on each part, also against another one, and on the last part also by slice. Export the model."""
+    """Evaluate the model on each part, also against another one. Export the model."""
     splits: dict[str, Evaluation] = {}
-    slices: Mapping[Any, Evaluation] = {}
     differences: dict[str, Difference] = {}
     empty: list[str] = []
     for part in parts:
-        by = options.by if part is parts[-1] else None
-        scores = score(model, training_set, part, by=by, against=against, threads=options.threads)
+        scores = score(model, training_set, part, against=against, threads=options.threads)
         if scores is None:
             empty.append(part.title)
             continue
-        splits[part.title], slices = scores.evaluation, scores.slices
-        if scores.against is not None:
-            differences[part.title] = scores.against
-    names = {} if options.by is None else names_of_ids(training_set, parts[-1], options.by, slices)
+        splits[part.title], other = scores
+        if other is not None:
+            differences[part.title] = other
     origins = made_from(training_set.manifests[-1], training_set.contract.names())
     about = {
         **settings_of(options, training_set),
@@ -148,9 +144,6 @@ def _report(
         steps=steps,
         splits=splits,
         left_out=model.preparation.fields.left_out,
-        by=options.by,
-        slices=slices,
-        names=names,
         exported=None if options.export is None else export(model, options.export, about),
         against=options.against,
         differences=differences,
@@ -228,8 +221,6 @@ def settings_of(options: FitOptions, training_set: TrainingSet) -> dict[str, Any
 @contextmanager
 def damage_in_words() -> Any:
     """Raise DamagedFile in place of the TensorFlow error that wraps it when the reader finds a damaged record."""
-    import tensorflow as tf
-
     try:
         yield
     except tf.errors.OpError as error:

@@ -7,14 +7,14 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+import tensorflow as tf
+
 from ctr_samples.errors import UsageError
 from ctr_samples.training.click_model import ClickModel
 
 
 def use_threads(threads: int | None) -> None:
     """Set the number of TensorFlow threads. None keeps the default. Must run before any other use of TensorFlow."""
-    import tensorflow as tf
-
     if threads is not None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
@@ -26,8 +26,6 @@ def strategy_here() -> Any:
     With several workers, call this before any other use of TensorFlow; it waits for all workers. Raises UsageError for
     a malformed TF_CONFIG.
     """
-    import tensorflow as tf
-
     if _workers_named() > 1:
         return tf.distribute.MultiWorkerMirroredStrategy()
     devices = tf.config.list_logical_devices("GPU") or tf.config.list_logical_devices("CPU")
@@ -60,8 +58,6 @@ class Loop:
     """A model being trained under a distribution strategy. Every worker runs the same program and arguments."""
 
     def __init__(self, strategy: Any, make_model: Callable[[], ClickModel], make_optimizer: Callable[[], Any]) -> None:
-        import tensorflow as tf
-
         self.strategy = strategy
         with strategy.scope():
             self.model = make_model()
@@ -103,15 +99,11 @@ class Loop:
 
     def wait_for_all(self) -> None:
         """Wait until every worker has called this method, so that no worker exits early."""
-        import tensorflow as tf
-
         if self.strategy.num_replicas_in_sync > 1:
             meet = tf.function(lambda: self.strategy.run(_meet))
             meet()
 
     def _on_replica(self, prepared: Any, labels: Any, weights: Any) -> None:
-        import tensorflow as tf
-
         with tf.GradientTape() as tape:
             losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, self.model.log_odds(prepared))
             # Gradients of the replicas are summed, and their batches have equal size.
@@ -123,6 +115,4 @@ class Loop:
 
 
 def _meet() -> Any:
-    import tensorflow as tf
-
     return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, tf.constant(1.0))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ctr_samples.arguments import check_kind
 from ctr_samples.contract import ExampleContract, ModelSteps
 from ctr_samples.errors import DamagedFile, InputError
 from ctr_samples.shards import Manifest, Storage
 from ctr_samples.shards.naming import VOCABULARIES, run_directory
-from ctr_samples.training.models.fields import NUMBERS, fields_of, used_by
+from ctr_samples.training.models import NUMBERS, fields_of, used_by
 
 Tensors = dict[str, Any]
 
@@ -27,35 +29,34 @@ def model_steps(contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) 
     InputError for missing tokens.
     """
     check_kind("contract", contract, ExampleContract, "of the samples")
-    steps = {spec.name: _step(spec.name, spec.model, tokens) for spec in contract.features if spec.model is not None}
-
-    def apply(features: Tensors) -> Tensors:
-        return {name: steps[name](value) if name in steps else value for name, value in features.items()}
-
-    return apply
+    return _Steps(contract, tokens)
 
 
-def _step(name: str, steps: ModelSteps, tokens: Mapping[str, Sequence[str]]) -> Callable[[Any], Any]:
-    if steps.vocabulary is None:
-        return lambda value: _on_values(value, lambda flat: _number(flat, steps))
-    if steps.vocabulary not in tokens:
-        raise InputError(
-            f"Feature {name!r} needs the tokens of the vocabulary {steps.vocabulary!r}; give the lines of "
-            f"vocabularies/{steps.vocabulary}.txt, which stands beside the contract."
-        )
-    table = _table(tokens[steps.vocabulary])
-    return lambda value: _on_values(value, lambda flat: _id(flat, table))
+class _Steps:
+    """The steps of all features, and the lookup tables of their vocabularies, to which a SavedModel needs references."""
 
+    def __init__(self, contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> None:
+        self._steps = {spec.name: spec.model for spec in contract.features if spec.model is not None}
+        self.tables: dict[str, Any] = {}
+        for name, steps in self._steps.items():
+            if steps.vocabulary is not None and steps.vocabulary not in tokens:
+                raise InputError(
+                    f"Feature {name!r} needs the tokens of the vocabulary {steps.vocabulary!r}; give the lines of "
+                    f"vocabularies/{steps.vocabulary}.txt, which stands beside the contract."
+                )
+            if steps.vocabulary is not None and steps.vocabulary not in self.tables:
+                self.tables[steps.vocabulary] = _table(tokens[steps.vocabulary])
 
-def _on_values(value: Any, change: Callable[[Any], Any]) -> Any:
-    import tensorflow as tf
+    def __call__(self, features: Tensors) -> Tensors:
+        return {name: self._stepped(name, value) if name in self._steps else value for name, value in features.items()}
 
-    return tf.ragged.map_flat_values(change, value) if isinstance(value, tf.RaggedTensor) else change(value)
+    def _stepped(self, name: str, value: Any) -> Any:
+        steps = self._steps[name]
+        change = partial(_number, steps=steps) if steps.vocabulary is None else self.tables[steps.vocabulary].lookup
+        return tf.ragged.map_flat_values(change, value) if isinstance(value, tf.RaggedTensor) else change(value)
 
 
 def _number(value: Any, steps: ModelSteps) -> Any:
-    import tensorflow as tf
-
     # Compute in double precision and round once at the end, like the job.
     value = tf.cast(value, tf.float64)
     if steps.clip is not None:
@@ -74,15 +75,9 @@ def _number(value: Any, steps: ModelSteps) -> Any:
 
 
 def _table(tokens: Sequence[str]) -> Any:
-    import tensorflow as tf
-
     keys = tf.constant(["", *tokens])  # empty text is a missing value, with id 1
     ids = tf.constant([1, *range(3, 3 + len(tokens))], tf.int64)
     return tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(keys, ids), default_value=2)
-
-
-def _id(value: Any, table: Any) -> Any:
-    return table.lookup(value)
 
 
 ENOUGH_RECORDS = 262_144
@@ -97,12 +92,10 @@ class Preparation:
     """
 
     def __init__(self, contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> None:
-        import tensorflow as tf
-
         self.fields = fields_of(contract)
         self.contract = used_by(self.fields, contract)
-        self._steps = model_steps(self.contract, tokens)
-        self.tables = list(_tables_in(self._steps, tf.lookup.StaticHashTable))
+        self._steps = _Steps(self.contract, tokens)
+        self.tables = list(self._steps.tables.values())
         self.mean = tf.Variable(np.zeros(self.fields.width, np.float32), trainable=False, name="mean")
         self.deviation = tf.Variable(np.ones(self.fields.width, np.float32), trainable=False, name="deviation")
 
@@ -110,8 +103,6 @@ class Preparation:
         """Convert features to the inputs of a model: int64 ids ``[batch, length]`` for each feature with ids, and all numbers
         as float32 ``[batch, width]``.
         """
-        import tensorflow as tf
-
         stepped = self._steps({name: features[name] for name in self.contract.names()})
         made = {f.input: _rows_of_ids(stepped[f.name], f.length) for f in self.fields.ids}
         if self.fields.numbers:
@@ -121,8 +112,6 @@ class Preparation:
 
     def scale(self, prepared: Tensors) -> Tensors:
         """Standardize numbers with the mean and deviation from :meth:`fit`."""
-        import tensorflow as tf
-
         if NUMBERS not in prepared:
             return prepared
         scaled = (prepared[NUMBERS] - self.mean) / self.deviation
@@ -159,14 +148,15 @@ def moments(batches: Any) -> tuple[Any, Any]:
 
 
 def tokens_of(storage: Storage, manifests: Sequence[Manifest], contract: ExampleContract) -> dict[str, list[str]]:
-    """Load the tokens of each vocabulary that the model uses, from the newest day, since vocabularies only grow."""
+    """Load the tokens of each vocabulary that the model uses, by id, from the newest day, since vocabularies only grow.
+    Raise DamagedFile if a file is missing.
+    """
     wanted = {spec.model.vocabulary for spec in contract.features if spec.model is not None and spec.model.vocabulary}
-    return {name: stored_tokens(storage, manifests, name) for name in sorted(wanted)}
+    newest = max(manifests, key=lambda m: ((m.contract.get("state") or {}).get("version", 0), m.run_date))
+    return {name: _tokens(storage, newest, name) for name in sorted(wanted)}
 
 
-def stored_tokens(storage: Storage, manifests: Sequence[Manifest], name: str) -> list[str]:
-    """Load the tokens of a vocabulary by id, from the newest day. Raise DamagedFile if the file is missing."""
-    manifest = max(manifests, key=lambda m: ((m.contract.get("state") or {}).get("version", 0), m.run_date))
+def _tokens(storage: Storage, manifest: Manifest, name: str) -> list[str]:
     path = f"{run_directory(manifest.day, manifest.made_by)}/{VOCABULARIES}/{name}.txt"
     try:
         return storage.read(path).decode().split("\n")[:-1]
@@ -178,19 +168,6 @@ def stored_tokens(storage: Storage, manifests: Sequence[Manifest], name: str) ->
 
 
 def _rows_of_ids(ids: Any, length: int | None) -> Any:
-    import tensorflow as tf
-
     if length is None:
         return ids.to_tensor(0)
     return tf.cast(tf.reshape(ids, [-1, length]), tf.int64)
-
-
-def _tables_in(function: Callable[..., Any], kind: Any) -> Iterator[Any]:
-    """Yield the lookup tables in a function's closure, since a SavedModel needs references to them."""
-    for cell in function.__closure__ or ():
-        held = cell.cell_contents
-        for value in held.values() if isinstance(held, dict) else [held]:
-            if isinstance(value, kind):
-                yield value
-            elif callable(value) and getattr(value, "__closure__", None):
-                yield from _tables_in(value, kind)

@@ -1,25 +1,22 @@
-"""Evaluate a model on published splits, overall and by slice."""
+"""Evaluate a model on published splits, alone or against another one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
+from ctr_samples.errors import ContractError, InputError, UsageError
 from ctr_samples.periods import next_of, overlap, parse_period, zone_of
 from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.sample_set import SampleSet, samples_of
 from ctr_samples.readers.tensors import dataset_of
 from ctr_samples.shards import Manifest, Storage, latest_manifest, periods_of, require_manifest
 from ctr_samples.training.click_model import ClickModel
-from ctr_samples.training.evaluation import Difference, Evaluation, difference, evaluate, evaluate_slices
+from ctr_samples.training.evaluation import Difference, Evaluation, difference, evaluate
 from ctr_samples.training.exporting import Exported
-from ctr_samples.training.preparation import stored_tokens
 from ctr_samples.training.training_set import TrainingSet
 
 _BATCH = 4096
@@ -40,15 +37,6 @@ class EvaluationSet:
         for one in samples:
             one.check()
         return cls(title, samples)
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """The evaluation of a part, overall and by feature value, and the difference to another model."""
-
-    evaluation: Evaluation
-    slices: Mapping[Any, Evaluation]
-    against: Difference | None
 
 
 def parts_to_score(training_set: TrainingSet, eval_date: str | None) -> tuple[list[EvaluationSet], str | None]:
@@ -83,38 +71,25 @@ def _splits(manifests: Iterable[Manifest]) -> list[str]:
     return sorted({split for manifest in manifests for split in manifest.splits}, key=lambda s: (s != "train", s))
 
 
-def checked_slice(contract: ExampleContract, by: str | None) -> None:
-    """Raise InputError unless ``by`` is a feature with a single id or text, or None."""
-    if by is None:
-        return
-    fit = [f.name for f in contract.features if f.role == "feature" and f.dtype in ("int64", "bytes") and f.shape == ()]
-    if by not in fit:
-        raise InputError(
-            f"The samples have no feature {by!r} with a single id or text to slice by; they have "
-            f"{', '.join(fit) or 'none'}."
-        )
-
-
 def score(
     model: ClickModel,
     training_set: TrainingSet,
     part: EvaluationSet,
     *,
-    by: str | None = None,
     against: Exported | None = None,
     threads: int | None = None,
-) -> Scores | None:
-    """Evaluate the model on every sample of a part that counts, using the sample weights if present. None if none counts."""
+) -> tuple[Evaluation, Difference | None] | None:
+    """Evaluate the model on every sample of a part that counts, using the sample weights if present, and compare it with
+    another one. None if none counts.
+    """
     columns = []
     for samples in part.splits:
         for features, labels, *weight in dataset_of(samples, Reading(_BATCH, threads=threads)):
-            by_value = features[by] if by else labels
             of_batch = [
                 x.numpy()
                 for x in (
                     training_set.target(labels),
                     model.predict(features),
-                    *([by_value] if by else []),
                     *([against.predict(features)] if against else []),
                     *weight,
                 )
@@ -128,32 +103,6 @@ def score(
     labels, predicted, *rest = (np.concatenate(parts) for parts in zip(*columns, strict=True))
     if not len(labels):
         return None
-    values = rest.pop(0) if by else None
     other = rest.pop(0) if against else None
     whole = evaluate(labels, predicted, training_set.base_rate, *rest)
-    slices = {} if values is None else evaluate_slices(values, labels, predicted, training_set.base_rate, *rest)
-    return Scores(whole, slices, None if other is None else difference(labels, predicted, other, *rest))
-
-
-def names_of_ids(training_set: TrainingSet, part: EvaluationSet, by: str, ids: Iterable[Any]) -> dict[Any, str]:
-    """Map ids of a feature to tokens, or to names such as ``id 17``. Empty for numbers and texts."""
-    spec = next(feature for feature in training_set.contract.features if feature.name == by)
-    if spec.buckets is None or spec.model is not None:
-        return {}
-    manifests = [manifest for samples in part.splits for manifest in samples.manifests]
-    first, tokens = _tokens(training_set.storage, manifests, spec)
-    named = {first + place: token for place, token in enumerate(tokens) if not token.startswith("\0")}
-    return {number: named.get(number, f"id {number}") for number in ids}
-
-
-def _tokens(storage: Storage, manifests: Sequence[Manifest], spec: FeatureSpec) -> tuple[int, Sequence[str]]:
-    """Return the first token id and the tokens. Without a stored vocabulary, there are no tokens."""
-    config = manifests[0].config
-    name = ((config.get("features") or {}).get(spec.name) or {}).get("vocabulary")
-    capacity = ((config.get("vocabularies") or {}).get(name) or {}).get("capacity")
-    if (
-        name is not None and spec.buckets is not None and isinstance(capacity, int)
-    ):  # an environment variable is not filled in
-        with suppress(DamagedFile):  # names for people must not fail a training
-            return spec.buckets - capacity, stored_tokens(storage, manifests, name)
-    return 0, ()
+    return whole, (None if other is None else difference(labels, predicted, other, *rest))

@@ -8,47 +8,27 @@ from math import prod
 from typing import Any
 
 import numpy as np
+import tensorflow as tf
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
 from ctr_samples.readers.batches import Reading, columns_of
 from ctr_samples.readers.sample_set import SampleSet, open_samples
-from ctr_samples.shards import Manifest, Storage
+from ctr_samples.shards import Manifest
 
 _BATCH = 65536
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingSet:
+class TrainingSet(SampleSet):
     """The train split of several days, as listed in their newest manifests. Only samples count of which all ``masks``,
     which may be masks or 0/1 labels, are 1.
     """
 
-    samples: SampleSet
     label: str
     masks: tuple[str, ...] = ()
     rate: float | None = None
     """Share of positives among the samples that count, if there are masks."""
-
-    @property
-    def storage(self) -> Storage:
-        """Storage that holds the samples."""
-        return self.samples.storage
-
-    @property
-    def manifests(self) -> tuple[Manifest, ...]:
-        """One manifest per day, in the order of the days."""
-        return self.samples.manifests
-
-    @property
-    def contract(self) -> ExampleContract:
-        """Contract shared by all days."""
-        return self.samples.contract
-
-    @property
-    def records(self) -> int:
-        """Number of train samples."""
-        return self.samples.records
 
     @property
     def positives(self) -> float:
@@ -102,7 +82,7 @@ class TrainingSet:
         """Read all labels to find the share of positives. Raises InputError if a class is missing."""
         positives = chosen = 0.0
         factors = [*self.contract.names("weight"), *dict.fromkeys(self.masks)]
-        for batch in columns_of(self.samples, Reading(_BATCH), [self.label, *factors]):
+        for batch in columns_of(self, Reading(_BATCH), [self.label, *factors]):
             columns: Any = batch.by_name()
             counts = prod([columns[name] for name in factors], start=np.ones(len(batch)))
             positives += float((counts * columns[self.label]).sum())
@@ -117,8 +97,6 @@ class TrainingSet:
 
     def chosen(self, labels: Any) -> Any:
         """Return 1.0 for the samples that count and 0.0 for others, from the labels of :func:`load_dataset`."""
-        import tensorflow as tf
-
         return tf.cast(prod([labels[name] for name in self.masks]), tf.float32)
 
     def target(self, labels: Any) -> Any:
@@ -132,7 +110,8 @@ def open_training_set(path: str, days: Sequence[str], label: str | None, masks: 
     Also raises InputError if the label is missing, never positive or always positive.
     """
     samples = open_samples(path, dates=days, split="train")
-    training_set = TrainingSet(samples, _label(samples.contract, label), tuple(masks))
+    which = samples.storage, samples.manifests, samples.split, samples.contract
+    training_set = TrainingSet(*which, _label(samples.contract, label), tuple(masks))
     _check_masks(training_set)
     if not 0 < training_set.positives < training_set.records:
         when = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"

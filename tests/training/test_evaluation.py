@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ctr_samples.training.evaluation import Bin, Difference, auc, difference, evaluate, evaluate_slices, log_loss
+from ctr_samples.training.evaluation import Bin, Difference, auc, difference, evaluate, log_loss
 
 
 @pytest.mark.parametrize(
@@ -99,16 +99,6 @@ def test_tenths_go_from_the_least_predicted_to_the_most() -> None:
     assert [(part.samples, part.observed) for part in scores.bins] == [(2, 0.0)] * 7 + [(2, 0.5), (2, 1.0), (2, 1.0)]
     assert [part.predicted for part in scores.bins[:2]] == pytest.approx([0.025, 0.125])
     assert scores.calibration == pytest.approx(predicted.sum() / 5)
-
-
-def test_slices_are_scored_apart_the_most_frequent_first() -> None:
-    labels, predicted = np.array([1.0, 0, 1, 0, 0]), np.array([0.9, 0.1, 0.2, 0.3, 0.4])
-    slices = evaluate_slices([b"x", b"x", b"y", b"y", b"y"], labels, predicted, 0.4)
-    assert {value: (s.samples, s.positives, s.auc) for value, s in slices.items()} == {
-        b"y": (3, 1, 0.0),
-        b"x": (2, 1, 1.0),
-    }
-    assert list(slices) == [b"y", b"x"]
 
 
 def test_whether_a_model_beats_the_constant_is_said() -> None:

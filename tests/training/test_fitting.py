@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import math
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -62,50 +61,11 @@ def test_a_logistic_regression_beats_the_constant_on_both_splits(samples: Path) 
 
 
 @pytest.mark.slow
-def test_the_next_day_is_scored_as_a_whole_and_by_slice(two_days: Path) -> None:
-    report = fitted(two_days, by="name", epochs=1)
+def test_the_next_day_is_scored_as_a_whole(two_days: Path) -> None:
+    report = fitted(two_days, epochs=1)
     assert {name: scores.samples for name, scores in report.splits.items()} == {"train": 400, "eval": 100, NEXT: 500}
-    assert len(report.slices) == 500
-    by_city = fitted(two_days, by="city", epochs=1, days=(DAY, NEXT))
-    assert {name: s.samples for name, s in by_city.splits.items()} == {"train": 800, "eval": 200}
-    assert {city: s.samples for city, s in by_city.slices.items()} == {0: 50, 1: 50, 2: 50, 3: 50}
-    assert sum(s.positives for s in by_city.slices.values()) == by_city.splits["eval"].positives
-    assert "eval by city, 4 of 4 values" in text_of(by_city)
-
-
-@pytest.mark.thorough
-def test_slices_by_an_id_have_the_tokens_of_its_vocabulary_and_others_the_id(tmp_path: Path) -> None:
-    config = {"features": {"city": {"vocabulary": "cities"}}, "vocabularies": {"cities": {"capacity": 2}}}
-    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), config=config)
-    beside = tmp_path / f"dt={DAY}/data/{RUN}/vocabularies/cities.txt"
-    assert by_city(tmp_path) == ["id 0", "id 1", "id 2", "id 3"], "the tokens were not stored"
-    beside.parent.mkdir()
-    beside.write_text("Bern [x]\n\0forgotten 2\n")  # the ids before 2 are padding and the like
-    assert by_city(tmp_path) == ["Bern [x]", "id 0", "id 1", "id 3"]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    "config",
-    [
-        {},
-        {"features": None, "vocabularies": None},
-        {"features": {"city": {"hash_buckets": 4}}},
-        {"features": {"city": {"vocabulary": "cities"}}, "vocabularies": {"cities": {"capacity": "${ROOM}"}}},
-    ],
-)
-def test_slices_by_an_id_without_a_known_vocabulary_are_called_by_the_id(
-    tmp_path: Path, config: dict[str, Any]
-) -> None:
-    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50), config=config)
-    assert by_city(tmp_path) == ["id 0", "id 1", "id 2", "id 3"]
-
-
-def by_city(samples: Path) -> list[str]:
-    """What the lines of the table by city begin with, sorted."""
-    lines = text_of(fitted(samples, by="city", epochs=1)).partition("by city, 4 of 4 values")[2].splitlines()
-    table = [line.strip() for line in lines if line.strip()][2:6]
-    return sorted(re.split(r"\s{2,}", line)[0] for line in table)
+    both = fitted(two_days, epochs=1, days=(DAY, NEXT))
+    assert {name: scores.samples for name, scores in both.splits.items()} == {"train": 800, "eval": 200}
 
 
 @pytest.mark.thorough
@@ -146,11 +106,11 @@ def test_a_part_without_a_sample_that_counts_is_not_scored(tmp_path: Path) -> No
 
     specs = FeatureSpec("clicked__final", "int64", role="mask"), FeatureSpec("sample_weight", "float32", role="weight")
     published(tmp_path, ExampleContract((*CONTRACT.features, *specs)), masked)
-    report = fitted(tmp_path, masks=("clicked__final",), epochs=1, by="city")
+    report = fitted(tmp_path, masks=("clicked__final",), epochs=1)
     assert {name: scores.samples for name, scores in report.splits.items()} == {"train": 300}
     assert "eval is not scored: none of its samples has all masks and a weight above 0." in text_of(report)
-    report = fitted(tmp_path, epochs=1, by="city")
-    assert sorted(report.slices) == [0, 1, 2]
+    report = fitted(tmp_path, epochs=1)
+    assert {name: scores.samples for name, scores in report.splits.items()} == {"train": 300, "eval": 75}
 
 
 def test_a_mask_that_is_not_there_or_that_calibration_cannot_use_is_refused(weighted_samples: Path) -> None:
@@ -180,8 +140,6 @@ def test_what_cannot_be_trained_on_is_named_before_anything_is_read(samples: Pat
         ({"label": "shared"}, "There is no 0/1 label 'shared'; the samples have clicked."),
         ({"days": ("2019-06-07",)}, "has no samples of 2019-06-07; it has 2019-06-05 to 2019-06-05"),
         ({"eval_date": "2019-06-07"}, "has no samples of 2019-06-07"),
-        ({"by": "town"}, "no feature 'town' with a single id or text to slice by; they have city, name."),
-        ({"by": "number"}, "no feature 'number' with a single id or text"),
     ):
         with pytest.raises(InputError, match=message):
             fitted(samples, **wrong)
@@ -241,7 +199,7 @@ def test_days_that_are_republished_during_the_training_are_trained_on_and_scored
                     two_days, OTHER, lambda _, first: rows(first, 30), day=day, run=LATER, generation=2, parent=RUN
                 )
 
-    options = FitOptions(samples=str(two_days), days=(DAY,), epochs=2, batch_size=32, by="city")
+    options = FitOptions(samples=str(two_days), days=(DAY,), epochs=2, batch_size=32)
     report = fit(options, on_step=republish)
     assert report is not None
     assert report.steps == 26

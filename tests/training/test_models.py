@@ -13,9 +13,7 @@ import pytest
 from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.errors import InputError
 from ctr_samples.training.click_model import ClickModel, Recipe
-from ctr_samples.training.models import MODELS, factorization_machine
-from ctr_samples.training.models.fields import Fields, IdField, NumberField, fields_of
-from ctr_samples.training.models.terms import pairs
+from ctr_samples.training.models import MODELS, Fields, IdField, NumberField, factorization_machine, fields_of, pairs
 from ctr_samples.training.preparation import Preparation, moments
 
 CITY = FeatureSpec("city", "int64", buckets=4)

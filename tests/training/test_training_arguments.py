@@ -12,7 +12,7 @@ from ctr_samples.errors import UsageError
 from ctr_samples.training.exporting import evaluate_export, export
 from ctr_samples.training.fit_options import FitOptions, days_between
 from ctr_samples.training.fitting import fit
-from ctr_samples.training.models.fields import fields_of
+from ctr_samples.training.models import fields_of
 from ctr_samples.training.preparation import model_steps
 
 DAY, NEXT = "2019-06-05", "2019-06-06"
@@ -30,7 +30,7 @@ DAY, NEXT = "2019-06-05", "2019-06-06"
         ({"days": (20190605,)}, "The date is 20190605; expected a day"),
         ({"model": ["fm"]}, r"There is no model \['fm'\]; expected one of logistic"),
         ({"label": 1}, "`label` is 1; expected the name of a label, or None."),
-        ({"by": ["city"]}, r"`by` is \['city'\]; expected the name of a feature, or None."),
+        ({"by": "city"}, "--by is gone since 0.2: train with --export, and group the scores of the exported model"),
         ({"epochs": "2"}, "`epochs` is '2'; expected a whole number, 1 or more, or None."),
         ({"batch_size": None}, "`batch_size` is None; expected a whole number, 1 or more."),
         ({"batch_size": 2.5}, "`batch_size` is 2.5; expected a whole number"),
