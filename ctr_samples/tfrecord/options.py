@@ -88,7 +88,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
         raise UsageError(_NO_CATALOG)
     _check_names(values)
     paths = _paths(values)
-    every = {**_OPTIONS, **_OF_PROGRAMS}
+    every = {**_OPTIONS, **_OTHERS}
     parsed = {
         field: parse(name, values[name.lower()]) for name, (field, parse) in every.items() if name.lower() in values
     }
@@ -97,7 +97,7 @@ def parse_options(given: Mapping[str, str]) -> Options:
 
 def _check_names(values: Mapping[str, str]) -> None:
     ours = {name.lower(): name for name in (*_OPTIONS, *_COMPRESSION)}
-    known = {*ours, *(name.lower() for name in (*_OF_SPARK, *_OF_PROGRAMS))}
+    known = {*ours, *(name.lower() for name in (*_OF_SPARK, *_OTHERS))}
     for name in values:
         near = difflib.get_close_matches(name, ours, 1, cutoff=0.8) if name not in known else []
         if near:
@@ -215,9 +215,9 @@ _OPTIONS: dict[str, tuple[str, Parse]] = {
 """Options that users may set, besides the names of the compression: the field of :class:`Options`, and its parser."""
 
 _COMPRESSION = ("codec", "compression")
-_OF_PROGRAMS: dict[str, tuple[str, Parse]] = {
+_OTHERS: dict[str, tuple[str, Parse]] = {
     "checkpointLocation": ("checkpoint", _as_given),
     "partitionColumns": ("partition_columns", lambda _, text: StructType.fromJson(json.loads(text))),
     "firstWrite": ("first_write", _boolean),
 }
-"""Options of which Spark sets the first, and ``write_tfrecord`` the others."""
+"""The option of a stream's checkpoint, which is Spark's own, and those that ``write_tfrecord`` sets."""
