@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from ctr_samples.errors import UsageError
 from ctr_samples.periods import Period
-from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.sample_set import open_samples
+from ctr_samples.readers.stream import Reading
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -15,9 +15,9 @@ import tensorflow as tf
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.descriptions import parsing
 from ctr_samples.errors import ContractError
-from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.order import Order, epochs_after
 from ctr_samples.readers.sample_set import SampleSet
+from ctr_samples.readers.stream import Reading
 from ctr_samples.shards.naming import compression_of
 
 _MOST_VALUES = 2**31 - 1

@@ -4,22 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.periods import days_of, parse_period
 from ctr_samples.readers.sample_set import SampleSet, difference, samples_of
+from ctr_samples.readers.stream import Reading
 from ctr_samples.shards import Manifest, Storage, require_generation
 from ctr_samples.shards.generations import last_forgotten
 from ctr_samples.typed import Count, Mistyped, Such, typed
 
-if TYPE_CHECKING:
-    from ctr_samples.readers.batches import Batch, Reading
-
 _VERSION = 1
 """Version of the order of the batches. A state of another version would continue with other batches."""
 
-Read = Callable[[SampleSet, "Reading"], Iterator["Batch"]]
+
+class Batch(NamedTuple):
+    """Columns by name: model inputs, labels with their masks, sample weights (None without sampling), and keys that
+    only identify a sample.
+    """
+
+    features: dict[str, Any]
+    labels: dict[str, Any]
+    weight: Any
+    keys: dict[str, Any]
+
+
+Read = Callable[[SampleSet, Reading], Iterator[Batch]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +41,7 @@ class _Position:
     days: Annotated[tuple[tuple[str, Count, str], ...], Such(len, "at least one day")]
 
 
-class Batches(Iterator["Batch"]):
+class Batches(Iterator[Batch]):
     """An iterator over batches that can hand over its position in the stream. Not for use by several threads at once.
 
     ``close()`` stops early and ends its threads, as does garbage collection.

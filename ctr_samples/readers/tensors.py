@@ -12,9 +12,9 @@ import tensorflow as tf
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.readers.arrays import Array, Columns, Ragged, Sparse
 from ctr_samples.readers.batch_decoder import SPARSE, scalars_of
-from ctr_samples.readers.batches import Reading, columns_of
 from ctr_samples.readers.plain import Parser, check_size, records_of
 from ctr_samples.readers.sample_set import SampleSet
+from ctr_samples.readers.stream import Reading, columns_of
 
 _DTYPES = {"int64": "int64", "float32": "float32", "float64": "float64", "bytes": "string"}
 

@@ -19,9 +19,9 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, InputError
 from ctr_samples.feature_rules import FITTED_KEYS
 from ctr_samples.periods import Period, period_of
-from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.plain import Parser, records_of
 from ctr_samples.readers.sample_set import open_samples
+from ctr_samples.readers.stream import Reading
 from ctr_samples.shards import Manifest
 from ctr_samples.training.checkpoints import not_written
 from ctr_samples.training.click_model import ClickModel

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from ctr_samples.arguments import check_kind
 from ctr_samples.errors import DamagedFile, UsageError
-from ctr_samples.readers.batches import Reading
+from ctr_samples.readers.stream import Reading
 from ctr_samples.readers.tensors import dataset_of
 from ctr_samples.training.checkpoints import Checkpoints, check_place
 from ctr_samples.training.click_model import ClickModel, Recipe

@@ -10,8 +10,8 @@ import numpy as np
 
 from ctr_samples.errors import ContractError, InputError, UsageError
 from ctr_samples.periods import next_of, overlap, parse_period, zone_of
-from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.sample_set import SampleSet, samples_of
+from ctr_samples.readers.stream import Reading
 from ctr_samples.readers.tensors import dataset_of
 from ctr_samples.shards import Manifest, Storage, latest_manifest, periods_of, require_manifest
 from ctr_samples.training.click_model import ClickModel

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.readers.batches import Reading, columns_of
 from ctr_samples.readers.sample_set import SampleSet, open_samples
+from ctr_samples.readers.stream import Reading, columns_of
 from ctr_samples.shards import Manifest
 
 _BATCH = 65536

@@ -18,7 +18,7 @@ import pytest
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.readers import Batch, Ragged, Sparse, iter_batches, load_dataset, steps_per_epoch
-from ctr_samples.readers.batches import TakenInTurn
+from ctr_samples.readers.stream import TakenInTurn
 from tests.support.kinds_of_columns import CONTRACTS, rows_for
 from tests.support.small_days import CONTRACT, published, rows
 from tests.support.tampering import rewrite

@@ -13,8 +13,8 @@ import pytest
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.periods import parse_period
 from ctr_samples.readers import iter_batches, load_dataset
-from ctr_samples.readers.batches import Reading
 from ctr_samples.readers.order import LANES
+from ctr_samples.readers.stream import Reading
 from ctr_samples.records.write import shard_writer
 from ctr_samples.shards import RequestOrder, Shard, open_storage, publish
 from ctr_samples.shards.naming import run_directory
