@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from ctr_samples.job.preview import preview
     from ctr_samples.tfrecord.public import register, write_tfrecord
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "__version__",

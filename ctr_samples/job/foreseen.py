@@ -8,7 +8,6 @@ from statistics import median
 
 from pyspark.sql import SparkSession
 
-from ctr_samples import __version__
 from ctr_samples.config import LoadedConfig
 from ctr_samples.config.label import actions_among
 from ctr_samples.job.origins import Origins, changed_features, differences
@@ -16,6 +15,7 @@ from ctr_samples.job.planning import Prepared, open_output, planning
 from ctr_samples.job.reuse import kind_of_run
 from ctr_samples.periods import Period
 from ctr_samples.shards import FeaturesFrom, Storage, latest_manifest, published_days
+from ctr_samples.shards.manifest import RELEASE
 from ctr_samples.sparksql.observations import Reporter
 
 _DAYS = 30
@@ -80,7 +80,7 @@ def _kind(entry: FeaturesFrom | None) -> str:
 
 def changes(old: LoadedConfig, new: LoadedConfig) -> Iterator[str]:
     """Yield sentences about the parts of samples that differ between two configurations of one release and equal inputs."""
-    before, now = (Origins.of(one.config, {}, None, __version__) for one in (old, new))
+    before, now = (Origins.of(one.config, {}, None, RELEASE) for one in (old, new))
     if rows := differences(now.rows, before.rows):
         yield f"Other samples, or another order: {_listed(rows)}. Each day is made anew."
     for name in dict.fromkeys([*now.labels, *before.labels]):

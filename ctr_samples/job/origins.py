@@ -71,7 +71,7 @@ class Origins:
             return None
         plain = config.model_dump(mode="json", by_alias=True)
         marked = _marked(plain, manifest.config, changed_values(manifest, values))
-        of_then = fitted_in(manifest), manifest.versions.get("ctr_samples", "")
+        of_then = fitted_in(manifest), manifest.release
         is_old = manifest.tied_repeats is None
         return _Finder(config, Graph.of(plain), marked, files, files, *of_then, tied_in(manifest), is_old).origins()
 
@@ -227,7 +227,7 @@ def changed_parts(loaded: LoadedConfig, manifest: Manifest) -> list[str]:
     before = Origins.of_manifest(manifest, loaded.values)
     if before is None:
         return []
-    of_then = _files_of(manifest), fitted_in(manifest), manifest.versions.get("ctr_samples", "")
+    of_then = _files_of(manifest), fitted_in(manifest), manifest.release
     now = Origins.of(loaded.config, *of_then, tied=tied_in(manifest))
     of_rows = [name for name in differences(now.rows, before.rows) if name != "labels"]
     labels = [f"labels.{name}" for name in differences(now.labels, before.labels)]

@@ -15,7 +15,6 @@ from typing import Any, Self
 
 from pyspark.sql import SparkSession
 
-from ctr_samples import __version__
 from ctr_samples.config import JobConfig, LoadedConfig
 from ctr_samples.config.document import of_the_bytes
 from ctr_samples.contract import ExampleContract
@@ -34,6 +33,7 @@ from ctr_samples.samples.watches.all import ends_of_windows
 from ctr_samples.shards import DayOutput, Manifest, open_storage, require_generation
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.generations import last_forgotten
+from ctr_samples.shards.manifest import RELEASE
 from ctr_samples.shards.naming import run_directory
 from ctr_samples.sparksql.observations import Reporter, Silent
 from ctr_samples.sparksql.releases import without_call_sites
@@ -282,7 +282,7 @@ def run_fingerprint(
         return ""
     config = of_the_bytes(inputs.config.model_dump(mode="json", by_alias=True))
     fitted = contract.state and contract.state["fingerprint"]
-    parts = [config, period.isoformat(), contract.fingerprint, fitted, files, mature, __version__]
+    parts = [config, period.isoformat(), contract.fingerprint, fitted, files, mature, RELEASE]
     if inputs.span.known_by is not None:
         parts.append(inputs.span.known_by.astimezone(UTC).isoformat())
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
@@ -320,7 +320,7 @@ def _changes(now: Prepared, manifest: Manifest) -> Iterator[str]:
         yield "the configuration changed" + (f": {', '.join(parts)}" if parts else "")
     if now.fitted != fitted_in(manifest):
         yield "the fitted state changed"
-    if manifest.versions.get("ctr_samples") != __version__:
+    if manifest.release != RELEASE:
         yield "the release changed"
     if now.label_mature and not manifest.label_mature:
         yield "the labels are final now"

@@ -13,7 +13,6 @@ from typing import Any, Self
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ctr_samples import __version__
 from ctr_samples.config import JobConfig
 from ctr_samples.errors import DamagedFile, InputError, StorageError, UnusableFeatures
 from ctr_samples.job.gate import read_metrics
@@ -27,6 +26,7 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.times import ClocksByDay, by_clock, check_clocks, clock_counts
 from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Storage, check_shards, latest_manifest, open_storage
+from ctr_samples.shards.manifest import RELEASE
 from ctr_samples.sparksql.columns import with_parsed_times
 from ctr_samples.sparksql.observations import Aggregates, aggregated, counted
 
@@ -220,7 +220,7 @@ def _before(prepared: Prepared, current: Manifest) -> Origins:
 def _now(prepared: Prepared, current: Manifest) -> tuple[Origins, Arrivals]:
     """Return what the run makes its samples from, given what has arrived since the generation."""
     inputs, arrivals = prepared.inputs, Arrivals.since(prepared.inputs, current)
-    of_now = arrivals.files, prepared.fitted, __version__, inputs.fingerprints
+    of_now = arrivals.files, prepared.fitted, RELEASE, inputs.fingerprints
     return Origins.of(inputs.config, *of_now, tied_in(current)), arrivals
 
 

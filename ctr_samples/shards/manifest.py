@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Annotated, Any, Required, Self, TypedDict
 
+from ctr_samples import __version__
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import DamagedFile
 from ctr_samples.graph import Graph
@@ -29,6 +30,12 @@ from ctr_samples.shards.sealed import Form, read_sealed, sealed
 from ctr_samples.typed import Count, Finite, Like, Positive, Such, Within
 
 MANIFEST_FORMAT = 1
+_SAME_SAMPLES = ("0.1.0", __version__)
+"""Releases that make the same samples and partial results, but for what reuse tells apart by other facts, the oldest first. A
+release that makes others stands here alone, so that it takes nothing that an earlier one made.
+"""
+RELEASE = _SAME_SAMPLES[0]
+"""The release in fingerprints and definitions: the oldest one that makes the same as this one."""
 REMEDY = "restore it, or move it away and run the day again"
 """Remedy for a manifest that readers reject."""
 FORGOTTEN = "forgotten"
@@ -247,6 +254,12 @@ class Manifest:
     def graph(self) -> Graph:
         """What each part of the configuration reads: as the run found it, or found anew for an older release."""
         return Graph.from_dict(self.reads) if self.reads else Graph.of(self.config)
+
+    @property
+    def release(self) -> str:
+        """The oldest release that makes the same as the one that made this generation, as far as that is known."""
+        own = self.versions.get("ctr_samples", "")
+        return RELEASE if own in _SAME_SAMPLES else own
 
     @property
     def made_by(self) -> str:

@@ -296,7 +296,7 @@ def test_all_is_joined_anew_by_another_release_or_if_asked_to(
 ) -> None:
     write_log(night, NEXT)
     assert planned(spark, night / "kept.yaml", "`--force` was given") == FeaturesFrom(1, "`--force` was given")
-    monkeypatch.setattr(reuse, "__version__", "0.0.0")
+    monkeypatch.setattr(reuse, "RELEASE", "0.0.0")
     assert planned(spark, night / "kept.yaml").why == "`release` changed"
 
 

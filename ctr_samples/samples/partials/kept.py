@@ -31,6 +31,7 @@ from ctr_samples.samples.inputs.watched import Inputs, KeptRows, forward_reach, 
 from ctr_samples.samples.labels.plans import impression_reach, plan_labels
 from ctr_samples.samples.partials.steps import CountedView, KeptHistory, KeptTable, PartialWriter
 from ctr_samples.shards import Storage, open_storage
+from ctr_samples.shards.manifest import RELEASE
 from ctr_samples.shards.naming import run_id
 from ctr_samples.shards.partials import (
     PARTIAL_FORMAT,
@@ -284,7 +285,7 @@ def definition_of(inputs: Inputs, what: Keepable) -> str:
     left_out = {"days_before", "days_after", "optional", "bad_records", *(_KEYS_SINCE - source.model_fields_set)}
     reading = source.model_dump(mode="json", by_alias=True, exclude=left_out)
     schema, times = what.cut(inputs.plain(what.source)).schema.json(), _times(config, what.source)
-    parts: list[Any] = [reading, what.definition(), config.timezone, times, schema, __version__, PARTIAL_FORMAT]
+    parts: list[Any] = [reading, what.definition(), config.timezone, times, schema, RELEASE, PARTIAL_FORMAT]
     types = _types_named(inputs.sources[what.source].frame.schema, json.dumps(parts, ensure_ascii=False))
     return hashlib.sha256(json.dumps([*parts, types], sort_keys=True).encode()).hexdigest()[:16]
 
