@@ -155,7 +155,6 @@ class FeatureKeys(FeatureRules):
     order: str = "greatest"
     part: str = "values"
     clip: tuple[float, float] | None = None
-    sign: bool = False
     log1p: bool = False
     scale: str | None = None
     boundaries: tuple[float, ...] | None = None

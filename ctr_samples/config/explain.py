@@ -251,8 +251,6 @@ def _changes(feature: Feature) -> Iterator[str]:
         yield f"{'the keys of ' if feature.part == 'keys' else ''}the {feature.top_k} {feature.order}"
     if feature.clip:
         yield f"clipped to {feature.clip[0]:g} and {feature.clip[1]:g}"
-    if feature.sign:
-        yield "its sign"
     if feature.log1p:
         yield "log1p"
     if feature.scale:

@@ -73,7 +73,6 @@ class Feature(FeatureRules, Model):
     clip: tuple[float, float] | None = Field(
         None, description="The smallest and the greatest number, such as [0, 100]."
     )
-    sign: bool = Field(False, description="-1, 0 or 1 for a number below, at or above 0, after `clip`.")
     log1p: bool = Field(False, description="The logarithm of 1 + x; x must be greater than -1, so clip it at 0 or so.")
     scale: Literal["standardise", "min_max"] | None = Field(
         None,

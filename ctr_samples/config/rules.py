@@ -187,11 +187,6 @@ def _numbers(feature: Any) -> Iterator[str]:
         yield "this makes a number: set `dtype: float32`"
 
 
-def _sign(feature: Any) -> Iterator[str]:
-    if feature.sign and (feature.dtype != "float32" or feature.makes_ids or feature.computed == "model"):
-        yield "`sign` makes a number in the sample: set `dtype: float32`, without ids and `computed: model`"
-
-
 def _model(feature: Any) -> Iterator[str]:
     if feature.computed == "sample":
         return
@@ -313,6 +308,6 @@ RULES: dict[str, tuple[Callable[[Any], Iterator[str]], ...]] = {
     "WindowView": (_one_clock,),
     "Aggregates": (_aggregates,),
     "History": (_history, _one_clock, _known_in_time),
-    "Feature": (_kinds, _cross, _numbers, _sign, _model, _ids, _lists, _form, _values, _bias),
+    "Feature": (_kinds, _cross, _numbers, _model, _ids, _lists, _form, _values, _bias),
 }
 """The rules of each model, by its name, in the order in which they are checked."""

@@ -179,8 +179,6 @@ def _before_scaling(feature: Declared) -> list[Callable[[float], float]]:
     if feature.clip is not None:
         low, high = float(feature.clip[0]), float(feature.clip[1])
         steps.append(lambda x: low if x < low else high if x > high else x)
-    if feature.sign:
-        steps.append(lambda x: math.copysign(1.0, x) if x else x)
     if feature.log1p:
         steps.append(lambda x: _log1p(x, feature.name))
     return steps

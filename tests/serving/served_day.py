@@ -79,7 +79,6 @@ COLUMNS_FEATURES = """
   price: {from: impression.price, dtype: float32}
   amount: {from: impression.amount, dtype: float32, log1p: true, clip: [0, 1000]}
   clipped: {from: impression.price, dtype: float32, clip: [-1, 2.5], nulls: omit}
-  sign: {from: impression.price, dtype: float32, clip: [-100, 100], sign: true}
   logged: {from: impression.price, dtype: float32, clip: [0, 1.0e+30], log1p: true}
   standard: {from: impression.price, dtype: float32, scale: standardise}
   min_max: {from: impression.price, dtype: float32, clip: [-100, 100], scale: min_max, default: -1}

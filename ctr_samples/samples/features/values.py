@@ -174,8 +174,6 @@ def before_scaling(value: Value, feature: Feature) -> Value:
         value = value.each(
             lambda x: _unless_missing(x, F.when(x < low, low).when(x > high, high).otherwise(x)), DoubleType()
         )
-    if feature.sign:
-        value = value.each(lambda x: _unless_missing(x, F.signum(x)), DoubleType())
     if feature.log1p:
         value = value.each(lambda x: _unless_missing(x, _log1p(x, value.where)), DoubleType())
     return value
