@@ -198,7 +198,9 @@ class Gatherer:
         shown = self.config.impressions
         plans, rows = plan_labels(self.config), rows_among(self.config.labels)
         reach = impression_reach(self.config, self.span)
-        impressions = cut_impressions(self.inputs.plain(shown.source), shown, self.span, reach, rows).persist()
+        impressions = cut_impressions(
+            self.inputs.plain(shown.source), shown, self.span, self.inputs.partitions(), reach, rows
+        ).persist()
         try:
             row = sought.of(impressions, self.span, self.config.timezone)
             impression = _impression(row, shown.column_names)

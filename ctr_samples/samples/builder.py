@@ -36,6 +36,7 @@ from ctr_samples.samples.impressions import (
     DROPPED,
     Repeats,
     cut_impressions,
+    impressions_in,
     is_below,
     keys_of_repeats,
     row_label,
@@ -273,8 +274,10 @@ class SampleBuilder:
         log = self.inputs.watched(shown.source, "impressions")
         rows = rows_among(self.inputs.config.labels)
         reach = impression_reach(self.inputs.config, span)
-        impressions = cut_impressions(log, shown, span, reach, rows)
-        return (impressions if shown.identity == "row" else impressions.where(F.col(DROPPED).isNull())).drop(DROPPED)
+        if shown.identity == "row":
+            return impressions_in(log, shown, span, reach, rows)
+        impressions = cut_impressions(log, shown, span, self.inputs.partitions(), reach, rows)
+        return impressions.where(F.col(DROPPED).isNull()).drop(DROPPED)
 
 
 @dataclass(frozen=True, slots=True)

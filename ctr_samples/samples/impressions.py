@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import reduce
@@ -13,13 +13,25 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, LongType, StringType
+from pyspark.sql.types import BooleanType, LongType, StringType, StructField, StructType
 
 from ctr_samples.config import Impressions, JobConfig, RowLabel
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period
-from ctr_samples.samples.columnar.columns import Flags, Integers, apart, begins, codes_of, in_order, integers, there
-from ctr_samples.samples.columnar.stages import TaskCounts
+from ctr_samples.samples.columnar.blocks import PLACE, Counts
+from ctr_samples.samples.columnar.columns import (
+    Flags,
+    Integers,
+    apart,
+    batches,
+    begins,
+    codes_of,
+    in_order,
+    integers,
+    there,
+    whole,
+)
+from ctr_samples.samples.columnar.stages import Shuffle, Stage, TaskCounts
 from ctr_samples.samples.period import NO_REACH, Reach, Span, days_of
 from ctr_samples.sparksql.columns import (
     INTEGERS,
@@ -30,6 +42,7 @@ from ctr_samples.sparksql.columns import (
     micros_of,
     number_column,
     place_column,
+    quoted,
     stable_hash,
     time_column,
     unreadable_time,
@@ -67,35 +80,50 @@ def cut_impressions(
     log: DataFrame,
     config: Impressions,
     span: Span,
+    partitions: int,
     reach: Reach = NO_REACH,
     labels: Mapping[str, RowLabel] = MappingProxyType({}),
 ) -> DataFrame:
-    """Extract the impressions of a day and within ``reach`` of it. An action belongs to the last impression before it.
+    """Return :func:`impressions_in` a log with ``_dropped``. Costs a shuffle into ``partitions``."""
+    every = _with_content(log, config, span, reach, labels)
+    rows = Stage.of(every.withColumn(PLACE, F.xxhash64(*keys_of_repeats(config))))
+    mark = _MarkDropped(Repeats.of(config, str(log.sparkSession.conf.get("spark.sql.session.timeZone"))))
+    kind = StructType([*rows.kind, StructField(DROPPED, StringType())])
+    return Stage(Shuffle((rows,), (PLACE,), partitions, mark), kind).rows().drop(_CONTENT, PLACE)
 
-    Returns the standard impression columns, ``config.columns``, the :func:`row_label` columns and ``_dropped``. A row
-    without a time belongs to no day; it is kept so that every run that reads it counts it as dropped.
+
+def impressions_in(
+    log: DataFrame,
+    config: Impressions,
+    span: Span,
+    reach: Reach = NO_REACH,
+    labels: Mapping[str, RowLabel] = MappingProxyType({}),
+) -> DataFrame:
+    """Extract the impressions of a day and within ``reach`` of it, repeats too. An action belongs to the last one before it.
+
+    Returns the standard impression columns, ``config.columns`` and the :func:`row_label` columns. A row without a time belongs
+    to no day; it is kept so that every run that reads it counts it as dropped.
     """
+    return _with_content(log, config, span, reach, labels).drop(_CONTENT)
+
+
+def _with_content(
+    log: DataFrame, config: Impressions, span: Span, reach: Reach, labels: Mapping[str, RowLabel]
+) -> DataFrame:
+    """Return :func:`impressions_in` with a hash of their content."""
     rows = matching_rows(log, config.where, "impressions.where").select(*line_columns(log, config, labels))
     near = rows.where(is_near(span, F.col("impression_time"), reach))
     exploded = _explode(near) if config.explode else near
-    by_row = config.identity == "row"
-    repeated = F.lit(False) if by_row else is_repeat(config, content_hash(exploded))
-    identity = _identity_of_row() if by_row else identity_of(config)
-    marked = exploded.withColumn(DROPPED, why_dropped(config, repeated)).withColumn("impression_id", identity)
-    return marked.select(*config.column_names, *[F.col(f"`{row_label(name)}`") for name in labels], DROPPED)
+    if config.identity != "row":
+        exploded = exploded.withColumn(_CONTENT, content_hash(exploded))
+    identity = _identity_of_row() if config.identity == "row" else identity_of(config)
+    own = [*config.column_names, *[quoted(row_label(name)) for name in labels], _CONTENT]
+    return exploded.withColumn("impression_id", identity).select(*own)
 
 
 def is_near(span: Span, time: Column, reach: Reach) -> Column:
     """Whether an impression is on the day or within ``reach`` of it. True for a null time, which is also counted."""
     return span.reaches(time, *reach) | time.isNull()
-
-
-def why_dropped(config: Impressions, repeated: Column) -> Column:
-    """Return the reason for dropping an impression, or null if it is kept."""
-    reason = F.when(F.col("impression_time").isNull(), NO_TIME)
-    if config.shown_key is not None:
-        reason = reason.when(F.col(config.shown_key).isNull(), f"no_{config.shown_key}")
-    return reason.when(repeated, REPEATED)
 
 
 def keys_shown(log: DataFrame, config: Impressions, span: Span, names: Sequence[str]) -> DataFrame:
@@ -243,22 +271,6 @@ def keys_of_repeats(config: Impressions, at: Callable[[str], Column] = F.col) ->
     return [at("request"), *[at(name) for name in config.entities], unknown, *day]
 
 
-def is_repeat(config: Impressions, content: Column) -> Column:
-    """Whether the same item was shown before with the same keys and request: at most ``dedup`` earlier or, by default, in a
-    request on the same day.
-
-    ``content`` is a hash of all columns. Costs a shuffle.
-    """
-    # A row without a time is not an impression and must not come first in its request.
-    order = [F.col("impression_time").asc_nulls_last(), F.col("position"), content]
-    in_request = Window.partitionBy(*keys_of_repeats(config)).orderBy(*order)
-    micros = F.unix_micros("impression_time")
-    gap = micros - F.lag(micros).over(in_request)
-    first = F.row_number().over(in_request) == 1
-    same_request = F.lit(config.repeats_by_day) & F.col("request").isNotNull()
-    return ~first & (same_request | (gap <= F.lit(micros_of(config.dedup or timedelta()))))
-
-
 def is_below(label: str, config: Impressions) -> Column:
     """Whether an impression is below the last labelled position of its list. Never true in a list without that label.
 
@@ -360,6 +372,22 @@ class Repeats:
         repeated, only_by_content = np.zeros(len(order), np.bool_), np.zeros(len(order), np.bool_)
         repeated[order], only_by_content[order] = again, tied
         return repeated, only_by_content
+
+
+@dataclass(frozen=True, slots=True)
+class _MarkDropped:
+    """Adds the reason for dropping each impression of a partition, or null. Runs on executors."""
+
+    repeats: Repeats
+
+    def __call__(self, tables: list[pa.Table], _: Counts) -> Iterator[pa.RecordBatch]:
+        rows = tables.pop().combine_chunks()
+        columns = {name: whole(rows[name]) for name in self.repeats.columns}
+        reasons, _tied = self.repeats.reasons(columns, integers(rows[_CONTENT]))
+        dropped = np.full(rows.num_rows, None, np.object_)
+        for reason in reversed(reasons):
+            dropped[reasons[reason]] = reason
+        yield from batches(rows.append_column(DROPPED, pa.array(dropped, pa.string())))
 
 
 def _identity_of_row() -> Column:

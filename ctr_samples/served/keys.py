@@ -42,7 +42,11 @@ class ImpressionIndex:
         """Collect the ids, keys and times of the impressions of a day, about 40 bytes each. Runs a Spark job."""
         shown = inputs.config.impressions
         cut = cut_impressions(
-            inputs.plain(shown.source), shown, inputs.span, impression_reach(inputs.config, inputs.span)
+            inputs.plain(shown.source),
+            shown,
+            inputs.span,
+            inputs.partitions(),
+            impression_reach(inputs.config, inputs.span),
         )
         mine = cut.where(F.col(DROPPED).isNull() & inputs.span.contains(F.col("impression_time")))
         keys = [F.col(name).cast("string").alias(f"_{name}") for name in names]

@@ -192,7 +192,7 @@ def test_without_an_interval_only_what_was_logged_twice_is_a_repeat(
     rows = [("u", "a", "shown", minutes) for minutes in (-45.5, -30.0, -14.5, 0.0, 0.0, 0.001, 4.5, 15.5, 30.0)]
     log = table(run_session(spark, zone), "user string, article string, action string, at bigint", change, rows)
     shown = Impressions(source="log", time="at", user="user", article="article")
-    cut = cut_impressions(log, shown, day_of(change, zone))
+    cut = cut_impressions(log, shown, day_of(change, zone), 2)
     assert [r[DROPPED] for r in cut.orderBy("impression_time", F.col(DROPPED)).collect()] == [
         None, None, None, None, "repeated", None, None, None, None,
     ]  # fmt: skip

@@ -154,7 +154,9 @@ def new_labels(log: DataFrame, how: str) -> list[tuple[Any, ...]]:
     from ctr_samples.samples.impressions import DROPPED, cut_impressions
 
     plans = [plan_label(name, LABELS[name], CUT) for name in ("clicked", how)]
-    shown = cut_impressions(log, CUT, DAY, Reach(after=timedelta(hours=2))).where(F.col(DROPPED).isNull()).drop(DROPPED)
+    shown = (
+        cut_impressions(log, CUT, DAY, 2, Reach(after=timedelta(hours=2))).where(F.col(DROPPED).isNull()).drop(DROPPED)
+    )
     rows, _ = label(shown, plans, DAY, lambda _: log)
     return [(r.user, r.clicked, r[how], r[f"{how}__mask"]) for r in sorted(rows, key=lambda r: r.user)]
 
