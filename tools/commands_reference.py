@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,33 +18,45 @@ from ctr_samples.cli.app import GROUPS
 HEAD = """# Commands
 
 `ctr-samples COMMAND --help` prints the same, and `ctr-samples --install-completion` adds completion to the shell. The exit
-codes are [those of a run](operations.md#exit-codes).
+codes are [those of a run](operations.md#exit-codes). What is in **bold** is required.
+
+Where a command has them, these mean the same:
 """
 
 KINDS: dict[Any, str] = {str: "TEXT", int: "NUMBER", float: "NUMBER", Path: "PATH", datetime: "TIME"}
 
 
 def page() -> Iterator[str]:
-    """The lines of the page."""
+    """The lines of the page. What at least three commands have is told once."""
+    everything = [one for commands in GROUPS.values() for function in commands.values() for one in shown(function)]
+    times = Counter((one.called, one.line) for one in everything)
+    most = {called: line for (called, line), number in reversed(times.most_common()) if number >= 3}
+    common = sorted((line for called, line in times if most.get(called) == line), key=lambda line: "`--" in line)
     yield HEAD
+    yield from common
     for group, commands in GROUPS.items():
-        yield f"## {group}\n"
+        yield f"\n## {group}"
         for name, function in commands.items():
-            yield from of_command(name, function)
+            yield from of_command(name, function, common)
 
 
-def of_command(name: str, function: Callable[..., None]) -> Iterator[str]:
-    """What a command does, how it is called, and its options."""
-    parameters = [one for one in parameters_of(function) if not one.info.hidden]
-    arguments = [one.called for one in parameters if one.is_argument]
-    yield f"### {name}\n"
+def of_command(name: str, function: Callable[..., None], common: Collection[str]) -> Iterator[str]:
+    """What a command does, how it is called, and its own options."""
+    parameters = shown(function)
+    called = [one.called for one in parameters if one.is_argument]
+    called += [one.used for one in parameters if one.line in common and not one.is_argument and one.used != "[--debug]"]
+    own = [one.line for one in parameters if one.line not in common]
+    yield f"\n### {name}\n"
     yield f"{inspect.cleandoc(function.__doc__ or '')}\n"
-    yield f"    {' '.join(['ctr-samples', name, *arguments, '[OPTIONS]'])}\n"
-    yield "| argument or option | meaning |"
-    yield "|---|---|"
-    for one in parameters:
-        yield f"| `{one.called}` | {one.said} |"
-    yield ""
+    yield f"    {' '.join(['ctr-samples', name, *called, *(['[OPTIONS]'] if own else [])])}"
+    if own:
+        yield ""
+        yield from own
+
+
+def shown(function: Callable[..., None]) -> list[Parameter]:
+    """The parameters of a command that are not hidden, in order."""
+    return [one for one in parameters_of(function) if not one.info.hidden]
 
 
 @dataclass(frozen=True)
@@ -65,18 +78,34 @@ class Parameter:
         """``DIRECTORY``, ``--date, -d TEXT`` or ``--force``."""
         if self.is_argument:
             return (self.info.metavar or self.names[0]).upper()
-        kinds = [self.kind, *get_args(self.kind), *(inner for one in get_args(self.kind) for inner in get_args(one))]
-        choices = [str(value) for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
-        value = self.info.metavar or "/".join(choices) or next((KINDS[kind] for kind in kinds if kind in KINDS), "")
-        return " ".join(filter(None, [", ".join(self.names), value]))
+        return " ".join(filter(None, [", ".join(self.names), self.value]))
 
     @property
-    def said(self) -> str:
-        """Its help, and its default."""
-        needed = " Required." if self.default is inspect.Parameter.empty and not self.is_argument else ""
+    def value(self) -> str:
+        """What follows the name of an option: ``TEXT``, the choices, or nothing."""
+        kinds = [self.kind, *get_args(self.kind), *(inner for one in get_args(self.kind) for inner in get_args(one))]
+        choices = [str(value) for kind in kinds if get_origin(kind) is Literal for value in get_args(kind)]
+        return self.info.metavar or "/".join(choices) or next((KINDS[kind] for kind in kinds if kind in KINDS), "")
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it is an option that must be given."""
+        return self.default is inspect.Parameter.empty and not self.is_argument
+
+    @property
+    def used(self) -> str:
+        """``--config PATH`` or ``[--set TEXT]``, for the line that shows how a command is called."""
+        used = " ".join(filter(None, [self.names[0], self.value]))
+        return used if self.is_required else f"[{used}]"
+
+    @property
+    def line(self) -> str:
+        """Its line in a list: what it is called, its help and its default."""
         has_default = self.default not in (None, False, "", inspect.Parameter.empty)
         told = "efault:" in (self.info.help or "")
-        return f"{self.info.help or ''}{needed}{f' Default: `{self.default}`.' if has_default and not told else ''}"
+        default = f" Default: `{self.default}`." if has_default and not told else ""
+        called = f"**`{self.called}`**" if self.is_required else f"`{self.called}`"
+        return f"- {called}: {self.info.help or ''}{default}"
 
 
 def parameters_of(function: Callable[..., None]) -> Iterator[Parameter]:

@@ -13,18 +13,18 @@ from ctr_samples.config.units import Duration, format_duration
 class Rate(Model):
     """A smoothed rate of two counts: (count + prior * strength) / (of + strength)."""
 
-    count: Name = Field(description="The numerator, a name under `counts`.")
-    of: Name = Field(description="The denominator, a name under `counts`.")
-    prior: float = Field(ge=0, le=1, description="The rate of an entity without any history.")
+    count: Name = Field(description="The numerator, one of `counts`.")
+    of: Name = Field(description="The denominator, one of `counts`.")
+    prior: float = Field(ge=0, le=1, description="The rate without any history.")
     strength: float = Field(gt=0, description="How many observations the prior is worth.")
 
 
 class DailyCounts(Model):
     """A feature table counted from a log: one row for each key and day, over the `days` that end with that day."""
 
-    days: int = Field(ge=1, le=366, description="Length of the counting window in calendar days.")
-    counts: dict[Name, Expression] = Field(min_length=1, description="Name -> which rows are counted.")
-    rates: dict[Name, Rate] = Field({}, description="Name -> smoothed rate of two counts.")
+    days: int = Field(ge=1, le=366, description="Calendar days.")
+    counts: dict[Name, Expression] = Field(min_length=1, description="Which rows are counted.")
+    rates: dict[Name, Rate] = Field({}, description="Rates of two counts.")
 
     @property
     def column_names(self) -> list[str]:
@@ -43,16 +43,16 @@ class Aggregates(Model):
     step: Duration = Field(
         timedelta(minutes=1),
         ge=timedelta(milliseconds=1),
-        description="The resolution in time: windows are whole steps, and a step divides a day. `1d` is a day of `timezone`.",
+        description="The resolution in time, which divides a day; `1d` is a day of `timezone`.",
     )
-    counts: dict[Name, Expression] = Field({}, description="Name -> which rows are counted.")
+    counts: dict[Name, Expression] = Field({}, description="Which rows are counted.")
     sums: dict[Name, Expression] = Field(
-        {}, description="Name -> a number to add up, exact to nine places; rows without one add nothing."
+        {}, description="Numbers to add up, exact to nine places; rows without one add nothing."
     )
     distinct: dict[Name, Expression] = Field(
-        {}, description="Name -> text or integers, of which each value counts once; exact."
+        {}, description="Text or integers, of which each value counts once; exact."
     )
-    rates: dict[Name, Rate] = Field({}, description="Name -> smoothed rate of two counts.")
+    rates: dict[Name, Rate] = Field({}, description="Rates of two counts.")
 
     @field_validator("windows")
     @classmethod

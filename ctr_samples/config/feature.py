@@ -23,39 +23,39 @@ class Feature(FeatureRules, Model):
     from_: str | None = Field(
         None, alias="from", description="`<view>.<column>` or `impression.<column>`, as in `` user.`age:token` ``."
     )
-    expr: Expression | None = Field(None, description="Instead of `from`: an SQL expression over `<view>.<column>`s.")
+    expr: Expression | None = Field(None, description="Instead: an expression over `<view>.<column>`s.")
     cross: tuple[Name, ...] | None = Field(
         None,
-        description="Instead of `from`: other features, each a single integer or text, hashed together; needs `hash_buckets`.",
+        description="Instead: other features, each one integer or text, hashed together; needs `hash_buckets`.",
     )
     dtype: Literal["int64", "float32", "string", "bytes"] = Field(
-        description="The type in the record; `bytes` is binary, such as an image."
+        description="Its type in the record; `bytes` is binary, such as an image."
     )
     shape: tuple[Annotated[int, Field(ge=1, le=2**20)], ...] = Field(
         (),
-        description="`[]`: one value; `[n]`: n values; `[m, n]`: a tensor, given as nested arrays or as one of m * n.",
+        description="`[]`: one value; `[n]`: n values; `[m, n]`: a tensor, from nested arrays or one of m * n.",
     )
     default: Scalar | None = Field(
         None, description="What a missing value and padding become; default: 0, or an empty string."
     )
     nulls: Literal["default", "omit", "fail"] = Field(
         "default",
-        description="What a missing value becomes: the default; no feature at all; or an error that ends the run.",
+        description="A missing value becomes the default, no feature at all, or an error that ends the run.",
     )
     fill: Scalar | None = Field(
         None, description="What a null inside a list becomes; without it such a null ends the run."
     )
-    ragged: bool = Field(False, description="A list of any length instead of `shape`; a missing one is empty.")
+    ragged: bool = Field(False, description="A list of any length; a missing one is empty.")
     pad: bool = Field(
-        False, description="Cut a list to its `shape`, or pad it at the end; otherwise it must fit exactly."
+        False, description="Cut a list to its `shape`, or pad it at the end, where otherwise it must fit."
     )
     encoding: Literal["list", "tensor", "raw"] = Field(
         "list", description="`tensor`: a serialized TensorProto; `raw`: little-endian bytes; both as one bytes value."
     )
-    at: Expression | None = Field(None, description="From a map: the value at this key, which is an SQL expression.")
+    at: Expression | None = Field(None, description="From a map: the value at this key.")
     date_part: DatePart | None = Field(
         None,
-        description="From a time, in the zone of the configuration: `weekday` 0 is Monday, `hour_of_week` 0 to 167.",
+        description="From a time in `timezone`: `weekday` 0 is Monday, `hour_of_week` 0 to 167.",
     )
     top_k: int | None = Field(
         None,
@@ -65,10 +65,10 @@ class Feature(FeatureRules, Model):
     )
     order: Literal["greatest", "smallest"] = Field(
         "greatest",
-        description="With `top_k`: `smallest` takes the smallest numbers, smallest first, as the old system did.",
+        description="With `top_k`: `smallest` takes the smallest, smallest first.",
     )
     part: Literal["values", "keys"] = Field(
-        "values", description="From a map: its values, or its keys in the order of their values; the two are aligned."
+        "values", description="From a map: its values, or its keys in the order of their values."
     )
     clip: tuple[float, float] | None = Field(
         None, description="The smallest and the greatest number, such as [0, 100]."
@@ -76,8 +76,8 @@ class Feature(FeatureRules, Model):
     log1p: bool = Field(False, description="The logarithm of 1 + x; x must be greater than -1, so clip it at 0 or so.")
     scale: Literal["standardise", "min_max"] | None = Field(
         None,
-        description="By fitted moments: (x - mean) / standard deviation, or (x - min) / (max - min); each place of a vector "
-        "by its own.",
+        description="By fitted moments: (x - mean) / standard deviation, or (x - min) / (max - min), for each place of a "
+        "vector.",
     )
     boundaries: tuple[float, ...] | None = Field(
         None, description="To an id: 0 for a missing value, then 1 below the first boundary, and so on."
@@ -86,13 +86,13 @@ class Feature(FeatureRules, Model):
         None,
         ge=2,
         le=1000,
-        description="To an id as with `boundaries`, by this many buckets, fitted so that they are equally full.",
+        description="As `boundaries`, fitted so that this many buckets are equally full.",
     )
     hash_buckets: int | None = Field(
         None,
         ge=2,
         le=2**62,
-        description="Hash the value to an id from 1 on and below this number; 0 is a missing value, and the padding of a list.",
+        description="A hash as an id from 1 on and below this number; 0 is a missing value, and the padding of a list.",
     )
     salt: str | None = Field(
         None,
@@ -101,18 +101,19 @@ class Feature(FeatureRules, Model):
     vocabulary: Name | None = Field(None, description="A name under `vocabularies`: the id of the token.")
     multi_hot: bool = Field(
         False,
-        description="From ids: a vector with a 1 at each id, counted from 0; as `float32` or `int64`, for few ids.",
+        description="From ids: a vector with a 1 at each id, as `float32` or `int64`, for few ids.",
     )
     computed: Literal["sample", "model"] = Field(
         "sample",
-        description="`model`: the record holds the number or token as it is, and the contract says what the model must do "
-        "with it: `clip`, `log1p`, `scale`, `boundaries`, `quantiles`, `vocabulary`.",
+        description="`model`: the record holds the number or token as it is, and [the model "
+        "applies](features.md#feature-kinds) `clip`, `log1p`, `scale`, `boundaries`, `quantiles` or "
+        "`vocabulary`.",
     )
 
     bias: Scalar | None = Field(
         None,
-        description="For what the service does not know yet when it asks the model, such as the position: a feature in "
-        "training, and this constant, in place of the value, in serving.",
+        description="A constant in place of the value in serving, for [what the service does not know "
+        "yet](training.md#position-bias), such as the position.",
     )
 
 
@@ -122,9 +123,7 @@ class Vocabulary(Model):
     A token keeps its id for ever; new ones are added at the end. Features that name the same vocabulary share its ids.
     """
 
-    capacity: int = Field(
-        ge=1, le=100_000_000, description="How many tokens there is room for: the embedding table never grows."
-    )
+    capacity: int = Field(ge=1, le=100_000_000, description="Room for so many tokens: the embedding table never grows.")
     min_count: int = Field(1, ge=1, description="How often a token must occur in the fitted days.")
     oov_buckets: int = Field(1, ge=1, le=1_000_000, description="Tokens without an id share this many, by a hash.")
 
@@ -137,5 +136,5 @@ class Vocabulary(Model):
 class Fitted(Model):
     """Where vocabularies, moments and quantiles are kept. `ctr-samples fit` makes the next version from training days."""
 
-    path: str = Field(min_length=1, description="A directory, or hdfs://, s3://, gs://, az:// and a prefix.")
-    days: int = Field(1, ge=1, le=366, description="How many days to fit on, the last of which is that of `--through`.")
+    path: str = Field(min_length=1, description="A place.")
+    days: int = Field(1, ge=1, le=366, description="Days to fit on, the last of which is that of `--through`.")

@@ -21,49 +21,48 @@ class Impressions(Model):
     time: Expression = Field(description="When it was shown.")
     keys: dict[Name, Expression] = Field(
         {},
-        description="Any number of keys, by names of your choice: `{user: uid, item: item_id, query: lower(q)}`. Views, "
-        "histories, labels and splits refer to these names, features to `impression.<name>`. A null key matches nothing.",
+        description="[Keys](logs.md#keys) by names of your choice: `{user: uid, item: item_id, query: lower(q)}`. Views, "
+        "histories, labels and splits refer to these names, features to `impression.<name>`. A null key "
+        "matches nothing.",
     )
     user: Expression | None = Field(None, description="The same as `keys.user`.")
     article: Expression | None = Field(None, description="The same as `keys.article`.")
     shown: Name | None = Field(
         None,
-        description="The key that names what was shown: an impression without it is dropped and counted. Default: `article` or "
-        "`item`, if there is such a key.",
+        description="The key of what was shown, by default `article` or `item`: an impression without it is dropped and "
+        "counted.",
     )
     request: Expression | None = Field(None, description="A request id that actions carry too.")
     position: Expression | None = Field(
         None,
-        description="Its place in the list shown; with `explode` it is the place in the column. A number beyond 2,147,483,647, "
-        "or below -2,147,483,648, is no place.",
+        description="Its place in the list shown; with `explode: article` its place in the column. A number that no "
+        "32-bit integer holds is no place.",
     )
     explode: Literal["article"] | None = Field(
         None,
-        description="`article`: the column holds a list (an array, or text such as `[18577, 14299]`). For lists of anything "
-        "else see `sources.<name>.explode`.",
+        description="The column of articles holds a list (an array, or text such as `[18577, 14299]`). For other lists "
+        "see `sources.<name>.explode`.",
     )
     identity: Literal["keys", "row"] = Field(
         "keys",
-        description="What makes the id of an impression: its request and keys, with its time where there is no request; or "
-        "`row`, all columns of the source: each row is an impression of its own, equal rows too.",
+        description="What makes its id: request and keys, with the time where there is no request; or `row`: each row is "
+        "an impression of its own, equal rows too.",
     )
     dedup: Duration | None = Field(
         None,
-        description="An impression this soon after the previous one with the same keys, and of the same `request`, is a "
-        "repeat. Default: with `request`, any later one of the same request and day is; without, one at the same instant. "
-        "The earliest stays; of one instant that with the least `position`, then one by its content. See "
-        "[which repeat stays](logs.md#which-repeat-stays).",
+        description="An impression this soon after the previous one with the same keys, and the same `request`, is a "
+        "repeat, and dropped. See [which repeat stays](logs.md#which-repeat-stays), also without this key.",
     )
     skip_above: Name | None = Field(
         None,
-        description="A label with `reduce: any`, or of the row: in a list with one, impressions below its last position are "
-        "dropped, since the user may never have scrolled that far.",
+        description="A label with `reduce: any`, or of the row: in a list with one, impressions below its last position "
+        "are dropped, which the user may never have seen.",
     )
-    columns: dict[Name, Expression] = Field({}, description="More columns to carry along, as `impression.<name>`.")
+    columns: dict[Name, Expression] = Field({}, description="More columns, as `impression.<name>`.")
     rates_by: tuple[Name, ...] = Field(
         (),
-        description="Names of keys, of `columns`, or `position`: the page shows the rate of the first 0/1 label for each of "
-        "their values. For few values, such as those of an experiment.",
+        description="Keys, `columns` or `position` with few values: the page shows the rate of the first 0/1 label for "
+        "each value.",
     )
 
     @property
@@ -99,19 +98,19 @@ class Split(Model):
     """Which samples are held out for evaluation, by a stable hash or by time."""
 
     eval: float = Field(0.1, ge=0, lt=1, description="Share of the hash range that goes to eval.")
-    test: float = Field(0.0, ge=0, lt=1, description="Share of the hash range that goes to a third split, test.")
+    test: float = Field(0.0, ge=0, lt=1, description="Share for a third split.")
     by: Name = Field(
         "impression",
-        description="A name under `impressions.keys`, `request` or `impression`: all samples of one such key go to the same "
-        "split. A request is a request id and a user or, without an id, a user and a time. `time`: the last part goes to eval. "
-        "`request` with `eval_from`: so do requests that begin in the last part; each day is judged by its own impressions, so "
-        "the parts of a request that midnight cuts may go to different splits.",
+        description="What stays together: a name under `impressions.keys`, `request` or `impression`. `time`: the last "
+        "part goes to eval. A request is a request id and a user or, without an id, a user and a time; with "
+        "`eval_from`, requests that begin in the last part go to eval, and [midnight may cut "
+        "one](by-request.md#what-can-go-wrong).",
     )
     eval_from: str | None = Field(
         None,
         pattern=r"^(([01][0-9]|2[0-3]):[0-5][0-9]|[0-9]{4}-[0-9]{2}-[0-9]{2}(T([01][0-9]|2[0-3]):[0-5][0-9])?)$",
-        description="With `by: time` or `by: request`: where eval begins, in the zone of the configuration: a time such as "
-        "`20:00`; with `grain: all` a day or a time of a day, such as `2019-06-05` or `2019-06-05T20:00`.",
+        description="With `by: time` or `request`: where eval begins, a time such as `20:00`; with `grain: all` a day or "
+        "a time of a day, such as `2019-06-05T20:00`.",
     )
 
     @property
@@ -136,22 +135,17 @@ class Sampling(Model):
     """Drops samples of train, and adds the feature `sample_weight`, which undoes it: one kept sample stands for so many.
     `negatives` is for samples whose labels are all 0; `rate` says it for each sample."""
 
-    negatives: float | None = Field(
-        None, gt=0, le=1, description="Share of the negatives that stays; each then weighs 1 / share."
-    )
+    negatives: float | None = Field(None, gt=0, le=1, description="Share of the negatives that stays.")
     rate: Expression | None = Field(
         None,
-        description="Instead of `negatives`: the share that stays, above 0 and up to 1, as an SQL expression over labels and "
-        "`impression.<name>`s, such as `if(clicked = 1, 1, 0.1)`.",
+        description="Instead: the share that stays, above 0 and up to 1, over labels and `impression.<name>`s, such as "
+        "`if(clicked = 1, 1, 0.1)`.",
     )
-    cap: Cap | None = Field(None, description="At most so many samples of one user, or of another key.")
-    weight: Expression | None = Field(
-        None, description="A number by which the weight is multiplied: an expression as for `rate`, at least 0."
-    )
+    cap: Cap | None = Field(None, description="At most so many samples of a key.")
+    weight: Expression | None = Field(None, description="A factor of the weight, at least 0, over the same.")
     by: Literal["impression", "request"] = Field(
         "impression",
-        description="`request`: one hash for all samples of a request, so that those with one rate stay or go together. A "
-        "request is that of `split.by`.",
+        description="`request`: the samples of a request with one rate stay or go together.",
     )
     salt: str = Field("negatives", description="Another text keeps other samples.")
 

@@ -31,13 +31,13 @@ class JobConfig(Model):
 
     renamed: ClassVar[Mapping[str, str]] = {"state": "partials"}
 
-    name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", description="A short name for manifests and logs.")
+    name: str = Field(pattern=r"^[a-z][a-z0-9_-]{0,63}$", description="A short name, for manifests and logs.")
     grain: Literal["day", "hour", "all"] = Field(
         "day",
-        description="What one run makes: the samples of a day, of an hour, or of the whole log (for small logs and public data "
-        "sets).",
+        description="[What one run makes](operations.md#hours-and-whole-logs): the samples of a day, of an hour, or of "
+        "the whole log.",
     )
-    timezone: str = Field(description="Zone of days and of times without a zone, such as Asia/Shanghai.")
+    timezone: str = Field(description="Zone of days, and of times without a zone, such as Asia/Shanghai.")
     sources: dict[Name, Source] = Field(min_length=1, description="The inputs, by names of your choice.")
     impressions: Impressions = Field(description="What was shown: the grain of a sample.")
     labels: dict[Name, Label] = Field(min_length=1, description="What to predict.")
@@ -51,22 +51,22 @@ class JobConfig(Model):
     output: Output = Field(description="Where the samples go.")
     from_samples: str | None = Field(
         None,
-        description="The output directory of another sample set of the same logs. A day that this set does not have yet takes "
-        "from there the features that are made from the same. Changes no byte of the samples.",
+        description="The output directory of [another sample set](how-to.md#make-a-second-sample-set) of the same logs: a "
+        "new day takes from there what is made from the same. Changes no byte of the samples.",
     )
     partials: KeptPartials | None = Field(
         None,
-        description="Partial results of finished days, so that long windows cost little. With them, a run that only makes "
-        "labels final joins only labels. Changes no byte of the samples.",
+        description="[Partial results](operations.md#long-windows) of finished days, so that long windows cost little. "
+        "Change no byte of the samples.",
     )
     quality: Quality = Field(Quality(), description="How much a day may differ from earlier ones.")
-    served: Served = Field(Served(), description="The log of what the service served, to compare with the samples.")
+    served: Served = Field(Served(), description="The log of what the service served. Changes no byte of the samples.")
     trends: int | None = Field(
         None,
         ge=1,
         le=2000,
-        description="How many of the newest days `_trends.html` shows, a page in the output directory that each `generate` "
-        "writes anew. Without it there is none.",
+        description="How many of the newest days [`_trends.html`](report.md#trends-over-many-days) shows, which each "
+        "`generate` writes anew. Without it there is none.",
     )
 
     @field_validator("timezone")

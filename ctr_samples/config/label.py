@@ -13,8 +13,6 @@ from ctr_samples.config.impressions import Impressions
 from ctr_samples.config.kinds import Kind, told_apart, without_absent
 from ctr_samples.config.units import Duration
 
-_INHERITED = "Default, in the impressions' source: the same as there."
-
 
 class LabelKind(Kind):
     """Base class of the labels: what a model should predict about an impression."""
@@ -23,13 +21,14 @@ class LabelKind(Kind):
 
     after: Name | None = Field(
         None,
-        description="A 0/1 label that comes first: `after: clicked` for purchases. Positives without it are counted, and the "
-        "check `funnel` warns of them.",
+        description="A 0/1 label that comes first: `after: clicked` for purchases. [The check "
+        "`funnel`](training.md#masks-delayed-feedback-and-funnels) warns of positives without it.",
     )
     masks: Annotated[tuple[Literal["final", "after"], ...], OneOrMore] = Field(
         (),
-        description="Masks to write: `final` adds `<name>__final`, 1 if the label's window had closed by the clock of the run, "
-        "so that a 0 stays 0; `after` adds `<name>__after`, 1 if the label that it comes `after` is 1.",
+        description="[Masks](training.md#masks-delayed-feedback-and-funnels) to write: `<name>__final`, 1 if the label's "
+        "window had closed by the clock of the run; `<name>__after`, 1 if the label that it comes `after` is "
+        "1.",
     )
 
     @property
@@ -59,13 +58,11 @@ class RowLabel(LabelKind):
         "value": "give the number as `expr`, with `dtype: float32`, instead.",
     }
 
-    expr: Expression = Field(
-        description="A condition, or an integer that is 0 or 1, over the impressions' source; with `dtype: float32` a number."
-    )
+    expr: Expression = Field(description="A condition, or an integer that is 0 or 1; with `dtype: float32` a number.")
     dtype: Literal["int64", "float32"] = Field(
         "int64",
-        description="`int64`: 0 or 1, and 0 where `expr` is null; `float32`: a number, and a mask `<name>__mask` that is 0 "
-        "where it is null.",
+        description="`int64`: 0 or 1, and 0 where `expr` is null; `float32`: a number, with a mask `<name>__mask` that is "
+        "0 where it is null.",
     )
     known_after: Duration | None = Field(
         None, description="How long after the impression the row has its final value; default: at once."
@@ -83,7 +80,9 @@ class RowLabel(LabelKind):
 
 
 class ActionLabel(LabelKind):
-    """An action after an impression that a model should predict."""
+    """An action after an impression that a model should predict. In the impressions' source, its `time`, keys and `request` are
+    those of the impressions unless you say otherwise. In another source, it matches only by the keys that you give.
+    """
 
     kind: ClassVar[str] = "labels of actions"
     told_by: ClassVar[str] = "`source` is for labels of actions"
@@ -94,45 +93,37 @@ class ActionLabel(LabelKind):
         json_schema_extra=hint("a label that the impression's own row holds says `expr` instead"),
     )
     where: Expression | None = Field(None, description="Which rows are these actions.")
-    window: Duration = Field(description="How long after the impression an action still counts (inclusive).")
-    time: Expression | None = Field(
-        None, description=f"When the action happened. {_INHERITED} Required in any other source."
-    )
-    user: Expression | None = Field(
-        None, description=f"The user's key. {_INHERITED} In any other source: no match by user."
-    )
-    article: Expression | None = Field(
-        None, description=f"The article's key. {_INHERITED} Required in any other source."
-    )
-    request: Expression | None = Field(
-        None, description=f"The request's id. {_INHERITED} In any other source: no match by request."
-    )
+    window: Duration = Field(description="How long after the impression an action counts (inclusive).")
+    time: Expression | None = Field(None, description="When it happened. Required in another source.")
+    user: Expression | None = Field(None, description="The same as `keys.user`.")
+    article: Expression | None = Field(None, description="The same as `keys.article`; required in another source.")
+    request: Expression | None = Field(None, description="The id of its request.")
     keys: dict[Name, Expression] = Field(
         {},
-        description="The action's keys, by the names under `impressions.keys`; `user` and `article` are the same said shorter. "
-        f"{_INHERITED}",
+        description="Its keys, by the names under `impressions.keys`.",
     )
     match: tuple[Annotated[tuple[Name, ...], OneOrMore, Field(min_length=1)], ...] | None = Field(
         None,
         min_length=1,
-        description="The keys that find an action's impression, tried in order: `[[request, item], [user, item]]`. Default: "
-        "the request and what was shown; for actions without a request id the user, or all keys that both have where there is "
-        "no user, and what was shown. With `match` written out, an action whose request finds nothing tries the next keys too.",
+        description="The keys that find an action's impression, tried in order: `[[request, item], [user, item]]`. "
+        "Default: the request and what was shown; for actions without a request id the user (or, where there "
+        "is none, all keys that both have) and what was shown. Written out, an action whose request finds "
+        "nothing tries the next keys too.",
     )
     skew: Duration = Field(
         timedelta(),
-        description="How long before its impression an action may be logged, since clocks disagree; only if no earlier "
+        description="How long before its impression an action may be logged, since clocks disagree, if no earlier "
         "impression claims it.",
     )
-    value: Expression | None = Field(None, description="The number to reduce; required by `sum`, `max` and `first`.")
+    value: Expression | None = Field(None, description="The number to reduce, with `sum`, `max` and `first`.")
     reduce: Literal["any", "sum", "max", "first"] = Field(
         "any",
-        description="`any`: 1 if there was such an action; the others reduce `value`, and `first` takes that of the earliest "
-        "action.",
+        description="`any`: 1 if there was an action; `first`: the `value` of the earliest.",
     )
     orphans: Literal["drop", "quarantine"] = Field(
         "quarantine",
-        description="Actions without an impression are counted; `quarantine` also keeps up to 100 of them in the manifest.",
+        description="[Actions without an impression](logs.md#actions-without-an-impression) are counted; `quarantine` "
+        "also keeps up to 100 of them in the manifest.",
     )
 
     @field_validator("orphans", mode="before")

@@ -19,46 +19,46 @@ class Retention(Model):
     longest_run: Duration = Field(
         timedelta(hours=24),
         ge=timedelta(hours=1),
-        description="Longer than any run, and than any training job that reads a generation after it was replaced.",
+        description="Longer than any run, and than any training that reads a [replaced "
+        "generation](operations.md#retention).",
     )
 
 
 class Output(Model):
     """Where the samples go and in what form."""
 
-    path: str = Field(min_length=1, description="A directory, or hdfs://, s3://, gs://, az:// and a prefix.")
+    path: str = Field(min_length=1, description="A place.")
     layout: Literal["columns", "dense", "sparse", "sequence", "legacy_121"] = Field(
         "columns",
-        description="`columns`: one tf.Feature for each feature; `dense`: one float vector of all; `sparse`: indices and "
-        "values of all; `sequence`: a SequenceExample whose ragged features are FeatureLists; `legacy_121`: the raw float64 "
-        "bytes of 121 numbers, and `label`.",
+        description="[How features become records](features.md#layouts).",
     )
-    compression: Literal["none", "gzip", "zlib"] = Field("none", description="Compression of each shard as a whole.")
+    compression: Literal["none", "gzip", "zlib"] = Field("none", description="Of each shard as a whole.")
     engine: Literal["native", "tensorflow"] = Field(
         "native",
-        description="`tensorflow` writes the same bytes with tf.train.Example and tf.io.TFRecordWriter, "
-        "many times more slowly; executors then need TensorFlow.",
+        description="`tensorflow` writes the same bytes by tf.io.TFRecordWriter, many times more slowly; executors then "
+        "need TensorFlow.",
     )
-    shard_size: Size = Field(128 * 2**20, ge=4096, description="A shard is closed once it reaches this size.")
+    shard_size: Size = Field(128 * 2**20, ge=4096, description="The size at which a shard is closed.")
     order: Literal["impression", "request"] | list[Name] = Field(
         "impression",
-        description="The order of samples in the shards. `impression`: by a hash of the impression, so that neighbours have "
-        "nothing in common. `request`: the impressions of a request are adjacent, so that gzip needs half to a quarter of the "
-        "space; a request has one `impressions.request` and user or, without an id, one user and time. A list of keys, such as "
-        "`[session]` or `[user, time]`: samples with equal keys are adjacent.",
+        description="The order of samples in the shards: by a hash of the impression; or with the impressions of a "
+        "request, or those with equal values of a list of keys, adjacent. See [order by "
+        "request](by-request.md).",
     )
-    partitions: int = Field(8, ge=1, le=100_000, description="How many tasks write; each makes at least one shard.")
+    partitions: int = Field(
+        8, ge=1, le=100_000, description="Tasks that write, each at least one shard ([sizing](operations.md#sizing))."
+    )
     retention: Retention = Field(Retention(), description="What is kept of earlier runs of a day.")
     ids: Literal["pseudonyms", "raw"] = Field(
         "pseudonyms",
-        description="How users, requests and all other keys but what was shown are named on the page, in its numbers and "
-        "in the manifest. The samples stay as they are.",
+        description="How keys but what was shown are named on pages and in manifests "
+        "([pseudonyms](report.md#pseudonyms)).",
     )
     ids_salt: str | None = Field(
         None,
         min_length=1,
-        description="A secret, as `${NAME}`, for making the pseudonyms; default: `name`, with which anyone who can list all "
-        "ids can reverse them.",
+        description="A secret, as `${NAME}`, for pseudonyms; default: `name`, with which whoever can list all ids can "
+        "reverse them.",
     )
 
     @property
@@ -84,11 +84,11 @@ class Output(Model):
 class KeptPartials(Model):
     """Where partial results of finished days are kept, which a run reads instead of the logs that long windows reach."""
 
-    path: str = Field(min_length=1, description="A directory, or hdfs://, s3://, gs://, az:// and a prefix.")
+    path: str = Field(min_length=1, description="A place.")
     keep: Duration = Field(
         timedelta(days=7),
         ge=timedelta(days=1),
-        description="How long partial results stay that the last run does not reach, for runs of earlier days.",
+        description="How long results stay that the last run did not reach, for runs of earlier days.",
     )
 
     @field_validator("path")

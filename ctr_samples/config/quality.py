@@ -16,14 +16,15 @@ class Limits(Model):
     warn: float | None = Field(None, ge=0, description="Above this the run warns and publishes.")
     fail: float | None = Field(None, ge=0, description="Above this the run publishes nothing.")
     without: tuple[str, ...] = Field(
-        (), description="Features, views or labels that this check passes over: a raw time moves every day."
+        (),
+        description="What the check passes over: features, views or labels, such as a raw time, which moves every day.",
     )
 
 
 class KeyLimits(Limits):
     """Limits of what one key may have."""
 
-    key: Name = Field("user", description="The key that is looked at: a name under `impressions.keys`.")
+    key: Name = Field("user", description="A name under `impressions.keys`.")
 
 
 def _limits(warn: float | None, fail: float | None, description: str) -> Any:
@@ -62,7 +63,7 @@ class Quality(Model):
     age: Limits = _limits(
         1.3,
         1.7,
-        "How many times older the rows of a view with a `ttl` are, or the newest tenth of them; by an hour at least.",
+        "How many times older, and at least an hour, the rows of a view with a `ttl` are, or the newest tenth of them.",
     )
     leak: Limits = _limits(
         0.9, 0.97, "AUC of a feature alone, or of its presence: too good to be known before the click."
@@ -70,11 +71,11 @@ class Quality(Model):
     bias: Limits = _limits(
         0.9,
         None,
-        "Correlation of a feature with one that has a `bias`: it would tell in serving what is not known there.",
+        "Correlation of a feature with one that has a `bias`.",
     )
     heavy_user: KeyLimits = Field(
         KeyLimits(warn=0.05, fail=0.2),
-        description="Share of the samples that come from one user, or from one `key` of another name.",
+        description="Share of the samples of one user, or of one value of another `key`.",
     )
     dropped: Limits = _limits(0.05, 0.2, "Rise of the share of impressions that are dropped, for each reason.")
     orphans: Limits = _limits(0.1, 0.3, "Rise of the share of a label's actions that find no impression.")
@@ -84,7 +85,7 @@ class Quality(Model):
     same_ids: Limits = _limits(
         0,
         1e-6,
-        "Share of the samples that share their id with another sample: by chance a pair in a month of 10⁹ a day.",
+        "Share of the samples with the id of another one: by chance a pair in a month of 10⁹ a day.",
     )
     contract: Limits = _limits(0, None, "1 if the contract differs: the two days cannot be read together.")
 

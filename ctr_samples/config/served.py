@@ -28,21 +28,21 @@ class Served(Model):
     `features.age` into nested columns. Changes no byte of the samples."""
 
     id: str | None = Field(
-        None, description="The column with the id of the impression. Default: `impression_id`, or none with `keys`."
+        None, description="The column with the id of the impression; default: `impression_id`, or none with `keys`."
     )
     keys: dict[Name, str] = Field(
         {},
-        description="Without an id: for keys of impressions, or `request`, the columns with them. With `time`, the impression "
-        "nearest in time is taken.",
+        description="Without an id: the columns of keys of impressions, or of `request`. With `time`, the nearest "
+        "impression is taken.",
     )
     time: str | None = Field(
         None, description="The column with the time of serving: ISO 8601 with a zone, or seconds, ms or µs since 1970."
     )
-    within: Duration = Field(timedelta(seconds=1), description="How far `time` may be from that of the impression.")
-    columns: dict[Name, str] = Field({}, description="For features with another name in the log: their columns.")
+    within: Duration = Field(timedelta(seconds=1), description="How far it may be from the impression's.")
+    columns: dict[Name, str] = Field({}, description="Columns of features with another name in the log.")
     tolerance: dict[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field(
         {},
-        description="For features: the largest difference of two numbers that are near. Default: four steps of float32. Ids "
-        "are equal or not.",
+        description="The largest difference of two numbers of a feature that count as near; default: four steps of "
+        "float32. Ids are equal or not.",
     )
     limits: ServedLimits = Field(ServedLimits(), description="How much may differ.")

@@ -21,27 +21,26 @@ class BadRecords(Model):
         0.0,
         ge=0,
         le=1,
-        description="Greatest share, from 0 to 1, of malformed lines, of impressions without a readable time or article, of "
-        "impossible times, and of rows of a view without a key or a time. Above it the run is refused.",
+        description="Share of malformed lines, of impressions without a readable time or article, of impossible times, "
+        "and of rows of a view without a key or a time, above which the run is refused.",
     )
 
 
 class JdbcPartition(Model):
     """Lets several tasks read a table of a database, each a range of a column. All rows are read, whatever the bounds."""
 
-    column: str = Field(min_length=1, description="A number, date or timestamp whose values are spread evenly.")
+    column: str = Field(min_length=1, description="A number, date or timestamp with evenly spread values.")
     lower: Scalar = Field(description="Roughly where the first range ends, as the database writes the value.")
     upper: Scalar = Field(description="Roughly where the last range begins.")
-    count: int = Field(ge=2, le=1000, description="How many tasks read it, each over its own connection.")
+    count: int = Field(ge=2, le=1000, description="How many tasks read, each over its own connection.")
 
 
 _DATE_COLUMN = (
-    "A column that holds the day, as a date, as text such as 2019-06-05, or as a timestamp, whose day is that of `timezone`; "
-    "only the days needed are read."
+    "The column with the day: a date, text such as 2019-06-05, or a timestamp, whose day is that of "
+    "`timezone`. Only the days needed are read."
 )
 _OPTIONAL = (
-    "If nothing is there at all, read the source as empty, with the columns of `schema`, and warn: for a feature table that "
-    "does not exist yet. If something is there, it is read as usual."
+    "If nothing is there, the source reads as empty, with a warning: for a feature table that does not exist yet."
 )
 
 
@@ -55,29 +54,27 @@ class SourceKind(Kind):
         0,
         ge=0,
         le=3660,
-        description="How many days before the run date are read too. The run date must be there and have data, or the run is "
-        "refused. Other days may be missing, which is told: see [missing days](logs.md#missing-days).",
+        description="Days that are read before the run date. [Some may be missing](logs.md#missing-days), the run date "
+        "not.",
     )
-    days_after: int = Field(0, ge=0, le=366, description="How many days after the run date are read too (late clicks).")
-    bad_records: BadRecords = Field(BadRecords(), description="How many unreadable lines and rows are tolerated.")
+    days_after: int = Field(0, ge=0, le=366, description="Days that are read after it, for late clicks.")
+    bad_records: BadRecords = Field(BadRecords(), description="What is tolerated.")
     explode: dict[Name, Expression] = Field(
         {},
         max_length=1,
-        description="A name and a list: each element becomes a row, with the element in a column of that name and its place "
-        "from 0 on in `<name>_position`, as in `{shown: \"split(impressions, ' ')\"}`. Without a list there is one row whose "
-        "element is null.",
+        description="A name and a list: [each element becomes a row](logs.md#lists), with the element in a column of that "
+        "name and its place from 0 on in `<name>_position`.",
     )
 
     unique: Annotated[tuple[Expression, ...], OneOrMore, Field(max_length=8)] = Field(
         (),
-        description="What the copies of an event have in common in a log that is delivered at least once, such as `event_id`: "
-        "of rows with equal values one counts, in the logs of a day and of the day before it, or without days in all rows. "
-        "Rows that lack a value all count. See [at-least-once logs](logs.md#at-least-once-logs).",
+        description="What the copies of an event have in common, such as `event_id`, in [a log that is delivered at least "
+        "once](logs.md#at-least-once-logs): one of them counts. Rows that lack a value all count.",
     )
     unique_first: Expression | None = Field(
         None,
-        description="With `unique`: which copy of a day counts, the one where this is least, such as when it was received. "
-        "Default, and for equal ones: one by its content.",
+        description="With `unique`: the copy with the least value counts, such as that received first. Default, and for "
+        "equal ones: one by its content.",
     )
 
     @property
@@ -104,11 +101,11 @@ class FileSource(SourceKind):
     format: Literal["json", "csv", "parquet", "orc"]
     path: str = Field(
         min_length=1,
-        description="A file or directory; `{date}` stands for each day that is read, as 2019-06-05. Other forms are written "
-        "with %Y, %m, %d, and %-m and %-d without leading zeros: `{date:%Y%m%d}`, `{date:%Y/%m/%d}`, "
-        "`year={date:%Y}/month={date:%-m}/day={date:%-d}`. A directory that names the whole day, as `dt={date}`, gives the "
-        "rows a column `dt`, a date, unless the files have a column of that name. With `grain: hour`, `{hour}` stands for "
-        "each hour of these days, as two digits, or as `{hour:%-H}` without a leading zero.",
+        description="A file or directory. `{date}` stands for each day that is read, as 2019-06-05; other forms have %Y, "
+        "%m, %d, and %-m and %-d without leading zeros: `{date:%Y%m%d}`, `year={date:%Y}/month={date:%-m}`. A "
+        "directory that names the whole day, as `dt={date}`, gives the rows a date column `dt`, unless the "
+        "files have one. With `grain: hour`, `{hour}` (two digits, or `{hour:%-H}`) stands for each hour of "
+        "these days.",
     )
     schema_: str | None = Field(None, alias="schema", description="Columns and types as in `CREATE TABLE`.")
     optional: bool = Field(False, description=_OPTIONAL)
@@ -174,9 +171,7 @@ class TextSource(FileSource):
     )
     encoding: str = Field(
         "UTF-8",
-        description="What the bytes of the files mean, as in ISO-8859-1 (Latin-1), windows-1252, GBK or UTF-16. A line with "
-        "other bytes is malformed. Files in UTF-16 or UTF-32 are read whole by a task each. See "
-        "[encodings](logs.md#encodings).",
+        description="Such as ISO-8859-1 (Latin-1), windows-1252, GBK or UTF-16: see [encodings](logs.md#encodings).",
     )
 
     @field_validator("encoding")
@@ -218,26 +213,26 @@ class CsvSource(TextSource):
     format: Literal["csv"]
     header: bool = Field(
         False,
-        description="The first line holds names, by which the columns of `schema` are found, in any order.",
+        description="The first line holds names, by which the columns of `schema` are found.",
     )
     by_position: bool = Field(
         False,
-        description="With `header: true`: ignore the names; the columns are those of `schema`, in that order.",
+        description="With `header: true`: ignore the names and take the columns in the order of `schema`.",
     )
     rename: dict[Annotated[str, BeforeValidator(as_text)], Annotated[str, Field(min_length=1)]] = Field(
         {},
-        description='With `header: true`: name in the first line -> column of `schema`, as in `{"user:token": user, "": row}`; '
-        '`""` is a column without a name.',
+        description='With `header: true`: names in the first line and their columns of `schema`, as in `{"user:token": '
+        'user, "": row}`; `""` is a column without a name.',
     )
-    delimiter: str = Field(",", min_length=1, description="What separates the columns.")
+    delimiter: str = Field(",", min_length=1, description="Between columns.")
     quote: str = Field(
-        '"', max_length=1, description='What values stand in that contain the delimiter; `""` if quotes mean nothing.'
+        '"', max_length=1, description='Around values that contain the delimiter; `""` if quotes mean nothing.'
     )
     escape: str = Field(
         '"',
         min_length=1,
         max_length=1,
-        description="What stands before a quote within quotes: `'\"'` where it is doubled (RFC 4180), or `'\\'`.",
+        description="Before a quote within quotes: `'\"'` where it is doubled (RFC 4180), or `'\\'`.",
     )
 
     @field_validator("quote", "escape")
@@ -260,7 +255,7 @@ class CatalogSource(SourceKind):
     told_by: ClassVar[str] = "this is `format: table`"
 
     format: Literal["table"]
-    table: str = Field(min_length=1, description="Its name, as `db.name`.")
+    table: str = Field(min_length=1, description="As `db.name`.")
     date_column: str | None = Field(None, min_length=1, description=_DATE_COLUMN)
     schema_: str | None = Field(
         None, alias="schema", description="Columns and types as in `CREATE TABLE`; only needed with `optional`."
@@ -295,18 +290,14 @@ class DatabaseSource(SourceKind):
     }
 
     format: Literal["jdbc"]
-    url: str = Field(pattern=r"^jdbc:", description="The database, such as `jdbc:postgresql://db/shop`.")
+    url: str = Field(pattern=r"^jdbc:", description="As `jdbc:postgresql://db/shop`.")
     table: str | None = Field(None, min_length=1, description="The table to read.")
     query: str | None = Field(None, min_length=1, description="Instead of `table`: a SELECT for the database.")
     date_column: str | None = Field(None, min_length=1, description=_DATE_COLUMN)
     user: str | None = Field(None, min_length=1, description="The user to log in as.")
-    password: str | None = Field(
-        None, min_length=1, description="Only as `${NAME}`, from the environment; it is never written anywhere."
-    )
-    driver: str | None = Field(
-        None, min_length=1, description="The class of the driver, if its jar does not declare it."
-    )
-    partition: JdbcPartition | None = Field(None, description="Read it by several tasks.")
+    password: str | None = Field(None, min_length=1, description="Only as `${NAME}`; it is never written anywhere.")
+    driver: str | None = Field(None, min_length=1, description="Its class, if its jar does not declare it.")
+    partition: JdbcPartition | None = Field(None, description="Lets several tasks read it.")
 
     @property
     def place(self) -> str:

@@ -24,11 +24,11 @@ Keys = Annotated[
 """Names of keys or columns of other views."""
 _DAY = timedelta(days=1)
 _METHOD = (
-    "How it is joined: `intervals` hands its rows to every task, all others bring rows and impressions together in one "
-    "shuffle. Default: what the planner finds best. The samples are the same."
+    "How it is joined, by default as the planner finds best: `intervals` hands its rows to every task, "
+    "all others bring rows and impressions together in one shuffle. The samples are the same."
 )
-_INCLUSIVE = "Also use a row whose event time equals the impression's; it must be known by then."
-_SEQUENCE = "What orders rows with equal times, such as a version number: the greatest wins."
+_INCLUSIVE = "Also use a row that became true at the impression's instant; it must be known by then."
+_SEQUENCE = "What orders rows with equal times, such as a version: the greatest wins."
 _TOMBSTONE = (
     "Which rows say that the key has no features from then on. One loses against a row that is alike in all else."
 )
@@ -42,16 +42,14 @@ class ViewKind(Kind):
     source: Name = Field(description="A name under `sources`.")
     on: Keys | None = Field(
         None,
-        description="Whose features they are: a name under `impressions.keys`, such as `item`; `request`; a column of another "
-        "view, such as `item.category_id`; or a list of them.",
+        description="Whose features they are: a name under `impressions.keys`, `request`, a [column of another "
+        "view](logs.md#views-on-keys-and-on-other-views) such as `item.category_id`, or a list of them.",
     )
-    entity: Entity | None = Field(
-        None, description="The same as `on: user`, `on: article` or `on: [user, article]`, with the `key` of each."
-    )
+    entity: Entity | None = Field(None, description="The same as `on: user`, `on: article` or `on: [user, article]`.")
     key: Annotated[tuple[Expression, ...], OneOrMore, Field(min_length=1)] = Field(
         description="That key in the source; a list where `on` is one."
     )
-    article_key: Expression | None = Field(None, description="With `entity: user_article`: the article's key.")
+    article_key: Expression | None = Field(None, description="With `entity: user_article`: the key of the article.")
     where: Expression | None = Field(None, description="Which rows to use.")
 
     @property
@@ -160,9 +158,7 @@ class TimedView(ViewKind):
     """A view of a source whose rows carry their own timestamps."""
 
     event_time: Expression = Field(description="When an action happened.")
-    available_after: Duration | None = Field(
-        None, description="How long after its day or its step ended an action is known."
-    )
+    available_after: Duration | None = Field(None, description="How long after the end of its day or step it is known.")
     method: Method | None = Field(None, description=_METHOD)
 
     @property
@@ -189,17 +185,16 @@ class EventView(AgingView, TimedView):
     available_after: Duration | None = Field(None, description="How long after `event_time` a row is known.")
     available_time: Expression | None = Field(
         None,
-        description="Instead of `available_after`: when a row was known to the system. It is used from that instant on.",
+        description="Instead of `available_after`: when it was known to the system. It is used from that instant on.",
     )
     valid_to: Expression | None = Field(
         None,
-        description="When a row ceased to be true, if its table says so; null, or a time from the year 9999 on, for a row that "
-        "has not. A date is the first moment of its day.",
+        description="When it [ceased to be true](recipes/rows-that-end.md); null, or from the year 9999 on, if it has "
+        "not. A date is the first moment of its day.",
     )
     closed_available: Expression | None = Field(
         None,
-        description="With `valid_to`: when it was known that a row ceased to be true. Default, also with "
-        "`available_after` and for rows where it is null: as soon as it did.",
+        description="With `valid_to`: when that was known. Default, also for rows where it is null: at once.",
     )
     inclusive: bool = Field(False, description=_INCLUSIVE)
     sequence: Expression | None = Field(None, description=_SEQUENCE)
@@ -232,10 +227,10 @@ class SnapshotView(AgingView):
     is_daily: ClassVar[bool] = True
 
     snapshot: Expression = Field(
-        description="The day of a snapshot: a date, or text such as 2019-06-05. Its rows became true when the day ended."
+        description="Its day: a date, or text such as 2019-06-05. Its rows became true when the day ended."
     )
     publish_delay: Duration | None = Field(
-        None, description="How long after the midnight that ends its day a snapshot is there."
+        None, description="How long after the midnight that ends its day it is there."
     )
     sequence: Expression | None = Field(None, description=_SEQUENCE)
     tombstone: Expression | None = Field(None, description=_TOMBSTONE)
@@ -275,9 +270,9 @@ class CountingView(TimedView):
 
     look_up: dict[Name, Annotated[tuple[Expression, ...], OneOrMore, Field(min_length=1)]] = Field(
         {},
-        description="Other views, each with its key in this source. `key` and what is counted may use their columns, such as "
-        "`item.category_id`: those that a row of this source could see at its `event_time`. So may `where`. No partial "
-        "results are kept.",
+        description="Other views, each with [its key in this source](how-to.md#add-a-categorys-click-rate). `key`, "
+        "`where` and what is counted may use their columns, as a row of this source could see them at its "
+        "`event_time`. No partial results are kept.",
     )
 
     @property
@@ -328,7 +323,7 @@ class WindowView(CountingView):
 
     available_time: Expression | None = Field(
         None,
-        description="Instead of `available_after`: when an action was known to the system. It counts from the first end of a "
+        description="Instead of `available_after`: when it was known to the system. It counts from the first end of a "
         "step on by which it was known, also if its own step was over long before.",
     )
     aggregates: Aggregates = Field(description="What is counted, and over which windows.")
