@@ -29,6 +29,7 @@ def test_a_page_runs_as_it_stands(
     page: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(RECIPES / "files")
     programs = list(blocks(page))
     names: dict[str, object] = {"__name__": "recipe"}
     if any(re.search(r"\bspark\.|\(spark\b", program) for program in programs):
