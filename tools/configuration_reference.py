@@ -109,7 +109,8 @@ INTRODUCTION = """\
 One YAML file says everything about a sample set. `ctr-samples config --config FILE` checks it, `--explain` prints its plan in
 words, `--set a.b=value` changes one key for one run. Unknown and duplicate keys are errors.
 
-- Keys in **bold** are required. A default stands in parentheses; of a boolean it is `false`.
+- Keys in **bold** are required. A default stands in parentheses; of a boolean it is `false`. A key without a type has
+  a section of its own.
 - `${NAME}` anywhere stands for an environment variable.
 - An *expression* is Spark SQL over the columns of one source: column names, literals, operators, `case`, `cast`, lambdas and
   deterministic functions from an allow-list. Sub-queries, `reflect`, `rand` and the like are refused, when a run plans and by
@@ -131,8 +132,6 @@ NAMED = (
 )
 """Types with a name of their own."""
 
-HEADER = "| key | value | meaning |\n|---|---|---|"
-
 
 def page() -> Iterator[str]:
     """The whole page, line by line. A key that several kinds share is listed with the first of them."""
@@ -150,7 +149,6 @@ def page() -> Iterator[str]:
             yield f"{_as_elsewhere(told)}\n"
         new = [row for row, (_, entry) in rows.items() if entry not in first]
         if new:
-            yield HEADER
             yield from new
             yield ""
         first |= {entry: title for _, entry in rows.values() if entry not in first}
@@ -162,10 +160,9 @@ def _rows(model: type[BaseModel]) -> Iterator[tuple[str, str]]:
     for name, field in model.model_fields.items():
         if name not in shared:
             key = f"`{field.alias or name}`"
-            yield (
-                key,
-                f"| {f'**{key}**' if field.is_required() else key} | {_value(field)} | {field.description or ''} |",
-            )
+            said = f"**{key}**" if field.is_required() else key
+            kind = f" *{_value(field)}*" if _value(field) else ""
+            yield key, f"- {said}{kind}: {field.description or ''}"
 
 
 def _as_elsewhere(told: list[tuple[str, str]]) -> str:
@@ -190,7 +187,7 @@ def _value(field: FieldInfo) -> str:
     if isinstance(field.default, Limits):
         return default
     choices = text.split(", ")
-    if default in choices:
+    if default and default in choices:
         return ", ".join([f"{choice} (default)" if choice == default else choice for choice in choices])
     return " ".join(filter(None, [", ".join([text, *bounds]), f"({default})" if default else ""]))
 
@@ -211,13 +208,13 @@ def _type(kind: Any, metadata: Any = ()) -> str:
     if get_origin(kind) in (types.UnionType, Union):
         return " or ".join(dict.fromkeys(_type(a) for a in get_args(kind) if a is not type(None)))
     if get_origin(kind) is dict:
-        return f"name → {_type(get_args(kind)[1])}"
+        return f"{_type(get_args(kind)[1])} by name".strip()
     if get_origin(kind) in (tuple, list):
         item = _type(get_args(kind)[0])
         several = f"list of ({item})" if re.search(", | or ", item) else f"list of {item}s"
         return f"{item} or list" if OneOrMore in metadata else several
     if isinstance(kind, type) and issubclass(kind, BaseModel):
-        return "below"
+        return ""
     return {str: "text", int: "integer", float: "number", bool: "boolean"}.get(kind, str(kind))
 
 
