@@ -17,11 +17,10 @@ from pyspark.sql import functions as F
 from ctr_samples.config import ActionLabel, EventView, History, View, WindowView
 from ctr_samples.config.base import HISTORY_COLUMNS
 from ctr_samples.errors import InputError
+from ctr_samples.samples import histories
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.histories import join as histories
-from ctr_samples.samples.histories.lists import HistoryPlan
-from ctr_samples.samples.labels.actions import actions_of
-from ctr_samples.samples.labels.events import events_among
+from ctr_samples.samples.histories import HistoryPlan
+from ctr_samples.samples.labels.events import actions_of, events_among
 from ctr_samples.samples.labels.labelling import Labelling
 from ctr_samples.samples.labels.plans import LabelPlan, label_columns
 from ctr_samples.samples.period import EVER

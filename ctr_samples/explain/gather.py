@@ -33,13 +33,12 @@ from ctr_samples.job.planning import read_inputs
 from ctr_samples.periods import WHOLE, Period, in_zone
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.row import IMPRESSION, view_columns
-from ctr_samples.samples.histories.join import actions_of_history
-from ctr_samples.samples.histories.lists import ITEM, KNOWN, REQUEST, TIE, TIME
-from ctr_samples.samples.histories.lists import KEY as OF
+from ctr_samples.samples.histories import ITEM, KNOWN, REQUEST, TIE, TIME, actions_of_history
+from ctr_samples.samples.histories import KEY as OF
 from ctr_samples.samples.impressions import DROPPED, SKIP_ABOVE, cut_impressions, row_label
 from ctr_samples.samples.inputs.databases import errors_of_sources
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.labels.actions import ACTION, actions_of, key_of_action
+from ctr_samples.samples.labels.events import ACTION, actions_of, key_of_action
 from ctr_samples.samples.labels.plans import LabelPlan, impression_reach, plan_labels, rows_among
 from ctr_samples.samples.partials import where_kept
 from ctr_samples.samples.period import Span

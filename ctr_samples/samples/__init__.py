@@ -6,7 +6,7 @@ impressions.py  one row per article shown, with a stable id
 labels/         actions, attributed to impressions
 views/          feature tables and counts from logs, joined as of each impression
 partials/       data of finished days that views and histories need, kept between runs
-histories/      the user's last actions before each impression
+histories.py    the user's last actions before each impression
 sampling.py     split, and down-sampling of negatives
 requests.py     which impressions form a request
 features/       column expressions in the types of the contract

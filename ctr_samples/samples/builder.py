@@ -30,8 +30,7 @@ from ctr_samples.samples.features.row import (
     made,
     order_of,
 )
-from ctr_samples.samples.histories.join import actions_of_history, history_plan, history_type, join_history
-from ctr_samples.samples.histories.lists import KEY, HistoryPlan
+from ctr_samples.samples.histories import KEY, HistoryPlan, actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.impressions import (
     DROPPED,
     Repeats,
@@ -43,9 +42,17 @@ from ctr_samples.samples.impressions import (
 )
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
-from ctr_samples.samples.labels.actions import actions_of_logs, key_of_action
+from ctr_samples.samples.labels.attribution import row_values
 from ctr_samples.samples.labels.counts import LabelMasks
-from ctr_samples.samples.labels.events import LABEL, events_among, events_of, of_shown, shown_in
+from ctr_samples.samples.labels.events import (
+    LABEL,
+    actions_of_logs,
+    events_among,
+    events_of,
+    key_of_action,
+    of_shown,
+    shown_in,
+)
 from ctr_samples.samples.labels.labelling import Labelling
 from ctr_samples.samples.labels.plans import (
     can_lie_by,
@@ -55,7 +62,6 @@ from ctr_samples.samples.labels.plans import (
     plan_labels,
     rows_among,
 )
-from ctr_samples.samples.labels.reduction import row_values
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import RequestSizes, request_hash, request_sizes, with_beginning
 from ctr_samples.samples.sampling import (

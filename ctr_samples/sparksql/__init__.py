@@ -3,8 +3,7 @@
 session.py            Spark session of a command, and isolated session of a run; a faster JVM start, faster calls
 jvm_stderr.py         stderr of a command's JVM, without its startup warning
 failures.py           Spark errors as sentences
-expressions.py        SQL expressions of the configuration: parsing, allow-list, types
-expression_sizes.py   size limits of expressions and their values
+expressions.py        SQL expressions of the configuration: parsing, allow-list, types, limits of size
 lambdas.py            text taken out of lambdas, where Spark would make it for each element
 moments.py            rejection of expressions that depend on the current time
 columns.py            keys, times, conditions, numbers and hashes from expressions

@@ -7,9 +7,7 @@ import gc
 import sys
 import threading
 from collections.abc import Callable
-from typing import Any
 
-import pyarrow as pa
 from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
@@ -74,9 +72,3 @@ def stop(spark: SparkSession) -> None:
 def _warm(context: SparkContext, tasks: int, load: Callable[[], None]) -> None:
     with contextlib.suppress(Exception):
         context.parallelize(range(tasks), tasks).foreachPartition(lambda _: load())
-
-
-def python_values(column: pa.Array) -> list[Any]:
-    """Return the values of a column as Python objects. Text becomes bytes, since Spark text may not be valid UTF-8."""
-    values: list[Any] = (column.cast(pa.binary()) if pa.types.is_string(column.type) else column).to_pylist()
-    return values

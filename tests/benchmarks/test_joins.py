@@ -20,8 +20,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.histories.join import join_history
-from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, TIME, HistoryPlan
+from ctr_samples.samples.histories import ITEM, KEY, REQUEST, TIME, HistoryPlan, join_history
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle
 from ctr_samples.samples.views.as_of.matching import AsOf
 from ctr_samples.samples.views.as_of.planning import HotKeys, Join

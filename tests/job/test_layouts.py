@@ -18,7 +18,7 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ConfigError, EncodeError
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
-from ctr_samples.samples.features.layouts import lay_out
+from ctr_samples.samples.features.contracts import lay_out
 from tests.job.three_nights import write_config, write_logs
 
 pytestmark = pytest.mark.slow

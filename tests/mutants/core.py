@@ -22,22 +22,17 @@ CORE = {
         (
             "samples/labels/attribution.py",
             "samples/labels/labelling.py",
-            "samples/labels/reduction.py",
             "samples/labels/plans.py",
         ),
         ("samples/labels",),
     ),
     "repeats": Part(
-        ("samples/impressions.py", "samples/inputs/repeats.py"),
+        ("samples/impressions.py", "samples/inputs/log_days.py"),
         ("samples/test_impressions.py", "samples/inputs/test_repeats.py", "job/test_repeated_rows.py"),
     ),
     "histories": Part(
-        (
-            "samples/histories/lists.py",
-            "samples/histories/join.py",
-            "codec/kernels/histories.py",
-        ),
-        ("samples/histories",),
+        ("samples/histories.py", "codec/kernels/histories.py"),
+        ("samples/test_history.py", "samples/test_needed_actions.py"),
     ),
     "windows": Part(
         ("samples/views/aggregates.py", "samples/views/counts.py"),
@@ -54,7 +49,7 @@ CORE = {
             "samples/columnar/columns.py",
             "samples/columnar/aside.py",
         ),
-        ("samples/columnar", "samples/histories", "samples/views/as_of"),
+        ("samples/columnar", "samples/test_history.py", "samples/views/as_of"),
     ),
     "codec": Part(
         (

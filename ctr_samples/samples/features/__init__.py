@@ -3,8 +3,7 @@
 values.py      raw value of a feature: a column, an expression, or part of a map, list or time; clip, log1p, scaling, buckets
 ids.py         ids from hashes, vocabularies, buckets and crosses; multi-hot vectors
 one_feature.py one feature, built with these steps: its type, length, default and nulls
-contracts.py   contract with readers, derived from the configuration
-layouts.py     layouts that join features: dense, sparse, sequence, legacy_121
+contracts.py   contract with readers; layouts that join features: dense, sparse, sequence, legacy_121
 row.py         all features of a sample, and the rows over which each is computed
 complete.py    complete samples, from rows with all features
 """

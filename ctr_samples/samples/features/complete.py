@@ -17,7 +17,7 @@ from ctr_samples.config.base import SAMPLE_WEIGHT
 from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import Flags, flags
-from ctr_samples.samples.features.layouts import laid_out_kind, lay_out
+from ctr_samples.samples.features.contracts import laid_out_kind, lay_out
 from ctr_samples.samples.features.row import (
     HOUR,
     IMPRESSION,

@@ -21,8 +21,8 @@ from pyspark.sql import functions as F
 from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period
-from ctr_samples.samples.inputs.csv_lines import CsvColumns
 from ctr_samples.samples.inputs.databases import TableVersion
+from ctr_samples.samples.inputs.text_lines import CsvColumns
 from ctr_samples.sparksql.failures import input_errors
 
 LOG_DAY = "_log_day"

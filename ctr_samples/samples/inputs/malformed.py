@@ -24,10 +24,9 @@ from pyspark.sql.types import (
 from ctr_samples.config import CsvSource, TextSource
 from ctr_samples.config.problems import end_sentence
 from ctr_samples.errors import InputError
-from ctr_samples.samples.inputs.csv_lines import csv_options, delimiter_hint
-from ctr_samples.samples.inputs.encodings import encoding_hint, is_undecoded
 from ctr_samples.samples.inputs.listing import SourceFrame
 from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
+from ctr_samples.samples.inputs.text_lines import csv_options, delimiter_hint, encoding_hint, is_undecoded
 from ctr_samples.sparksql.columns import INTEGERS, quoted
 from ctr_samples.sparksql.expressions import IS_REPEAT, MALFORMED
 from ctr_samples.sparksql.observations import Aggregates, Observations

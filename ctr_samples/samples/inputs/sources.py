@@ -30,7 +30,6 @@ from ctr_samples.periods import (
     calendar_day,
     overlap,
 )
-from ctr_samples.samples.inputs.csv_lines import CsvColumns, columns_of, csv_reader
 from ctr_samples.samples.inputs.databases import (
     TableVersion,
     current_version,
@@ -39,9 +38,7 @@ from ctr_samples.samples.inputs.databases import (
     rows_of_version,
     without_secrets,
 )
-from ctr_samples.samples.inputs.encodings import check_encoding, decoded, line_reader
 from ctr_samples.samples.inputs.file_columns import columns_of_files
-from ctr_samples.samples.inputs.json_lines import objects_of
 from ctr_samples.samples.inputs.listing import (
     LOG_DAY,
     SEED,
@@ -52,8 +49,16 @@ from ctr_samples.samples.inputs.listing import (
     days_there,
     find_files,
 )
-from ctr_samples.samples.inputs.log_days import day_in_path, day_of_row, rows_of_days
-from ctr_samples.samples.inputs.repeats import with_repeats
+from ctr_samples.samples.inputs.log_days import day_in_path, day_of_row, rows_of_days, with_repeats
+from ctr_samples.samples.inputs.text_lines import (
+    CsvColumns,
+    check_encoding,
+    columns_of,
+    csv_reader,
+    decoded,
+    line_reader,
+    objects_of,
+)
 from ctr_samples.samples.period import NO_REACH, Reach, days_needed, periods_needed
 from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.expressions import MALFORMED, first_sentence

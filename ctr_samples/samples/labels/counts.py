@@ -21,9 +21,8 @@ from ctr_samples.periods import span_of
 from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import Flags, Integers, flags, greatest, integers, mixed, texts
 from ctr_samples.samples.inputs.listing import SourceFrame
-from ctr_samples.samples.labels.actions import ACTION, key_of_action
 from ctr_samples.samples.labels.attribution import Events
-from ctr_samples.samples.labels.events import AT, IS_ACTION, all_events
+from ctr_samples.samples.labels.events import ACTION, AT, IS_ACTION, all_events, key_of_action
 from ctr_samples.samples.labels.plans import LabelPlan, keys_among
 from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import micros_at, micros_of

@@ -16,12 +16,21 @@ from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import BATCH, Integers, batches, codes_of, in_order, integers, there, whole
 from ctr_samples.samples.columnar.stages import Shuffle, Stage
 from ctr_samples.samples.impressions import IMPRESSIONS, TIED_REPEATS, Repeats, row_label
-from ctr_samples.samples.labels.actions import key_of_action
-from ctr_samples.samples.labels.attribution import NEVER, Events
+from ctr_samples.samples.labels.attribution import NEVER, Events, LabelState, state_columns
 from ctr_samples.samples.labels.counts import count_actions, count_row_labels
-from ctr_samples.samples.labels.events import AT, CONTENT, LABEL, TIE, VALUE, place_at, placed, shown_as, shown_in
+from ctr_samples.samples.labels.events import (
+    AT,
+    CONTENT,
+    LABEL,
+    TIE,
+    VALUE,
+    key_of_action,
+    place_at,
+    placed,
+    shown_as,
+    shown_in,
+)
 from ctr_samples.samples.labels.plans import LabelPlan, Stop, keys_among, label_fields, stops
-from ctr_samples.samples.labels.reduction import LabelState, state_columns
 from ctr_samples.samples.period import Span
 
 _TIME = pa.timestamp("us", "UTC")

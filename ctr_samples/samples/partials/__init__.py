@@ -3,7 +3,7 @@
 For a counted view, a partial holds the counts of each key in each step of a day's log
 (:func:`~ctr_samples.samples.views.aggregates.steps_of`), and daily totals. A run needs steps only for days on which a
 window begins or ends; totals suffice for the days between. For a history, a partial holds the actions that later days
-may need (``samples/histories/join.py``), and for an event table, the rows that can still match. Together these rows
+may need (``samples/histories.py``), and for an event table, the rows that can still match. Together these rows
 are equivalent to the log, so windows, histories and joins give the same results::
 
     kept.py         partials of one run, both existing and newly built

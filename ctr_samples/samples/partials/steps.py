@@ -24,8 +24,15 @@ from pyspark.sql.types import StructType
 from ctr_samples.config import DailyCountView, EventView, History, JobConfig, WindowView
 from ctr_samples.crc32c import crc32c
 from ctr_samples.samples.columnar.columns import usual
-from ctr_samples.samples.histories.join import actions_of_history, history_plan, in_sight, needed_of, newest_first
-from ctr_samples.samples.histories.lists import TIME, HistoryPlan
+from ctr_samples.samples.histories import (
+    TIME,
+    HistoryPlan,
+    actions_of_history,
+    history_plan,
+    in_sight,
+    needed_of,
+    newest_first,
+)
 from ctr_samples.samples.inputs.clocks import Use
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import EVER, Span

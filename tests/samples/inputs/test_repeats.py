@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import ColumnarSource
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.listing import LOG_DAY
-from ctr_samples.samples.inputs.repeats import with_repeats
+from ctr_samples.samples.inputs.log_days import with_repeats
 from ctr_samples.sparksql.expressions import IS_REPEAT, MALFORMED
 
 Frame = Callable[..., DataFrame]

@@ -8,9 +8,8 @@ from typing import Any
 from pyspark.sql import DataFrame, Row
 
 from ctr_samples.samples.columnar.stages import TaskCounts
-from ctr_samples.samples.labels.actions import actions_of_logs
 from ctr_samples.samples.labels.counts import label_counts
-from ctr_samples.samples.labels.events import events_among
+from ctr_samples.samples.labels.events import actions_of_logs, events_among
 from ctr_samples.samples.labels.labelling import Labelling
 from ctr_samples.samples.labels.plans import LabelPlan
 from ctr_samples.samples.period import Span

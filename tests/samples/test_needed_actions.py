@@ -9,8 +9,7 @@ from itertools import product
 import pyarrow as pa
 import pytest
 
-from ctr_samples.samples.histories.join import _UNKNOWN, Seen, needed_of
-from ctr_samples.samples.histories.lists import ITEM, KEY, REQUEST, HistoryPlan
+from ctr_samples.samples.histories import _UNKNOWN, ITEM, KEY, REQUEST, HistoryPlan, Seen, needed_of
 
 Action = tuple[str, str | None]
 """An item, and the request of the action on it."""

@@ -1,20 +1,101 @@
-"""CSV lines as rows. Maps the values of a line to columns, by the names in the first line or by position."""
+"""Lines of text as rows: their encoding, the values of CSV lines by the names in the first line or by position, and JSON lines.
+
+Spark's own reader of JSON parses the first object of a line and ignores the rest.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType, VariantType
 
-from ctr_samples.config import CsvSource
+from ctr_samples.config import CsvSource, JsonSource, TextSource
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.errors import InputError
-from ctr_samples.samples.inputs.encodings import as_bytes, encoding_hint, encoding_options, is_undecoded, line_reader
+from ctr_samples.sparksql.columns import quoted
 from ctr_samples.sparksql.moments import TIME_FORMAT
+
+_BYTES = "ISO-8859-1"
+"""Encoding that maps each byte to the character of that number, and so loses none."""
+_UNKNOWN = "\N{REPLACEMENT CHARACTER}"
+"""What Java writes in place of bytes that are no character. Text in UTF-8 may contain it, too."""
+_NEVER = "\uffff"
+_TEXT = StringType()
+
+
+def check_encoding(spark: SparkSession, where: str, source: TextSource) -> None:
+    """Raise InputError if the JVM lacks the encoding of a source."""
+    if not source.is_utf8 and not cast(Any, spark)._jvm.java.nio.charset.Charset.isSupported(source.encoding):
+        raise InputError(
+            f"{where}.encoding: found {source.encoding!r}, which Java does not know; expected one such as GBK."
+        )
+
+
+def encoding_options(source: TextSource) -> dict[str, str]:
+    """Return the options with which Spark's CSV reader decodes lines. A file is read whole unless lines can be told by the
+    bytes of ASCII. UTF-8 is read as bytes, for :func:`decoded`, since Spark would hide wrong ones.
+    """
+    return {
+        "encoding": _BYTES if source.is_utf8 else source.encoding,
+        "multiLine": str(not source.extends_ascii).lower(),
+    }
+
+
+def as_bytes(text: str, source: TextSource) -> str:
+    """Return text as :func:`encoding_options` makes Spark see it."""
+    return text.encode().decode(_BYTES) if source.is_utf8 else text
+
+
+def line_reader(reader: DataFrameReader, source: TextSource) -> DataFrameReader:
+    """Configure a reader that gives lines in the column ``value``, in UTF-8 with their bytes unchecked."""
+    if source.is_utf8:
+        return reader.format("text")
+    return reader.format("csv").options(sep=_NEVER, quote="", escape="", **encoding_options(source))
+
+
+def encoding_hint(source: TextSource) -> str:
+    """Return the encoding that lines were expected in, and what else they may be, to end a sentence."""
+    other = "is it Latin-1? Set `encoding: ISO-8859-1`" if source.is_utf8 else "is `encoding` right?"
+    return f"{source.encoding}; {other}"
+
+
+def is_undecoded(text: Column, source: TextSource) -> Column:
+    """Whether text has bytes that are no character of the source's encoding."""
+    return ~F.is_valid_utf8(text) if source.is_utf8 else text.contains(_UNKNOWN)
+
+
+def decoded(rows: DataFrame, source: TextSource, names: Sequence[str], malformed: str) -> DataFrame:
+    """Return the rows of Spark's CSV reader with the columns ``names`` decoded. A line with bytes that are no text becomes
+    malformed; ``malformed`` then has the value with these bytes.
+    """
+    kinds = {name: rows.schema[name].dataType for name in (*names, malformed)}
+    texts = {name: kind for name, kind in kinds.items() if isinstance(kind, StringType | BinaryType | VariantType)}
+    if source.is_utf8:
+        rows = rows.withColumns({name: _of_bytes(F.col(quoted(name)), kind) for name, kind in texts.items()})
+    checked = [name for name in names if name in texts and not isinstance(texts[name], BinaryType)]
+    cells = [F.col(quoted(name)).cast("string") for name in checked]
+    wrong = [F.when(is_undecoded(cell, source), cell) for cell in cells]
+    return rows.withColumn(malformed, F.coalesce(F.col(quoted(malformed)), *wrong))
+
+
+def _of_bytes(text: Column, kind: DataType = _TEXT) -> Column:
+    """Return the text behind bytes that were read as characters."""
+    if isinstance(kind, VariantType):
+        # Text in a VARIANT is the only value of a cell that is not in ASCII.
+        inner = F.variant_get(text, "$", "string")
+        return F.when(F.coalesce(_is_ascii(inner), F.lit(True)), text).otherwise(_of_bytes(inner).cast(kind))
+    text = text.cast("string")
+    found = F.when(_is_ascii(text), text).otherwise(F.encode(text, _BYTES).cast("string"))
+    return found.cast("binary") if isinstance(kind, BinaryType) else found
+
+
+def _is_ascii(text: Column) -> Column:
+    return F.octet_length(text) == F.char_length(text)
+
 
 _DELIMITERS = (",", ";", "\t", "|", ":", " ")
 _MOST_NAMES = 20
@@ -159,3 +240,49 @@ def _first_line(spark: SparkSession, where: str, source: CsvSource, paths: Seque
     texts = ", ".join(f"_{i} STRING" for i in range(width))
     (cells,) = one_row.select(F.from_csv(F.lit(line), texts, options)).collect()[0]
     return file, line, [cell or "" for cell in cells]
+
+
+_MARKS = 3
+"""Number of elements appended to a line's object. A larger number makes it less likely that a damaged line contains
+them.
+"""
+
+_NESTED = r"^[ \t\r]*+" + r"\{[^{}]*+(?:" * 15 + r"\{[^{}]*+\}" + r")?\}" * 15 + r"\z"
+"""An object with at most fifteen others in one another, which ends with all its closing braces, as most lines do. Braces in a
+string may be miscounted, but cannot hide a second object.
+"""
+
+
+def objects_of(lines: DataFrame, source: JsonSource, schema: StructType, malformed: str) -> DataFrame:
+    """Parse the objects in ``value``, one per line. Other columns of ``lines`` override fields of the same name.
+
+    ``schema`` has the text column ``malformed``. It holds the line unless the line is exactly one object whose fields
+    have the schema's types, in the encoding of the source. Blank lines give no rows.
+    """
+    options = {
+        "columnNameOfCorruptRecord": malformed,
+        "maxStringLen": str(2**31 - 1),
+        "timestampFormat": TIME_FORMAT,
+    }
+    line = F.col("value")
+    keys = [name for name in lines.columns if name != "value"]
+    known = {key.lower() for key in keys}
+    rows = lines.where(F.startswith(line, F.lit("{")) | line.rlike(r"[^ \t\r]")).select(
+        F.from_json(line, schema, options).alias("_object"),
+        F.when(~_is_whole(line) | is_undecoded(line, source), line).alias("_glued"),
+        *keys,
+    )
+    fields = [
+        F.coalesce(f"_object.{malformed}", "_glued").alias(malformed)
+        if field.name == malformed
+        else F.col("_object")[field.name].alias(field.name)
+        for field in schema
+        if field.name.lower() not in known
+    ]
+    return rows.select(*fields, *keys)
+
+
+def _is_whole(line: Column) -> Column:
+    """Whether a line that begins with an object also ends with it."""
+    marked = F.concat(F.lit("["), line, F.lit(",1" * _MARKS + "]"))
+    return line.rlike(_NESTED) | F.coalesce(F.json_array_length(marked) == 1 + _MARKS, F.lit(False))

@@ -18,8 +18,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.explain.rules import HistoryRules, PastAction, judge_history
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.features.one_feature import feature_column
-from ctr_samples.samples.histories.join import actions_of_history, history_type, join_history
-from ctr_samples.samples.histories.lists import ITEM, HistoryPlan
+from ctr_samples.samples.histories import ITEM, HistoryPlan, actions_of_history, history_type, join_history
 from ctr_samples.samples.period import Span
 from tests.support.marks import slow_except
 
