@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import shutil
+import signal
 import stat
 import sys
 import time
@@ -26,7 +27,6 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.errors import CtrSamplesError, UsageError
 from ctr_samples.private_directory import NotPrivate, exposure, private_directory, user_cache
-from ctr_samples.sparksql.jvm_stderr import jvm_stderr
 from ctr_samples.sparksql.workers import DAEMON, stop
 from ctr_samples.sparksql.zones import need_zone
 
@@ -238,6 +238,46 @@ def _settings_of_workers() -> dict[str, str]:
     is_local = re.fullmatch(r"local(\[.*\])?", str(given.get("spark.master", ""))) is not None
     is_free = not any(given.get(key, "") for key in ("spark.python.daemon.module", "spark.submit.pyFiles"))
     return {"spark.python.daemon.module": DAEMON} if is_local and is_free else {}
+
+
+WARNING = "WARNING: Using incubator modules: jdk.incubator.vector"
+_FILTER = f"LC_ALL=C sed -u '/^{WARNING}$/d' || cat || cat > /dev/null"
+"""Passes all lines but the warning on. Without such a sed, all lines pass; if nobody reads them, the writer need not know."""
+
+
+@contextmanager
+def jvm_stderr() -> Iterator[int | None]:
+    """Yield a descriptor for the JVM's stderr, or None to inherit stderr if it is closed or the filter cannot start.
+
+    Spark's launcher adds an incubator module, and the JVM prints a warning before it reads any of our settings. A filter
+    removes this line. It is a process of its own, because the JVM outlives the command, which may be killed, and must never
+    block on it. No process waits for the filter, which ends with its last writer.
+    """
+    inlet = _start_filter() if hasattr(os, "posix_spawn") else None
+    try:
+        yield inlet
+    finally:
+        if inlet is not None:
+            os.close(inlet)  # the last writer must not be this process
+
+
+def _start_filter() -> int | None:
+    """Start a filter that writes to stderr. Return the write end of its pipe, or None on failure."""
+    with contextlib.suppress(OSError):
+        os.fstat(2)
+        outlet, inlet = os.pipe()
+        actions = [(os.POSIX_SPAWN_DUP2, outlet, 0), (os.POSIX_SPAWN_DUP2, 2, 1)]
+        # Blocks signals to the process group, such as Ctrl-C, so that the JVM's last output gets through.
+        blocked = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT]
+        try:
+            os.posix_spawnp("sh", ["sh", "-c", _FILTER], os.environ, file_actions=actions, setsigmask=blocked)
+        except OSError:
+            os.close(inlet)
+        else:
+            return inlet
+        finally:
+            os.close(outlet)
+    return None
 
 
 def _start_jvm(settings: Mapping[str, str]) -> None:
