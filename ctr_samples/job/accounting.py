@@ -57,7 +57,7 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], period: Period) -> Acc
     config, watches = inputs.config, inputs.watches
     check_sources(inputs)
     shown = config.impressions.source
-    check_impressions(config, watches.impressions.result(), period, lambda: inputs.plain(shown))
+    check_impressions(config, watches.impressions(), period, lambda: inputs.plain(shown))
     counts = watches.tasks.result()
     check_row_labels(rows_among(config.labels), counts)
     check_rules(config, counts)
@@ -76,7 +76,7 @@ def check_sources(inputs: Inputs) -> None:
 
 def account(inputs: Inputs, receipts: Sequence[Receipt]) -> Accounting:
     """Combine the counts of the watches and of the receipts."""
-    counts, of_tasks = inputs.watches.impressions.result(), inputs.watches.tasks.result()
+    counts, of_tasks = inputs.watches.impressions(), inputs.watches.tasks.result()
     left_out = {} if inputs.config.sampling is None else {DOWN_SAMPLED: of_tasks.sums.get(DOWN_SAMPLED, 0)}
     written = sum(shard.records for receipt in receipts for shard in receipt.shards)
     return Accounting(counts.impressions, {**counts.dropped, **left_out}, of_tasks.sums.get(JOINED, 0), written)

@@ -32,7 +32,7 @@ from ctr_samples.samples.labels.counts import best_shift, label_counts, mask_fac
 from ctr_samples.samples.labels.plans import LabelPlan, plan_labels, rows_among
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import sampling_facts
-from ctr_samples.samples.views.counts import join_counts
+from ctr_samples.samples.views.counts import match_facts
 from ctr_samples.samples.watches.times import counts_of_view
 from ctr_samples.shards import DayRun, Manifest, Receipt, RequestOrder, Shard, Storage
 from ctr_samples.shards.naming import CONTRACT, SCHEMA, VOCABULARIES
@@ -79,19 +79,11 @@ def order_fact(config: JobConfig, receipts: Sequence[Receipt]) -> RequestOrder |
 
 def view_facts(inputs: Inputs, canaries: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, float]]:
     """Return, for each view, the number of matched samples, the ages of the matched rows, and counts of irregular rows."""
-    clocks, rows = inputs.clocks(), inputs.watches.rows.result()
-    joined = join_counts(inputs.config.views, inputs.watches.tasks.result())
+    clocks, rows = inputs.clocks(), inputs.watches.irregular_rows()
+    matches = match_facts(inputs.config.views, inputs.watches.tasks.result())
     return {
-        name: {
-            "matched": view.matched,
-            "match_rate": round(view.matched / joined.samples, 6) if joined.samples else 0.0,
-            "without_key": view.without_key,
-            **view.ages,
-            **counts_of_view(clocks, name),
-            **rows.get(name, {}),
-            **canaries.get(name, {}),
-        }
-        for name, view in joined.views.items()
+        name: {**of_view, **counts_of_view(clocks, name), **rows.get(name, {}), **canaries.get(name, {})}
+        for name, of_view in matches.items()
     }
 
 

@@ -198,7 +198,7 @@ class _Run:
         inputs, watches = prepared.inputs, prepared.inputs.watches
         accounting = plan.kind.accounting(inputs, receipts, self.period)
         canaries = check_canaries(config, plan.samples.steps, watches.canary)
-        cut = list(watches.coverage.cut()) if prepared.label_mature and plan.kind.reads_logs else []
+        cut = list(watches.cut_logs()) if prepared.label_mature and plan.kind.reads_logs else []
         for sentence in cut:
             self.reporter.warn(sentence)
         for sentence in crowded(watches.tasks.result(), inputs.partitions(), config.output.partitions):

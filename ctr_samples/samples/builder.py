@@ -33,6 +33,7 @@ from ctr_samples.samples.features.row import (
 from ctr_samples.samples.histories import KEY, HistoryPlan, actions_of_history, history_plan, history_type, join_history
 from ctr_samples.samples.impressions import (
     DROPPED,
+    SKIP_ABOVE,
     Repeats,
     cut_impressions,
     impressions_in,
@@ -261,7 +262,8 @@ class SampleBuilder:
         flat = labelled.select(f"{IMPRESSION}.*", *labels)
         if config.impressions.skip_above is not None:
             marked = flat.withColumn(DROPPED, is_below(config.impressions.skip_above, config.impressions))
-            flat = self.inputs.watches.impressions.on_marked(marked).where(~F.col(DROPPED)).drop(DROPPED)
+            flat = self.inputs.watches.observed.on(marked, {"impressions": {SKIP_ABOVE: F.count_if(DROPPED)}})
+            flat = flat.where(~F.col(DROPPED)).drop(DROPPED)
         flat = with_beginning(config, flat)
         own = [name for name in flat.columns if name not in labels]
         return flat.select(F.struct(*map(quoted, own)).alias(IMPRESSION), *labels)

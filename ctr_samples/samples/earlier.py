@@ -1,9 +1,8 @@
 """Features from the shards of an earlier generation, for a run that makes the same samples with other labels or features.
 Whole samples, for a run that leaves out or renames features.
 
-The rows of a run and the records of the shards are partitioned and sorted by the same hash. So each task reads the
-shards of its own partition from start to end. The next record holds the features of the next row and must have the same
-id.
+The rows of a run and the records of the shards are partitioned and sorted by the same hash. So each task reads the shards of
+its own partition from start to end. The next record holds the features of the next row and must have the same id.
 """
 
 from __future__ import annotations
@@ -65,9 +64,7 @@ class EarlierFeatures:
         return Stage(every, StructType(), (partial(_all, self),))
 
     def records(self, partition: int, split: str, *, whole: bool = False) -> Iterator[pa.RecordBatch]:
-        """Yield the ids and features of one split of a partition, in the order they were written. With ``whole``, yields
-        labels, masks and weights too.
-        """
+        """Yield the ids and features of one split of a partition as written; with ``whole``, labels, masks and weights too."""
         names = self._names(whole=whole)
         specs = tuple(spec for spec in self.contract.features if spec.name in names.values())
         decoder = ExampleDecoder(ExampleContract(specs, self.contract.record))
@@ -145,9 +142,7 @@ class _Records:
         return False
 
     def take(self, count: int, ids: pa.Array | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the next ``count`` records in batches, of those with ``ids`` if given. Raises UnusableFeatures if there are
-        fewer.
-        """
+        """Yield the next ``count`` records, of those with ``ids`` if given. Raises UnusableFeatures if there are fewer."""
         while count:
             if self.at_end():
                 raise UnusableFeatures("it lacks some of the impressions")

@@ -1,6 +1,4 @@
-"""Prepare executors: load what tasks need, and check that they can write to the run's directories. They may run as another
-user or without access to the disk.
-"""
+"""Prepare executors: load what tasks need, and check that they, perhaps as another user, can write to the run's directories."""
 
 from __future__ import annotations
 

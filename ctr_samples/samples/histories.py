@@ -57,9 +57,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
-    """The plan for building a history. ``on`` is the impressions' join key; ``by_request`` is set if both sides have a
-    request.
-    """
+    """The plan of a history. ``on`` is the impressions' join key; ``by_request`` is set if both sides have a request."""
 
     name: str
     last: int
@@ -226,8 +224,7 @@ def moment(actions: DataFrame, plan: HistoryPlan) -> Column:
 
 
 def join_history(left: Stage, actions: DataFrame, plan: HistoryPlan, partitions: int) -> Stage:
-    """Add a struct to impressions: lists ``items``, ``ages_s`` and the plan's columns, plus ``length`` and
-    ``matched``. Lazy.
+    """Add a struct to impressions: lists ``items``, ``ages_s`` and the plan's columns, plus ``length`` and ``matched``. Lazy.
 
     ``left`` has a struct ``impression``. ``actions`` come from :func:`actions_of_history`. One shuffle of both.
     """

@@ -31,7 +31,7 @@ from ctr_samples.samples.columnar.columns import (
     there,
     whole,
 )
-from ctr_samples.samples.columnar.stages import Shuffle, Stage, TaskCounts
+from ctr_samples.samples.columnar.stages import Shuffle, Stage
 from ctr_samples.samples.period import NO_REACH, Reach, Span, days_of
 from ctr_samples.sparksql.columns import (
     INTEGERS,
@@ -46,10 +46,15 @@ from ctr_samples.sparksql.columns import (
     stable_hash,
     time_column,
     unreadable_time,
-    without_prepared,
 )
-from ctr_samples.sparksql.expressions import IS_REPEAT, MALFORMED, as_type, compile_expression, typed_expression
-from ctr_samples.sparksql.observations import Observations
+from ctr_samples.sparksql.expressions import (
+    IS_REPEAT,
+    MALFORMED,
+    as_type,
+    columns_of_data,
+    compile_expression,
+    typed_expression,
+)
 
 SKIP_ABOVE = "skip_above"
 """Drop reason that depends on the labels, so it is known last."""
@@ -141,22 +146,10 @@ class ImpressionCounts:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
 
-class ImpressionsWatch:
-    """Counts a day's impressions and dropped impressions. Lives on the driver."""
-
-    def __init__(self, config: Impressions, tasks: TaskCounts, *, active: bool = True) -> None:
-        self._config, self._tasks = config, tasks
-        self._marked = Observations(active=active)
-
-    def on_marked(self, labelled: DataFrame) -> DataFrame:
-        """Count the labelled impressions that :func:`is_below` marked as dropped in ``_dropped``."""
-        return self._marked.on(labelled, {SKIP_ABOVE: F.count_if(DROPPED)})
-
-    def result(self) -> ImpressionCounts:
-        """Return the counts. Call it after the action."""
-        sums = self._tasks.result().sums
-        dropped = {reason: sums.get(reason, 0) for reason in (*unreadable(self._config), REPEATED)}
-        return ImpressionCounts(sums.get(IMPRESSIONS, 0), dropped | self._marked.counts())
+def impression_counts(config: Impressions, counts: Mapping[str, int]) -> ImpressionCounts:
+    """Return what was counted of impressions in the tasks, and of those that :func:`is_below` marked."""
+    reasons = (*unreadable(config), REPEATED, *([SKIP_ABOVE] if SKIP_ABOVE in counts else []))
+    return ImpressionCounts(counts.get(IMPRESSIONS, 0), {reason: counts.get(reason, 0) for reason in reasons})
 
 
 def time_not_read(log: DataFrame, of: str, where: str | None, key: str, time: str) -> str:
@@ -217,7 +210,7 @@ def line_columns(
     columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in config.columns.items()]
     columns += [_value_of(log, name, label).alias(row_label(name)) for name, label in labels.items()]
     if config.identity == "row":
-        columns.append(content_hash(without_prepared(log).drop(MALFORMED, IS_REPEAT)).alias(_CONTENT))
+        columns.append(content_hash(log.select(*map(quoted, columns_of_data(log)))).alias(_CONTENT))
     return columns
 
 
@@ -290,9 +283,7 @@ def is_below(label: str, config: Impressions) -> Column:
 
 
 def identity_of(config: Impressions, at: Callable[[str], Column] = F.col) -> Column:
-    """Hash of an impression's identity: its request and keys, and its time if there is no request, or if ``dedup`` lets a
-    request show an item again.
-    """
+    """Hash of an impression's request and keys, and of its time without a request, or if ``dedup`` lets items repeat in one."""
     named = config.entities
     user, article = (at(name) if name in named else F.lit(None) for name in ("user", "article"))
     others = [at(name) for name in sorted(named) if name not in ("user", "article")]

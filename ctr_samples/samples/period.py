@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple, Self
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import numpy.typing as npt
@@ -60,6 +61,10 @@ class Span:
             raise ValueError("all time has neither a start nor an end")
         return self.start, self.end
 
+    def own_day(self, timezone: str) -> date | None:
+        """The local day in which the period begins. None for all time."""
+        return None if self.start is None else self.start.astimezone(ZoneInfo(timezone)).date()
+
     def contains(self, when: Column) -> Column:
         """Whether an instant is in the period."""
         return self.reaches(when, timedelta(), timedelta())
@@ -74,15 +79,11 @@ class Span:
         return inside if self.known_by is None else inside & (micros <= micros_at(self.known_by))
 
     def reaches(self, when: Column, before: timedelta, after: timedelta) -> Column:
-        """Whether an instant is in the period, or within ``before`` or ``after`` of it, and not later than
-        ``known_by``.
-        """
+        """Whether an instant is in the period, or within ``before`` or ``after`` of it, and not later than ``known_by``."""
         return self.knows(when, self.goes_back(when, before) & self.is_before_end(when, after))
 
     def knows(self, when: Column, rows: Column) -> Column:
-        """Restrict the condition ``rows`` to rows known by ``known_by``. ``when`` is the time at which a row became
-        known.
-        """
+        """Restrict the condition ``rows`` to rows known by ``known_by``. ``when`` is the time at which a row became known."""
         return rows if self.known_by is None else rows & (when <= F.lit(self.known_by))
 
     def goes_back(self, when: Column, before: timedelta) -> Column:

@@ -93,10 +93,7 @@ def sampled(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame:
 
 def check_rules(config: JobConfig, counts: Counts) -> None:
     """Raise InputError if a rule gave no share or weight."""
-    for key, expected in (
-        ("rate", "a number above 0 and up to 1"),
-        ("weight", "a number from 0 to 1e30 of the rate"),
-    ):
+    for key, expected in (("rate", "a number above 0 and up to 1"), ("weight", "a number from 0 to 1e30 of the rate")):
         if wrong := counts.sums.get(f"{_WRONG}.{key}", 0):
             raise InputError(
                 f"sampling.{key}: {getattr(config.sampling, key)} is not {expected} for {wrong:,} samples of train; give each "
@@ -106,9 +103,7 @@ def check_rules(config: JobConfig, counts: Counts) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DropSampledOut:
-    """Drops the negatives of train that :func:`is_sampled_out` marks or, with rules, the samples that :func:`rules_of`
-    marks, and counts them. Runs on executors.
-    """
+    """Drops and counts negatives of train that are :data:`SAMPLED_OUT`, or with rules any such samples. Runs on executors."""
 
     labels: tuple[str, ...]
     by_rules: bool = False
@@ -144,9 +139,7 @@ class DropSampledOut:
 def sample_again(
     labels: tuple[str, ...], rate: float, salt: str, samples: pa.RecordBatch, counts: Counts
 ) -> Iterator[pa.RecordBatch]:
-    """Leave out negatives of whole samples without a weight, as a run with ``negatives`` would, and give the others one. Runs
-    on executors.
-    """
+    """Leave out negatives of whole samples, as a run with ``negatives`` would, and weigh the others. Runs on executors."""
     parts = ["sampling", salt, samples.column("impression_id").cast(pa.string()), "\x1f"]
     places = place_of_texts([pc.binary_join_element_wise(*parts)]).view(np.uint64) >> np.uint64(11)
     marked = samples.append_column(SAMPLED_OUT, pa.array(places / 2**53 >= rate))
@@ -238,9 +231,7 @@ def _place(salt: str, *parts: Column) -> Column:
 
 
 def _eval_from(span: Span, timezone: str, text: str) -> datetime:
-    """Return the start of eval: a time on the day or, for the whole log, a date or time. An ambiguous time means its
-    first occurrence.
-    """
+    """Return the start of eval: a time on the day or, for the whole log, a date or time. Of an ambiguous time, the first."""
     zone = ZoneInfo(timezone)
     if span.start is None:
         moment = datetime.fromisoformat(text)

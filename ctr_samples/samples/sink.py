@@ -108,9 +108,8 @@ def write_shards(
 class _Task:
     """Writes one partition. Runs on an executor, once per attempt.
 
-    Any error fails the attempt and leaves its open files invisible; Spark then retries. The iterator also ends without
-    an error if the JVM side of the task fails. So finishing here proves nothing; only a receipt that reaches the
-    driver does.
+    Any error fails the attempt and leaves its open files invisible; Spark then retries. The iterator also ends without an error
+    if the JVM side of the task fails. So finishing here proves nothing; only a receipt that reaches the driver does.
     """
 
     plan: SinkPlan
@@ -157,17 +156,13 @@ class _Task:
 
 
 class InOrder:
-    """Check that all rows of a task are in their final order: Spark preserves row order through a broadcast join, but
-    does not guarantee it.
-    """
+    """Check that the rows of a task are in their final order, which Spark keeps in a broadcast join but does not guarantee."""
 
     def __init__(self) -> None:
         self._last: tuple[Any, ...] = ("",)
 
     def check(self, split: str, places: Sequence[npt.NDArray[np.int64]]) -> None:
-        """Raise RuntimeError unless the rows of a split are in order, after the rows checked before. ``places`` are the
-        columns of the order.
-        """
+        """Raise RuntimeError unless the rows of a split are in order, after those before. ``places`` has their hashes."""
         begins, ends = ((split, *[int(column[row]) for column in places]) for row in (0, -1))
         below = np.zeros(len(places[0]) - 1, np.bool_)
         equal = ~below

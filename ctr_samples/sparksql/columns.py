@@ -30,7 +30,7 @@ from pyspark.sql.types import (
 )
 
 from ctr_samples.errors import InputError
-from ctr_samples.sparksql.expressions import MATCH, PARSED_TIME, PREPARED, as_type, referenced_columns, typed_expression
+from ctr_samples.sparksql.expressions import MATCH, PARSED_TIME, as_type, referenced_columns, typed_expression
 from ctr_samples.sparksql.moments import example_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -56,6 +56,10 @@ def hint_of_parts(kind: DataType, text: str) -> str:
     )
 
 
+def _wrong_type(where: str, text: str, kind: DataType, expected: str) -> InputError:
+    return InputError(f"{where}: {text} is {kind.simpleString()}, expected {expected}{hint_of_parts(kind, text)}.")
+
+
 def quoted(name: str) -> str:
     """Quote any column name for SQL."""
     return "`" + name.replace("`", "``") + "`"
@@ -71,12 +75,11 @@ def later(time: Column, span: timedelta) -> Column:
 
 
 def time_column(frame: DataFrame, text: str, where: str) -> Column:
-    """Return a timestamp column. Text is parsed in the session's time zone; unreadable text becomes null and is
-    counted.
+    """Return a timestamp column. Text is parsed in the session's time zone; unreadable text becomes null and is counted.
 
     Raises InputError for types that are not times.
     """
-    if (parsed := _parsed_time(text)) in frame.columns:
+    if (parsed := f"{PARSED_TIME}{text}") in frame.columns:
         return F.col(quoted(parsed))
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, StringType):
@@ -96,8 +99,7 @@ def time_column(frame: DataFrame, text: str, where: str) -> Column:
 
 
 def unreadable_time(frame: DataFrame, text: str, where: str) -> str:
-    """Describe an example of unreadable time text and suggest a fix, as the end of a sentence. Empty if all times are
-    readable.
+    """Describe an example of unreadable time text and suggest a fix, as the end of a sentence. Empty if all times are readable.
 
     Equal logs yield the same example. Runs a Spark job that reads the log, so call it only for runs that fail anyway.
     """
@@ -126,33 +128,18 @@ def with_parsed_times(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
     parsed = {}
     for text, where in texts.items():
         if isinstance(typed_expression(frame, text, where)[1], StringType):
-            parsed[_parsed_time(text)] = time_column(frame, text, where)
+            parsed[f"{PARSED_TIME}{text}"] = time_column(frame, text, where)
     return frame.withColumns(parsed) if parsed else frame
 
 
 def with_matches(frame: DataFrame, texts: Mapping[str, str]) -> DataFrame:
-    """Add a column for each condition, so that :func:`boolean_column` does not evaluate it repeatedly. ``texts`` maps
-    conditions to their keys in the configuration.
-    """
-    return frame.withColumns({_match(text): boolean_column(frame, text, where) for text, where in texts.items()})
-
-
-def without_prepared(frame: DataFrame) -> DataFrame:
-    """Drop the columns added by :func:`with_parsed_times` and :func:`with_matches`."""
-    return frame.drop(*[name for name in frame.columns if name.startswith(PREPARED)])
-
-
-def _parsed_time(text: str) -> str:
-    return f"{PARSED_TIME}{text}"
-
-
-def _match(text: str) -> str:
-    return f"{MATCH}{text}"
+    """Add a column for each condition, which :func:`boolean_column` then finds. ``texts`` has their configuration keys."""
+    return frame.withColumns({f"{MATCH}{text}": boolean_column(frame, text, where) for text, where in texts.items()})
 
 
 def boolean_column(frame: DataFrame, text: str, where: str) -> Column:
     """Return a boolean column. Callers treat null as false. Raise InputError for other types."""
-    if (match := _match(text)) in frame.columns:
+    if (match := f"{MATCH}{text}") in frame.columns:
         return F.col(quoted(match))
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, BooleanType):
@@ -166,7 +153,7 @@ def number_column(frame: DataFrame, text: str, where: str) -> Column:
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, BooleanType, StringType)):
         return column.try_cast("double") + F.lit(0.0)
-    raise InputError(f"{where}: {text} is {kind.simpleString()}, expected a number{hint_of_parts(kind, text)}.")
+    raise _wrong_type(where, text, kind, "a number")
 
 
 def without_negative_zero(column: Column, kind: DataType) -> Column:
@@ -178,9 +165,7 @@ def place_column(frame: DataFrame, text: str, where: str) -> Column:
     """Return a place in a list as int, null if it does not fit. Raise InputError for types that are no numbers."""
     column, kind = typed_expression(frame, text, where)
     if isinstance(kind, ArrayType | BinaryType | DateType | MapType | StructType | TimestampNTZType):
-        raise InputError(
-            f"{where}: {text} is {kind.simpleString()}, expected a whole number{hint_of_parts(kind, text)}."
-        )
+        raise _wrong_type(where, text, kind, "a whole number")
     return column.cast("bigint").try_cast("int")
 
 
@@ -191,9 +176,7 @@ def order_column(frame: DataFrame, text: str, where: str) -> Column:
         return _of_bytes(column, kind, text, where)
     if isinstance(kind, (*INTEGERS, FloatType, DoubleType, DecimalType, DateType, TimestampType, TimestampNTZType)):
         return column
-    raise InputError(
-        f"{where}: {text} is {kind.simpleString()}, expected a number, text or a time{hint_of_parts(kind, text)}."
-    )
+    raise _wrong_type(where, text, kind, "a number, text or a time")
 
 
 def key_column(frame: DataFrame, text: str, where: str) -> Column:
@@ -294,9 +277,7 @@ def _as_key(column: Column, kind: DataType, text: str, where: str) -> Column:
         return _of_bytes(column, kind, text, where)
     if isinstance(kind, INTEGERS):
         return as_type(column, kind, LongType())
-    raise InputError(
-        f"{where}: {text} is {kind.simpleString()}, expected a key: text or an integer{hint_of_parts(kind, text)}."
-    )
+    raise _wrong_type(where, text, kind, "a key: text or an integer")
 
 
 def _of_bytes(column: Column, kind: StringType, text: str, where: str) -> Column:

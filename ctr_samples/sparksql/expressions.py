@@ -199,9 +199,7 @@ _PLACES: dict[str, str] = {}
 
 
 def left_out_of(where: str | None) -> str | None:
-    """Return a replacement message for a value error if the expression at ``where`` has ``${NAME}``, else None. If
-    ``where`` is None, check all expressions.
-    """
+    """Return what replaces a value error if the expression at ``where``, or any if None, has ``${NAME}``. Else None."""
     hidden = any(written(text) is not None for text, place in _PLACES.items() if where in (None, place))
     return LEFT_OUT if hidden else None
 

@@ -40,11 +40,7 @@ _OUTSIDE = (
         "A disk is full, most likely the one with Spark's temporary files. Free some space, or point `spark.local.dir` (the "
         "environment variable SPARK_LOCAL_DIRS) to a larger disk.",
     ),
-    (
-        re.compile(r"No module named '(?:tensorflow|keras)'"),
-        CtrSamplesError,
-        f"{NO_TENSORFLOW}, on the executors too.",
-    ),
+    (re.compile(r"No module named '(?:tensorflow|keras)'"), CtrSamplesError, f"{NO_TENSORFLOW}, on the executors too."),
     (
         re.compile(r"String (?:value )?length \(\d+\) exceeds the maximum|StreamConstraintsException"),
         InputError,

@@ -7,7 +7,7 @@ observation has no values and counts as zero.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Any, Protocol, Self
@@ -24,7 +24,7 @@ _NUMBERS = count()
 
 
 class Observations:
-    """Observations of a watch, possibly at several places in a plan. Runs on the driver.
+    """What several watches count of rows, possibly at several places in a plan. Runs on the driver.
 
     If not ``active``, it leaves frames unchanged and counts nothing. This is required for plans that run only in part,
     since Spark waits forever for an observation that never completes.
@@ -32,25 +32,37 @@ class Observations:
 
     def __init__(self, *, active: bool = True) -> None:
         self._active = active
-        self._read: dict[tuple[Observation, str], Mapping[str, Any]] = {}
+        self._read: dict[Observation, Mapping[str, Any]] = {}
 
-    def on(self, frame: DataFrame, aggregates: Aggregates) -> DataFrame:
-        """Return the frame with an observation of its rows."""
-        return observe(frame, [(self, aggregates)])
+    def on(self, frame: DataFrame, aggregates: Mapping[str, Aggregates]) -> DataFrame:
+        """Return the frame with one observation of its rows for several watches, since each one copies all rows."""
+        every = {f"{watch}|{key}": one for watch, of_watch in aggregates.items() for key, one in of_watch.items()}
+        if not self._active or not every:
+            return frame
+        # Spark identifies an observation by its name and frame, and drops the second of two equal observations.
+        observation = Observation(f"observation {next(_NUMBERS)}")
+        self._read[observation] = {}
+        # Spark would interpret the expression in the aggregate, and compiles that of a column.
+        tallies = {key: one for key, one in every.items() if isinstance(one, Tally)}
+        names = {key: f"_number {place} of {observation._name}" for place, key in enumerate(tallies)}
+        columns = every | {key: replace(tally, number=F.col(quoted(names[key]))) for key, tally in tallies.items()}
+        numbers = {names[key]: tally.number for key, tally in tallies.items()}
+        observed = [aggregated(column).alias(key) for key, column in columns.items()]
+        return frame.withColumns(numbers).observe(observation, *observed).drop(*numbers)
 
-    def counts(self) -> dict[str, int]:
+    def counts(self, watch: str) -> dict[str, int]:
         """Return the counts after the action. For a count observed at several places, return the maximum."""
         counts: dict[str, int] = {}
-        for values in self.values():
+        for values in self.values(watch):
             for key, value in values.items():
                 if not isinstance(value, list | bytes | bytearray):
                     counts[key] = max(counts.get(key, int(value or 0)), int(value or 0))
         return counts
 
-    def tallies(self) -> dict[str, dict[int, int]]:
+    def tallies(self, watch: str) -> dict[str, dict[int, int]]:
         """Return the counts of each :class:`Tally` after the action, or the maximum if observed at several places."""
         tallies: dict[str, dict[int, int]] = {}
-        for values in self.values():
+        for values in self.values(watch):
             for key, value in values.items():
                 if isinstance(value, bytes | bytearray):
                     tally = tallies.setdefault(key, {})
@@ -58,40 +70,12 @@ class Observations:
                         tally[number] = max(tally.get(number, 0), count)
         return tallies
 
-    def values(self) -> Iterator[Mapping[str, Any]]:
+    def values(self, watch: str) -> Iterator[Mapping[str, Any]]:
         """Yield the values of each observation. Available values are final, so they are read from the JVM only once."""
-        for (observation, prefix), values in self._read.items():
-            if not values:
-                every = observed(observation).items()
-                own = {key.removeprefix(prefix): value for key, value in every if key.startswith(prefix)}
-                self._read[observation, prefix] = own
-            yield self._read[observation, prefix]
-
-    def _observed_by(self, observation: Observation, prefix: str) -> None:
-        self._read[observation, prefix] = {}
-
-
-def observe(frame: DataFrame, parts: Sequence[tuple[Observations, Aggregates]]) -> DataFrame:
-    """Return the frame with one observation of its rows for several watches. Each observation copies all rows."""
-    active = [(observations, aggregates) for observations, aggregates in parts if observations._active and aggregates]
-    if not active:
-        return frame
-    # Spark identifies an observation by its name and frame, and drops the second of two equal observations.
-    observation = Observation(f"observation {next(_NUMBERS)}")
-    numbers: dict[str, Column] = {}
-    columns = []
-    for part, (observations, aggregates) in enumerate(active):
-        observations._observed_by(observation, f"{part}|")
-        for key, aggregate in aggregates.items():
-            if isinstance(aggregate, Tally):
-                # Spark would interpret the expression in the aggregate, and compiles that of a column.
-                name = f"_number {len(numbers)} of {observation._name}"
-                numbers[name] = aggregate.number
-                column = replace(aggregate, number=F.col(quoted(name))).column()
-            else:
-                column = aggregate
-            columns.append(column.alias(f"{part}|{key}"))
-    return frame.withColumns(numbers).observe(observation, *columns).drop(*numbers)
+        for observation in self._read:
+            every = self._read[observation] = self._read[observation] or observed(observation)
+            prefix = f"{watch}|"
+            yield {key.removeprefix(prefix): value for key, value in every.items() if key.startswith(prefix)}
 
 
 @dataclass(frozen=True, slots=True)

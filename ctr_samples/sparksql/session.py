@@ -223,9 +223,7 @@ def session_of_command(
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Return False for stack traces of calls to the JVM that Ctrl-C or its death ends: they are raised, too, and told in a
-    sentence.
-    """
+    """Return False for stack traces of calls to the JVM that Ctrl-C or its death ends: the errors are told in a sentence."""
     return record.pathname != str(java_gateway.__file__)
 
 
@@ -300,9 +298,7 @@ def _find_java() -> str:
 
 
 def _local_settings(options: str) -> dict[str, str]:
-    """Return the settings for a quiet local run, with ``options`` for the JVM. conf/spark-local.conf has the same settings,
-    with :data:`JVM_OPTIONS` alone.
-    """
+    """Return the settings of a quiet local run, those of conf/spark-local.conf but for the JVM's ``options``."""
     quiet = Path(__file__).with_name("log4j2.properties")
     return {
         "spark.master": "local[*,4]",  # a task whose Python worker dies is retried, as on a cluster
@@ -361,12 +357,8 @@ def run_session(spark: SparkSession, timezone: str) -> SparkSession:
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     # By default, three files on two cores, or data for three tasks, become three tasks, and the last runs alone.
     slices = str(_SLICES_OF_A_CORE * spark.sparkContext.defaultParallelism)
-    own = {"spark.sql.session.timeZone": timezone, **dict.fromkeys(_LEAST_TASKS, slices)}
-    return _with_settings(spark, {**_SETTINGS, **own})
-
-
-def _with_settings(spark: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     session = spark.newSession()
-    for key, value in settings.items():
+    own = {"spark.sql.session.timeZone": timezone, **dict.fromkeys(_LEAST_TASKS, slices)}
+    for key, value in {**_SETTINGS, **own}.items():
         session.conf.set(key, value)
     return session

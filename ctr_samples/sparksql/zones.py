@@ -38,7 +38,8 @@ def check_offsets(spark: SparkSession, zone: str, first: date, last: date) -> No
 
     Runs a small Spark job unless the driver is the only executor.
     """
-    start, end = (_seconds(day) for day in (first - timedelta(days=1), last + timedelta(days=2)))
+    around = (first - timedelta(days=1), last + timedelta(days=2))
+    start, end = (int(datetime.combine(day, time(), UTC).timestamp()) for day in around)
     offsets = python_offsets(zone, start, end)
     _refuse(zone, start, offsets, java_offsets(spark, zone, start, end), java_release(spark, zone), "the driver")
     context = spark.sparkContext
@@ -50,7 +51,8 @@ def check_offsets(spark: SparkSession, zone: str, first: date, last: date) -> No
 def python_offsets(zone: str, start: int, end: int) -> list[int]:
     """Return the offsets in seconds at each hour, as Python knows them."""
     info = ZoneInfo(zone)
-    return [_total(datetime.fromtimestamp(at, info).utcoffset()) for at in range(start, end, _STEP)]
+    offsets = [datetime.fromtimestamp(at, info).utcoffset() or timedelta() for at in range(start, end, _STEP)]
+    return [int(offset.total_seconds()) for offset in offsets]
 
 
 def java_offsets(spark: SparkSession, zone: str, start: int, end: int) -> list[int]:
@@ -138,11 +140,3 @@ def _refuse(zone: str, start: int, ours: list[int], theirs: list[int], release: 
 
 def _provider(spark: SparkSession) -> Any:
     return cast(Any, spark)._jvm.java.time.zone.ZoneRulesProvider
-
-
-def _seconds(day: date) -> int:
-    return int(datetime.combine(day, time(), UTC).timestamp())
-
-
-def _total(offset: timedelta | None) -> int:
-    return int((offset or timedelta()).total_seconds())

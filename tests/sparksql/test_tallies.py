@@ -21,13 +21,13 @@ def test_each_number_has_its_own_count_however_rows_are_spread(spark: SparkSessi
 def test_of_several_places_each_number_has_its_greatest_count(spark: SparkSession) -> None:
     rows = spark.createDataFrame([(1,), (1,), (2,)], "n int")
     observations = Observations()
-    some = observations.on(rows.where("n = 1"), {"n": Tally(F.col("n"), 4), "rows": F.count(F.lit(1))})
-    some.union(observations.on(rows, {"n": Tally(F.col("n"), 4)})).collect()
-    assert observations.tallies() == {"n": {1: 2, 2: 1}}
-    assert observations.counts() == {"rows": 2}
+    some = observations.on(rows.where("n = 1"), {"of": {"n": Tally(F.col("n"), 4), "rows": F.count(F.lit(1))}})
+    some.union(observations.on(rows, {"of": {"n": Tally(F.col("n"), 4)}})).collect()
+    assert observations.tallies("of") == {"n": {1: 2, 2: 1}}
+    assert observations.counts("of") == {"rows": 2}
 
 
 def test_the_greatest_of_negative_numbers_is_negative(spark: SparkSession) -> None:
     observations = Observations()
-    observations.on(spark.range(5), {"first": F.min(F.col("id") - 9), "last": F.max(F.col("id") - 9)}).collect()
-    assert observations.counts() == {"first": -9, "last": -5}
+    observations.on(spark.range(5), {"of": {"first": F.min(F.col("id") - 9), "last": F.max(F.col("id") - 9)}}).collect()
+    assert observations.counts("of") == {"first": -9, "last": -5}

@@ -28,9 +28,7 @@ class Counts:
 
     sums: dict[str, int] = field(default_factory=dict)
     samples: dict[str, list[tuple[int, list[Any]]]] = field(default_factory=dict)
-    """The rows with the greatest ranks, which are hashes, and of equal ranks by their values, so that every run samples the
-    same rows.
-    """
+    """The rows with the greatest ranks, which are hashes, and then the greatest values: the same rows in every run."""
     most: dict[str, int] = field(default_factory=dict)
     """Maximum number of rows in each sample."""
     extremes: dict[str, tuple[float, float]] = field(default_factory=dict)
@@ -180,9 +178,7 @@ def _blocks(
 
 
 def _written(pieces: Sequence[pa.RecordBatch]) -> tuple[list[int], pa.Buffer]:
-    """Return the bytes of rows, and where those of each piece begin and end. They are written once: a buffer that grows is
-    copied again and again.
-    """
+    """Return the bytes of rows, and where each piece begins and ends. Written once: a buffer that grows is copied each time."""
     around = pieces[0].schema.serialize().size + _MARKS
     content = pa.allocate_buffer(sum(around + pa.ipc.get_record_batch_size(piece) for piece in pieces))
     ends, sink = [0], pa.FixedSizeBufferWriter(content)

@@ -158,9 +158,7 @@ def place_of_texts(parts: Sequence[pa.Array | pa.ChunkedArray]) -> Integers:
 
 
 def shuffle_hashes(ids: Integers) -> Integers:
-    """Return the hashes of impressions that order the samples, from their ids: those of
-    :func:`ctr_samples.sparksql.columns.stable_hash`.
-    """
+    """Return the hashes of ids that order the samples, those of :func:`ctr_samples.sparksql.columns.stable_hash`."""
     return place_of_texts([pc.binary_join_element_wise("shuffle", pa.array(ids).cast(pa.string()), "\x1f")])
 
 

@@ -154,14 +154,14 @@ class TaskCounts:
 
     def on(self, rows: DataFrame) -> DataFrame:
         """Collect the counts among rows, and return the rows without them."""
-        observed = self._observations.on(rows, {_COUNTED: F.collect_list(_COUNTED)})
+        observed = self._observations.on(rows, {"tasks": {_COUNTED: F.collect_list(_COUNTED)}})
         return observed.where(F.col(_COUNTED).isNull()).drop(_COUNTED)
 
     def result(self) -> Counts:
         """Return the counts. Call it after the action."""
         every = Counts()
         every.include(self._before)
-        for values in self._observations.values():
+        for values in self._observations.values("tasks"):
             for text in values.get(_COUNTED, ()):
                 every.include(Counts.from_json(text))
         return every

@@ -50,10 +50,9 @@ _ID = "impression_id"
 class MakeSamples:
     """Collects the columns of a sample, lays them out, and counts the samples. Pickled for executors.
 
-    ``paths`` has the column of each feature, or a struct and the field.
-    ``masks`` makes the masks of labels. ``negatives`` is the rate at which negatives of train are kept, or None if rules
-    give each sample a weight, ``heavy`` the key whose shares are measured, or None, and ``by`` has the columns of
-    impressions by whose values rates are counted.
+    ``paths`` has the column of each feature, or a struct and the field. ``masks`` makes the masks of labels. ``negatives`` is
+    the rate at which negatives of train are kept, or None if rules give each sample a weight, ``heavy`` the key whose shares
+    are measured, or None, and ``by`` has the columns of impressions by whose values rates are counted.
     """
 
     contract: ExampleContract

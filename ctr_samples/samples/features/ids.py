@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, LongType, StringType
@@ -165,15 +166,8 @@ def _with_oov(token: Column, known_id: Column, vocabulary: FittedVocabulary, nam
 
 
 def _table(frame: DataFrame, vocabulary: FittedVocabulary) -> DataFrame:
-    import pyarrow as pa
-
-    rows = pa.table(
-        {
-            "token": pa.array(vocabulary.tokens, pa.string()),
-            "id": pa.array(range(vocabulary.first_id, vocabulary.first_id + len(vocabulary.tokens)), pa.int64()),
-        }
-    )
-    return frame.sparkSession.createDataFrame(rows)
+    ids = pa.array(range(vocabulary.first_id, vocabulary.first_id + len(vocabulary.tokens)), pa.int64())
+    return frame.sparkSession.createDataFrame(pa.table({"token": pa.array(vocabulary.tokens, pa.string()), "id": ids}))
 
 
 def _literal(vocabulary: FittedVocabulary) -> tuple[Column, int]:

@@ -106,8 +106,7 @@ class SampleColumns:
 
     @classmethod
     def of(cls, blank: DataFrame, config: JobConfig, state: FittedState | None) -> Self:
-        """Build the columns over an empty frame with structs for the impression, each view and each history, but no
-        labels.
+        """Build the columns over an empty frame with structs for the impression, each view and each history, but no labels.
 
         Raises InputError if the data do not have the configured type or form.
         """
@@ -164,9 +163,7 @@ class SampleColumns:
         return replace(self, ids=ids, features=features)
 
     def add_to_one(self, row: DataFrame, homes: Iterable[str]) -> DataFrame:
-        """Like :meth:`add`, for a single row, whose tokens are looked up here instead of by a join. Runs a Spark job if
-        there are any.
-        """
+        """Like :meth:`add`, for a single row, whose tokens are looked up here. Runs a Spark job if there are any."""
         names = [name for home in homes for name in self.at(home)]
         with_its_ids = with_ids(row, ids_in(row, self._ids(names)))
         return with_its_ids.select(*row.columns, *[self.features[name].alias(made(name)) for name in names])

@@ -180,9 +180,7 @@ def before_scaling(value: Value, feature: Feature) -> Value:
 
 
 def scaled(value: Value, shift: Sequence[float], scale: Sequence[float]) -> Value:
-    """Return ``(x - shift) / scale``. A vector has moments per position; all items of a variable-length list share
-    them.
-    """
+    """Return ``(x - shift) / scale``. A vector has moments per position; all items of a variable-length list share them."""
     if len(shift) == 1:
         return value.each(lambda x: (x - shift[0]) / scale[0], DoubleType())
     shifts, scales = F.lit(list(shift)), F.lit(list(scale))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
@@ -10,27 +10,23 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StringType
 
 from ctr_samples.config import (
     CountingView,
     DailyCountView,
     EventView,
-    History,
     JobConfig,
     SnapshotView,
     StaticView,
     View,
     WindowView,
 )
-from ctr_samples.config.label import actions_among
 from ctr_samples.samples.impressions import does_match
 from ctr_samples.samples.labels.plans import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.aggregates import reach
-from ctr_samples.samples.views.rows import has_readable_end, key_columns
+from ctr_samples.samples.views.rows import has_readable_end, key_columns, snapshot_clocks
 from ctr_samples.sparksql.columns import key_column, time_column
-from ctr_samples.sparksql.expressions import typed_expression
 
 Use = Literal["impressions", "labels", "views", "histories"]
 
@@ -71,10 +67,44 @@ class Clock:
         return reduce(Column.__or__, [column.isNull() for column in (self.time, *self.needed)])
 
 
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """What reads the rows of a source: its use, its configuration key, its condition, and the expressions of its clocks."""
+
+    use: Use
+    key: str
+    source: str
+    where: str | None
+    clocks: Mapping[str, str]
+
+
+def readers(config: JobConfig) -> Iterator[Reader]:
+    """Yield all readers of a configuration, with inherited values filled in."""
+    shown = config.impressions
+    yield Reader("impressions", "impressions", shown.source, shown.where, {"time": shown.time})
+    for plan in plan_labels(config):
+        yield Reader("labels", f"labels.{plan.name}", plan.label.source, plan.label.where, {"time": plan.time})
+    for name, view in config.views.items():
+        keys = MORE_CLOCKS if isinstance(view, EventView | WindowView) else ()
+        more = {key: text for key in keys if (text := getattr(view, key, None)) is not None}
+        clocks = {"event_time": view.clock or "", **more}
+        yield Reader("views", f"views.{name}", view.source, view.where_of_source, clocks)
+    for name in config.histories:
+        history = config.history(name)
+        known = {} if history.available_time is None else {"available_time": history.available_time}
+        clocks = {"time": history.time or "", **known}
+        yield Reader("histories", f"histories.{name}", history.source, history.where, clocks)
+
+
 def clocks_of(config: JobConfig, span: Span, source: str, use: Use, frame: DataFrame) -> list[Clock]:
     """Return the clocks of a source for one use. Planning only."""
-    uses = {"impressions": _of_impressions, "labels": _of_labels, "views": _of_views, "histories": _of_histories}
-    return list(uses[use](config, span, source, frame))
+    of_use = {"impressions": _of_log, "labels": _of_log, "views": _of_view, "histories": _of_history}[use]
+    mine = [one for one in readers(config) if (one.source, one.use) == (source, use)]
+    return [
+        clock
+        for reader in mine
+        for clock in of_use(config, span, reader, frame, does_match(frame, reader.where, f"{reader.key}.where"))
+    ]
 
 
 def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
@@ -89,22 +119,12 @@ def texts_of_times(config: JobConfig, source: str) -> dict[str, str]:
 
 def conditions_of(config: JobConfig, source: str, uses: Collection[Use]) -> dict[str, str]:
     """Return the conditions of rows of a source for some uses, each with its configuration key."""
-    found: list[tuple[str, str, str | None]] = []
-    if "impressions" in uses:
-        found.append(("impressions", config.impressions.source, config.impressions.where))
-    if "labels" in uses:
-        found += [(f"labels.{plan.name}", plan.label.source, plan.label.where) for plan in plan_labels(config)]
-    if "views" in uses:
-        found += [(f"views.{name}", view.source, view.where_of_source) for name, view in config.views.items()]
-    if "histories" in uses:
-        found += [(f"histories.{name}", one.source, one.where) for name, one in config.histories.items()]
-    return {text: f"{key}.where" for key, of, text in found if of == source and text is not None}
+    mine = [one for one in readers(config) if one.source == source and one.use in uses]
+    return {one.where: f"{one.key}.where" for one in mine if one.where is not None}
 
 
 def of_interest(clocks: Sequence[Clock]) -> Column:
-    """Return a condition for the rows that a run needs or must count. Spark pushes it down, so file pruning still
-    works.
-    """
+    """Return a condition for the rows that a run needs or must count. Spark pushes it down, so file pruning still works."""
     return reduce(Column.__or__, [clock.applies & clock.looked_at for clock in clocks])
 
 
@@ -144,73 +164,33 @@ def is_late(time: Column) -> Column:
 
 def clocks_by_name(config: JobConfig) -> dict[str, tuple[str, str]]:
     """Return the expression and source of each clock, by configuration key."""
-    impressions = config.impressions
-    clocks = {"impressions.time": (impressions.time, impressions.source)}
-    clocks |= {
-        f"labels.{name}.time": (label.time or impressions.time, label.source)
-        for name, label in actions_among(config.labels).items()
-    }
-    for name, view in config.views.items():
-        clocks[f"views.{name}.event_time"] = (view.clock or "", view.source)
-        if isinstance(view, EventView | WindowView):
-            more = {key: getattr(view, key, None) for key in MORE_CLOCKS}
-            clocks |= {f"views.{name}.{key}": (text, view.source) for key, text in more.items() if text is not None}
-    for name, history in _histories(config).items():
-        clocks[f"histories.{name}.time"] = (history.time or "", history.source)
-        if history.available_time is not None:
-            clocks[f"histories.{name}.available_time"] = (history.available_time, history.source)
-    return clocks
+    return {f"{of.key}.{key}": (text, of.source) for of in readers(config) for key, text in of.clocks.items()}
 
 
-def _histories(config: JobConfig) -> dict[str, History]:
-    """Return the histories with their inherited values filled in."""
-    return {name: config.history(name) for name in config.histories}
+def _of_log(config: JobConfig, span: Span, reader: Reader, frame: DataFrame, applies: Column) -> Iterator[Clock]:
+    """Yield the clock of impressions or actions."""
+    reach = label_reach(plan_labels(config))
+    around = impression_reach(config, span) if reader.use == "impressions" else (reach, reach)
+    name, text = f"{reader.key}.time", reader.clocks["time"]
+    time = time_column(frame, text, name)
+    yield Clock(name, text, time, applies, span.reaches(time, *around))
 
 
-def _of_impressions(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
-    impressions = config.impressions
-    if impressions.source == source:
-        time = time_column(frame, impressions.time, "impressions.time")
-        around = impression_reach(config, span)
-        applies = does_match(frame, impressions.where, "impressions.where")
-        yield Clock("impressions.time", impressions.time, time, applies, span.reaches(time, *around))
-
-
-def _of_labels(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
-    plans = plan_labels(config)
-    around = label_reach(plans)
-    for plan in plans:
-        if plan.label.source == source:
-            where = f"labels.{plan.name}"
-            time = time_column(frame, plan.time, f"{where}.time")
-            applies = does_match(frame, plan.label.where, f"{where}.where")
-            yield Clock(f"{where}.time", plan.time, time, applies, span.reaches(time, around, around))
-
-
-def _of_views(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
-    for name, view in config.views.items():
-        if view.source == source:
-            yield from _of_view(name, view, span, frame)
-
-
-def _of_view(name: str, view: View, span: Span, frame: DataFrame) -> Iterator[Clock]:
+def _of_view(config: JobConfig, span: Span, reader: Reader, frame: DataFrame, applies: Column) -> Iterator[Clock]:
     """Yield the clocks of a view. The event time comes last and requires all columns that make a row usable."""
-    where = f"views.{name}"
-    applies = does_match(frame, view.where_of_source, f"{where}.where")
-    text, time = view.clock or "", _event_time(frame, view, where)
-    near = _near(view, span, time)
-    needed = _keys(frame, view, where)
-    if isinstance(view, EventView | WindowView) and view.available_time is not None:
-        known = time_column(frame, view.available_time, f"{where}.available_time")
-        yield Clock(f"{where}.available_time", view.available_time, known, applies, near, placed_by=time)
-        needed.append(known)
-    if isinstance(view, EventView) and view.valid_to is not None:
-        for key, end in (("valid_to", view.valid_to), ("closed_available", view.closed_available)):
-            if end is not None:
-                ended = _ended(frame, end, f"{where}.{key}")
-                yield Clock(f"{where}.{key}", end, ended, applies, near, placed_by=time)
+    where, view = reader.key, config.views[reader.key.removeprefix("views.")]
+    time = _event_time(frame, view, where)
+    near, needed = _near(view, span, time), _keys(frame, view, where)
+    for key, text in reader.clocks.items():
+        if key == "available_time":
+            known = time_column(frame, text, f"{where}.{key}")
+            yield Clock(f"{where}.{key}", text, known, applies, near, placed_by=time)
+            needed.append(known)
+        elif key != "event_time":
+            yield Clock(f"{where}.{key}", text, _ended(frame, text, f"{where}.{key}"), applies, near, placed_by=time)
+    if "valid_to" in reader.clocks and isinstance(view, EventView):
         needed.append(F.when(has_readable_end(frame, view, where), True))
-    yield Clock(f"{where}.event_time", text, time, applies, near, tuple(needed))
+    yield Clock(f"{where}.event_time", reader.clocks["event_time"], time, applies, near, tuple(needed))
 
 
 def _keys(frame: DataFrame, view: View, where: str) -> list[Column]:
@@ -221,27 +201,20 @@ def _keys(frame: DataFrame, view: View, where: str) -> list[Column]:
     return [key_column(frame, text, f"{where}.look_up.{other}") for other, text in given]
 
 
-def _of_histories(config: JobConfig, span: Span, source: str, frame: DataFrame) -> Iterator[Clock]:
-    for name, history in _histories(config).items():
-        if history.source == source:
-            where, text = f"histories.{name}", history.time or ""
-            time = time_column(frame, text, f"{where}.time")
-            near = span.is_before_end(time)
-            if history.within is not None:
-                near &= span.goes_back(time, history.within)
-            applies = does_match(frame, history.where, f"{where}.where")
-            if history.available_time is not None:
-                known = time_column(frame, history.available_time, f"{where}.available_time")
-                name_of_known = f"{where}.available_time"
-                yield Clock(name_of_known, history.available_time, known, applies, near, placed_by=time)
-            yield Clock(f"{where}.time", text, time, applies, near)
+def _of_history(config: JobConfig, span: Span, reader: Reader, frame: DataFrame, applies: Column) -> Iterator[Clock]:
+    history = config.history(reader.key.removeprefix("histories."))
+    times = {key: time_column(frame, text, f"{reader.key}.{key}") for key, text in reader.clocks.items()}
+    near = span.is_before_end(times["time"])
+    if history.within is not None:
+        near &= span.goes_back(times["time"], history.within)
+    for key, text in reversed([*reader.clocks.items()]):
+        placed_by = None if key == "time" else times["time"]
+        yield Clock(f"{reader.key}.{key}", text, times[key], applies, near, placed_by=placed_by)
 
 
 def _event_time(frame: DataFrame, view: View, where: str) -> Column:
     if isinstance(view, SnapshotView):
-        column, kind = typed_expression(frame, view.snapshot, f"{where}.snapshot")
-        day = column.try_cast("date") if isinstance(kind, StringType) else column.cast("date")
-        return F.date_add(day, 1).cast("timestamp")
+        return snapshot_clocks(frame, view, where)[0]
     return F.lit(_NO_TIMES) if view.clock is None else time_column(frame, view.clock, f"{where}.event_time")
 
 

@@ -1,6 +1,4 @@
-"""Tables outside the files: databases over JDBC, whose driver must be on Spark's class path, and versions of lake tables. No
-message contains a password.
-"""
+"""Databases over JDBC, whose driver must be on Spark's class path, and versions of lake tables. No message has a password."""
 
 from __future__ import annotations
 
@@ -35,9 +33,7 @@ _ROWS_AT_ONCE = 10_000
 
 
 def open_database_table(spark: SparkSession, source: DatabaseSource) -> DataFrame:
-    """Return the lazy frame of a JDBC source. Runs on the driver. Queries the database for its columns but reads no
-    rows.
-    """
+    """Return the lazy frame of a JDBC source. Runs on the driver. Queries the database for its columns but reads no rows."""
     reader = spark.read.format("jdbc").option("url", source.url).option("fetchsize", _ROWS_AT_ONCE)
     table = source.table if source.table is not None else f"({source.query}) ctr_samples_query"
     # A time without a zone is in the configured time zone. Spark must not interpret it in the machine's zone.
@@ -153,9 +149,8 @@ def _secrets_of(source: DatabaseSource) -> list[str]:
 class TableVersion:
     """The snapshot of an Iceberg table, or the version of a Delta table.
 
-    ``version`` is a number as text, since JSON numbers have fewer digits. Delta counts versions from 0, so a
-    re-created table repeats old numbers; ``table`` is therefore its id. Iceberg's numbers are random, so ``table`` is
-    empty.
+    ``version`` is a number as text, since JSON numbers have fewer digits. Delta counts versions from 0, so a re-created table
+    repeats old numbers; ``table`` is therefore its id. Iceberg's numbers are random, so ``table`` is empty.
     """
 
     format: str

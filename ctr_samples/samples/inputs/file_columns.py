@@ -18,12 +18,10 @@ _WIDER: tuple[tuple[type[DataType], ...], ...] = (INTEGERS, (FloatType, DoubleTy
 
 
 def columns_of_files(reader: DataFrameReader, where: str, listings: Mapping[str, Listing]) -> StructType:
-    """Return the columns of all files, with the widest integer or float type. A column missing from a file is null
-    there.
+    """Return the columns of all files, with the widest integer or float type. A column missing from a file is null there.
 
-    Spark alone would use columns and types of an arbitrary file, and read another file's local time as UTC. Runs a
-    Spark job that reads the footer of each file. Raises InputError, naming two files, if a column has incompatible
-    types.
+    Spark alone would use columns and types of an arbitrary file, and read another file's local time as UTC. Runs a Spark job
+    that reads the footer of each file. Raises InputError, naming two files, if a column has incompatible types.
     """
     return _Merging(reader, where, listings).of(list(listings)).schema
 

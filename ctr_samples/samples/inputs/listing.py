@@ -182,9 +182,7 @@ def _root_of(where: str, path: str, roots: dict[str, str]) -> str:
 
 
 def _keys(directories: list[str]) -> tuple[str, ...]:
-    """Return the keys of the directories. A plain directory counts as ``*``, but is ignored below the last
-    ``key=value``, as in Spark.
-    """
+    """Return the keys of the directories. A plain one is ``*``, but is ignored below the last ``key=value``, as in Spark."""
     upward = dropwhile(lambda part: "=" not in part, reversed(directories))
     return tuple(part.partition("=")[0] if "=" in part else "*" for part in upward)[::-1]
 
@@ -216,8 +214,7 @@ class RealFiles:
 
 
 def real_files(roots: Sequence[str]) -> RealFiles:
-    """Find each real file below the roots once. Visits names without links first, so a link never hides a file's own
-    name.
+    """Find each real file below the roots once. Visits names without links first, so a link never hides a file's own name.
 
     Raises OSError for a directory that cannot be listed.
     """
@@ -365,9 +362,7 @@ class SourceFrame:
 
     @property
     def snapshot(self) -> dict[str, Any]:
-        """Manifest entry about the input: counts, and a fingerprint of file names, sizes and times, or of a table
-        version.
-        """
+        """Manifest entry about the input: counts, and a fingerprint of file names, sizes and times, or of a table version."""
         missing = [day.isoformat() for day in self.missing_days]
         if self.files is None:
             version = None if self.version is None else asdict(self.version)

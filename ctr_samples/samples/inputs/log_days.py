@@ -20,7 +20,7 @@ from ctr_samples.periods import span_of
 from ctr_samples.samples.inputs.listing import LOG_DAY, Listing
 from ctr_samples.sparksql.columns import content_hash, order_column, quoted
 from ctr_samples.sparksql.expressions import IS_REPEAT, MALFORMED
-from ctr_samples.sparksql.observations import Aggregates, Observations, Tally
+from ctr_samples.sparksql.observations import Tally
 
 ByDay = dict[date | None, list[int]]
 """Number of rows of each kind, by day. The day is None for a source without days."""
@@ -56,37 +56,16 @@ def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) ->
     return {f"{name}|{first}": Tally(day * kinds + kind, ((last - first).days + 1) * kinds)}
 
 
-def by_day(tallies: Mapping[str, Mapping[int, int]], widths: Mapping[str, int]) -> dict[str, ByDay]:
-    """Decode the counts of :func:`kinds_by_day`, by name. ``widths`` has the number of kinds of each."""
+def by_day(tallies: Mapping[str, Mapping[int, int]], kinds_of: Callable[[str], int]) -> dict[str, ByDay]:
+    """Decode the counts of :func:`kinds_by_day`, by name. ``kinds_of`` returns the number of kinds of each."""
     counts: dict[str, ByDay] = {}
     for key, numbers in tallies.items():
         name, _, first = key.rpartition("|")
-        of_name, kinds = counts.setdefault(name, {}), widths[name]
+        of_name, kinds = counts.setdefault(name, {}), kinds_of(name)
         for number, count in numbers.items():
             day = date.fromisoformat(first) + timedelta(days=number // kinds) if first else None
             of_name.setdefault(day, [0] * kinds)[number % kinds] = count
     return counts
-
-
-class DaysWatch:
-    """Counts the rows of each day of a log. Lives on the driver."""
-
-    def __init__(self, *, active: bool = True) -> None:
-        self._observations = Observations(active=active)
-        self._read: dict[str, set[date]] = {}
-
-    def on(self, source: str, days: Collection[date]) -> tuple[Observations, Aggregates]:
-        """Return what counts the rows of a source whose path names the day, for :func:`observe`. ``days`` are read."""
-        tallies = kinds_by_day(source, F.lit(0), 1, days) if days else {}
-        for key in tallies:
-            self._read.setdefault(key, set()).update(days)
-        return self._observations, tallies
-
-    def without_rows(self, source: str) -> set[date]:
-        """Return the days whose files were read and have no rows. Call it after the action."""
-        counts = self._observations.tallies()
-        read = {day for key in counts if key.rpartition("|")[0] == source for day in self._read[key]}
-        return read - {*by_day(counts, {key.rpartition("|")[0]: 1 for key in counts}).get(source, {})}
 
 
 def in_log_of(day: date | None) -> str:

@@ -29,7 +29,7 @@ from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
 from ctr_samples.samples.inputs.text_lines import csv_options, delimiter_hint, encoding_hint, is_undecoded
 from ctr_samples.sparksql.columns import INTEGERS, quoted
 from ctr_samples.sparksql.expressions import IS_REPEAT, MALFORMED
-from ctr_samples.sparksql.observations import Aggregates, Observations
+from ctr_samples.sparksql.observations import Aggregates
 
 _MOST_COLUMNS = 3
 _LONGEST = 60
@@ -46,25 +46,20 @@ class LineCounts:
     repeated: int = 0
 
 
-class LinesWatch:
-    """Counts the lines of one text source, or the rows of a source with `unique`. Lives on the driver."""
+def line_kinds(source: str, frame: DataFrame, days: Collection[date]) -> Aggregates:
+    """Return aggregates over the lines of a text source, or the rows of a source with `unique`, for :func:`line_counts`.
+    ``days`` are the days of its log, if its path names them.
+    """
+    kind = F.col(IS_REPEAT).cast("int") * 2 if IS_REPEAT in frame.columns else F.lit(0)
+    if MALFORMED in frame.columns:
+        kind = F.when(F.col(MALFORMED).isNotNull(), 1).otherwise(kind)
+    return kinds_by_day(source, kind, 3, days)
 
-    def __init__(self, *, active: bool = True) -> None:
-        self._observations = Observations(active=active)
 
-    def on(self, frame: DataFrame, days: Collection[date] = ()) -> tuple[Observations, Aggregates]:
-        """Return what counts the lines of the source, for :func:`observe`. ``days`` are the days of its log, if its path
-        names them.
-        """
-        kind = F.col(IS_REPEAT).cast("int") * 2 if IS_REPEAT in frame.columns else F.lit(0)
-        if MALFORMED in frame.columns:
-            kind = F.when(F.col(MALFORMED).isNotNull(), 1).otherwise(kind)
-        return self._observations, kinds_by_day("lines", kind, 3, days)
-
-    def result(self) -> dict[date | None, LineCounts]:
-        """Return the counts for each day of the log. Call it after the action."""
-        counts = by_day(self._observations.tallies(), {"lines": 3}).get("lines", {})
-        return {day: LineCounts(sum(of_day), *of_day[1:]) for day, of_day in counts.items()}
+def line_counts(source: str, tallies: Mapping[str, Mapping[int, int]]) -> dict[date | None, LineCounts]:
+    """Return the counts of a source for each day of its log."""
+    counts = by_day(tallies, lambda _: 3).get(source, {})
+    return {day: LineCounts(sum(of_day), *of_day[1:]) for day, of_day in counts.items()}
 
 
 def check_lines(name: str, counts: Mapping[date | None, LineCounts], source: TextSource, frame: SourceFrame) -> None:

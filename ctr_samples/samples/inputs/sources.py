@@ -24,12 +24,7 @@ from ctr_samples.config import (
 )
 from ctr_samples.config.masking import LEFT_OUT, masked, written
 from ctr_samples.errors import ConfigError, InputError
-from ctr_samples.periods import (
-    Period,
-    Whole,
-    calendar_day,
-    overlap,
-)
+from ctr_samples.periods import Period, Whole, calendar_day, overlap
 from ctr_samples.samples.inputs.databases import (
     TableVersion,
     current_version,
@@ -120,12 +115,7 @@ def _absent(
 
 
 def _read_table(
-    spark: SparkSession,
-    name: str,
-    source: CatalogSource,
-    period: Period,
-    reach: Reach,
-    pinned: TableVersion | None,
+    spark: SparkSession, name: str, source: CatalogSource, period: Period, reach: Reach, pinned: TableVersion | None
 ) -> SourceFrame:
     try:
         frame = spark.read.table(source.table)
@@ -148,16 +138,9 @@ def _read_table(
 
 
 def _of_days(
-    name: str,
-    frame: DataFrame,
-    source: CatalogSource | DatabaseSource,
-    period: Period,
-    reach: Reach,
-    table: str,
+    name: str, frame: DataFrame, source: CatalogSource | DatabaseSource, period: Period, reach: Reach, table: str
 ) -> SourceFrame:
-    """Return the rows of the days that the run needs, or all rows if the table has no ``date_column``. Checks that the
-    run date and later days have rows.
-    """
+    """Return the rows of the days needed, or all without ``date_column``. Checks that the run date and later days have rows."""
     column, own = source.date_column, calendar_day(period)
     on = None if column is None else rows_of_days(f"sources.{name}.date_column", table, frame, column)
     if source.unique and column is not None:
@@ -188,9 +171,7 @@ class _Files:
         return f"sources.{self.name}"
 
     def find(self, period: Period, reach: Reach) -> tuple[dict[str, Listing], Mapping[Period, Listing | None]]:
-        """Find the files of each path, and those of each day or hour, or None where nothing exists. Finds no files only for
-        an optional source.
-        """
+        """Find the files of each path, and of each day or hour, None where nothing exists. An optional source may have none."""
         paths = self._paths(period, reach)
         lead = [] if (day := self._lead(period, reach)) is None else [self.source.path_of(day)]
         listings = find_files(self.spark, self.where, list(dict.fromkeys([*lead, *paths.values()])))

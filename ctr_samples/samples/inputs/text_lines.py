@@ -104,9 +104,7 @@ _UNREAD = "_unread_"
 
 @dataclass(frozen=True, slots=True)
 class CsvColumns:
-    """The values of a line in order, each with its text in the first line, also ``as_read`` by Spark, and its column in
-    the schema.
-    """
+    """The values of a line, each with its text in the first line, also ``as_read`` by Spark, and its column in the schema."""
 
     first_line: str
     as_read: tuple[str, ...]
@@ -161,12 +159,7 @@ def csv_reader(reader: DataFrameReader, source: CsvSource, malformed: str) -> Da
 
 def csv_options(source: CsvSource) -> dict[str, str]:
     """Return the options for splitting a line."""
-    return {
-        "sep": source.delimiter,
-        "quote": source.quote,
-        "escape": source.escape,
-        "timestampFormat": TIME_FORMAT,
-    }
+    return {"sep": source.delimiter, "quote": source.quote, "escape": source.escape, "timestampFormat": TIME_FORMAT}
 
 
 def delimiter_hint(line: str, delimiter: str, columns: int | None = None) -> str:
@@ -243,9 +236,7 @@ def _first_line(spark: SparkSession, where: str, source: CsvSource, paths: Seque
 
 
 _MARKS = 3
-"""Number of elements appended to a line's object. A larger number makes it less likely that a damaged line contains
-them.
-"""
+"""Number of elements appended to a line's object. A larger number makes it less likely that a damaged line contains them."""
 
 _NESTED = r"^[ \t\r]*+" + r"\{[^{}]*+(?:" * 15 + r"\{[^{}]*+\}" + r")?\}" * 15 + r"\z"
 """An object with at most fifteen others in one another, which ends with all its closing braces, as most lines do. Braces in a
@@ -259,11 +250,7 @@ def objects_of(lines: DataFrame, source: JsonSource, schema: StructType, malform
     ``schema`` has the text column ``malformed``. It holds the line unless the line is exactly one object whose fields
     have the schema's types, in the encoding of the source. Blank lines give no rows.
     """
-    options = {
-        "columnNameOfCorruptRecord": malformed,
-        "maxStringLen": str(2**31 - 1),
-        "timestampFormat": TIME_FORMAT,
-    }
+    options = {"columnNameOfCorruptRecord": malformed, "maxStringLen": str(2**31 - 1), "timestampFormat": TIME_FORMAT}
     line = F.col("value")
     keys = [name for name in lines.columns if name != "value"]
     known = {key.lower() for key in keys}

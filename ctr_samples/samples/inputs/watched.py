@@ -10,7 +10,6 @@ from datetime import date, datetime, timedelta
 from functools import partial, reduce
 from math import ceil
 from typing import Any, Self
-from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -19,18 +18,10 @@ from pyspark.sql.types import ArrayType
 from ctr_samples.config import JobConfig, TextSource
 from ctr_samples.errors import InputError
 from ctr_samples.periods import Period, local_days
-from ctr_samples.samples.inputs.clocks import (
-    Clock,
-    Use,
-    clocks_by_name,
-    clocks_of,
-    conditions_of,
-    of_interest,
-    texts_of_times,
-)
+from ctr_samples.samples.inputs.clocks import Clock, Use, clocks_of, conditions_of, of_interest, texts_of_times
 from ctr_samples.samples.inputs.databases import TableVersion
 from ctr_samples.samples.inputs.listing import LOG_DAY, SourceFrame
-from ctr_samples.samples.inputs.malformed import LineCounts
+from ctr_samples.samples.inputs.malformed import LineCounts, line_kinds
 from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.samples.labels.plans import impression_reach, label_reach, plan_labels
 from ctr_samples.samples.period import EVER, Reach, Span
@@ -38,7 +29,7 @@ from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import ClockCounts
 from ctr_samples.sparksql.columns import quoted, with_matches, with_parsed_times
 from ctr_samples.sparksql.expressions import MALFORMED, columns_of_data, typed_expression
-from ctr_samples.sparksql.observations import observe
+from ctr_samples.sparksql.observations import Aggregates
 
 LEAST, MOST = 32 << 20, 256 << 20
 """Bytes of logs that a joining task has. A task holds up to four times as much, see docs/operations.md, "Sizing"."""
@@ -68,9 +59,7 @@ class Inputs:
     sources: Mapping[str, SourceFrame]
     watches: Watches
     near: Mapping[str, Collection[date]] = field(default_factory=dict)
-    """Days of a source that cover all its impressions and actions for the run, if known. Otherwise all
-    days are read.
-    """
+    """Days of a source that cover all its impressions and actions for the run, if known. Otherwise all days are read."""
     kept: Mapping[str, KeptRows] = field(default_factory=dict)
     """Rows of views and histories read from partial results."""
     whole: JobConfig | None = None
@@ -93,8 +82,7 @@ class Inputs:
         :func:`read_source`.
 
         Unless ``watched``, counts nothing, as required for plans that run only in part. Skips data that was unknown at
-        ``known_by``. ``pinned`` maps sources to versions of lake tables; other tables are read at their current
-        version.
+        ``known_by``. ``pinned`` maps sources to versions of lake tables; other tables are read at their current version.
         """
         span, pins = Span.of(period, config.timezone, known_by), pinned or {}
         with ThreadPoolExecutor(_READ_AT_ONCE) as threads:
@@ -114,9 +102,7 @@ class Inputs:
         return replace(self, span=EVER, watches=Watches.of(self.config, EVER), near={}, kept={})
 
     def plain(self, name: str, days: Collection[date] | None = None) -> DataFrame:
-        """Return the rows of a source, or of some of its days, without counting: for quick checks while planning a
-        run.
-        """
+        """Return the rows of a source, or of some of its days, without counting: for quick checks while planning a run."""
         return self._exploded(name, self._of_days(name, days).rows).drop(LOG_DAY)
 
     def columns_of(self, name: str) -> list[str]:
@@ -167,9 +153,11 @@ class Inputs:
             days = self.near.get(name)
         frame, logged = self._of_days(name, days).rows, self.days_of_log(name)
         is_text = MALFORMED in frame.columns
-        lines = [self.watches.lines[name].on(frame, logged)] if name in self.watches.lines else []
-        if lines and (self.config.sources[name].explode or not (is_text or logged)):
-            frame, lines = observe(frame, lines), []
+        counts: dict[str, Aggregates] = {}
+        if self.counts_lines(name):
+            counts["lines"] = line_kinds(name, frame, logged)
+        if self.config.sources[name].explode or not (is_text or logged):
+            frame, counts = self.watches.observed.on(frame, counts), {}
         rows = self._exploded(name, frame)
         rows = with_parsed_times(rows, texts_of_times(self.config, name))
         if is_text or logged:
@@ -177,14 +165,12 @@ class Inputs:
         clocks = [clock for use in uses for clock in clocks_of(self.config, self.span, name, use, rows)]
         if not is_text and not logged:
             rows = rows.where(of_interest(clocks))  # before counting, so that Spark pushes it down to the files
-        counts = [*lines, *([self.watches.coverage.on(name, clocks)] if by_time else [])]
-        if logged:
-            counts.append(self.watches.days.on(name, logged if days is None else days))
-        if by_time and logged:
-            around = self.days_around(name)
-            counts.append(self.watches.offsets.on(clocks, around))
-            clocks = [replace(clock, days=around) for clock in clocks]
-        rows = observe(rows, [*counts, self.watches.clocks.on(clocks, logged)])
+        if by_time:
+            around = self.days_around(name) if logged else []
+            counts |= self.watches.of_labels(name, clocks, around)
+            clocks = [replace(clock, days=around if logged else None) for clock in clocks]
+        counts |= self.watches.of_rows(name, clocks, logged, logged if days is None else days)
+        rows = self.watches.observed.on(rows, counts)
         return (rows.where(self._is_own(clocks)) if by_time and logged else rows).drop(LOG_DAY)
 
     def days_of_log(self, name: str) -> Collection[date]:
@@ -193,9 +179,7 @@ class Inputs:
         return () if by_day is None else by_day.files
 
     def days_around(self, name: str) -> list[date]:
-        """Return the days of a log that a run reads for impressions and labels: its own day, and the days within their
-        reach.
-        """
+        """Return the days of a log that a run reads for impressions and labels: its own, and those within their reach."""
         start, end = self.span.start, self.span.end
         if start is None or end is None:
             return list(self.days_of_log(name))
@@ -206,10 +190,8 @@ class Inputs:
     def _is_own(self, clocks: Sequence[Clock]) -> Column:
         """Whether the row's time may fall within the run, or the row is in the run's own log, even without a time."""
         near = reduce(Column.__or__, [F.coalesce(clock.applies & clock.near, F.lit(False)) for clock in clocks])
-        if self.span.start is None:
-            return F.lit(True)
-        own = self.span.start.astimezone(ZoneInfo(self.config.timezone)).date()
-        return near | (F.col(LOG_DAY) == F.lit(own))
+        own = self.span.own_day(self.config.timezone)
+        return F.lit(True) if own is None else near | (F.col(LOG_DAY) == F.lit(own))
 
     def with_kept(
         self, name: str, source: str, use: Use, cut: Callable[[DataFrame], DataFrame], *, watched: bool = True
@@ -225,11 +207,11 @@ class Inputs:
     def lines(self, name: str) -> dict[date | None, LineCounts]:
         """Return the line counts of a source by log day, from this run or an earlier run. Call it after the action."""
         kept = {day: LineCounts(*counts) for key, day, counts in self._kept_counts() if key == lines_of(name)}
-        return kept | self.watches.lines[name].result()
+        return kept | self.watches.lines(name)
 
     def clocks(self) -> dict[str, dict[date | None, ClockCounts]]:
         """Return the time counts of all sources, by clock name and log day. Call it after the action."""
-        clocks = self.watches.clocks.result()
+        clocks = self.watches.clocks()
         for key, day, counts in self._kept_counts():
             if not key.startswith("sources."):
                 clocks.setdefault(key, {})[day] = ClockCounts(*counts)
@@ -241,9 +223,9 @@ class Inputs:
 
     def facts(self) -> dict[str, dict[str, Any]]:
         """Return the manifest entry of each source. Call it after the action."""
-        offsets, names = self.watches.offsets, clocks_by_name(self.config)
+        offsets = self.watches.offsets
         return {
-            name: {**source.snapshot, **self._lines(name), **self._empty_days(name), **offsets.facts(name, names)}
+            name: {**source.snapshot, **self._lines(name), **self._empty_days(name), **offsets(name)}
             for name, source in self.sources.items()
         }
 
@@ -267,8 +249,8 @@ class Inputs:
         """Return the days that exist without files or without rows, and those without data that lie between others."""
         source = self.sources[name]
         empty: set[Period] = {period for period, has_files in source.empty.items() if has_files}
-        empty |= self.watches.days.without_rows(name)
-        if name in self.watches.lines:
+        empty |= self.watches.days_without_rows(name)
+        if self.counts_lines(name):
             empty |= {day for day, counts in self.lines(name).items() if day is not None and not counts.lines}
         data = sorted(period.isoformat() for period in source.there if period not in empty)
         lists = {
@@ -280,8 +262,13 @@ class Inputs:
         }
         return {key: sorted(period.isoformat() for period in some) for key, some in lists.items() if some}
 
+    def counts_lines(self, name: str) -> bool:
+        """Whether the lines of a text source, or the rows of one with `unique`, are counted."""
+        source = self.config.sources[name]
+        return isinstance(source, TextSource) or bool(source.unique)
+
     def _lines(self, name: str) -> dict[str, int]:
-        if name not in self.watches.lines:
+        if not self.counts_lines(name):
             return {}
         counts, source = self.lines(name).values(), self.config.sources[name]
         facts = {"lines": sum(one.lines for one in counts)}
@@ -304,9 +291,7 @@ def lines_of(source: str) -> str:
 
 
 def forward_reach(config: JobConfig, name: str) -> timedelta:
-    """Return the time after a run during which rows of a source still matter: actions, and impressions that may claim
-    them.
-    """
+    """Return the time after a run during which rows of a source still matter: actions, and impressions that may claim them."""
     plans = plan_labels(config)
     own = [plan.label.window for plan in plans if plan.label.source == name]
     if config.impressions.source == name:

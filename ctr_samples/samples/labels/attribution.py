@@ -81,9 +81,7 @@ class LabelState:
         self.there |= new.there
 
     def columns(self) -> dict[str, pa.Array]:
-        """Return the label and, if its values are reduced, a mask. The mask distinguishes a missing action (mask 0) from
-        a label value of 0 (mask 1).
-        """
+        """Return the label and, if its values are reduced, a mask: 0 for a missing action, 1 for an action, even of value 0."""
         if self.plan.label.reduce == "any":
             return {self.plan.name: pa.array(self.there.astype(np.int64))}
         return _with_mask(self.plan.name, self.numbers, self.there)

@@ -129,9 +129,7 @@ def label_counts(plans: Sequence[LabelPlan], rows: Iterable[str], counts: Counts
 
 
 def _early_orphans(label: str, counts: Counts) -> dict[str, Any]:
-    """Return the manifest entry of orphans that lie less than a second, or a unit of their clock, before an impression
-    with their keys. Empty if there are none.
-    """
+    """Return the manifest entry of orphans less than a second, or their clock's unit, before an impression with their keys."""
     names = [format_duration(unit) for unit in _UNITS]
     whole = [name for name in names[1:] if not counts.sums.get(f"{label}.{name}.finer", 0)]
     unit = [names[0], *whole][-1]
@@ -194,9 +192,7 @@ class LabelMasks:
 
 
 def _closed_by(label: Label, config: JobConfig, span: Span, sources: Mapping[str, SourceFrame]) -> int:
-    """Return the time until which a label's actions are known: the clock of the run or, if earlier, the first later day
-    without a log.
-    """
+    """Return until when a label's actions are known: the clock of the run or, if earlier, the first later day without a log."""
     logs = {config.impressions.source, label.source if isinstance(label, ActionLabel) else config.impressions.source}
     missing = [span_of(day, config.timezone) for log in logs for day in sources[log].missing_days]
     begins = [of_day[0] for of_day in missing if of_day is not None and span.end is not None and of_day[0] >= span.end]

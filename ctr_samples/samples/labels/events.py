@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from functools import reduce
 from typing import Any
 
@@ -13,15 +14,7 @@ from pyspark.sql.types import ArrayType, DataType, NullType, StringType, StructF
 from ctr_samples.config import Impressions, JobConfig, RowLabel
 from ctr_samples.samples.columnar.stages import place_of
 from ctr_samples.samples.impressions import does_match, identity_of, is_near, line_columns, row_label, shown_list
-from ctr_samples.samples.labels.plans import (
-    LabelPlan,
-    Stop,
-    impression_reach,
-    keys_among,
-    longest_skew,
-    longest_window,
-    rows_among,
-)
+from ctr_samples.samples.labels.plans import LabelPlan, Stop, impression_reach, keys_among, rows_among
 from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.columns import hash_of_fields, key_column, number_column, quoted, time_column
 
@@ -88,7 +81,10 @@ def is_near_action(time: Column, span: Span, plans: Sequence[LabelPlan]) -> Colu
 
     True if the action has no time.
     """
-    return span.reaches(time, longest_skew(plans), longest_window(plans)) | time.isNull()
+    skew, window = (
+        max((getattr(plan.label, key) for plan in plans), default=timedelta()) for key in ("skew", "window")
+    )
+    return span.reaches(time, skew, window) | time.isNull()
 
 
 IS_ACTION = "_is_action"
@@ -234,9 +230,7 @@ def _with_keys_of_one_type(frames: Sequence[DataFrame], names: Sequence[str]) ->
 
 
 class _Lines:
-    """A log whose lines are impressions, lists of impressions, actions of some labels, or a mix. Used only for
-    planning.
-    """
+    """A log whose lines are impressions, lists of impressions, actions of some labels, or a mix. Used only for planning."""
 
     def __init__(self, log: DataFrame, shown: Impressions, rows: Mapping[str, RowLabel]) -> None:
         self._log, self._shown = log, shown

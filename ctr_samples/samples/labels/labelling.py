@@ -52,16 +52,13 @@ class Labelling:
     carried: tuple[str, ...] = ()
     """Further columns of events that impressions keep."""
     by: tuple[str, ...] = ()
-    """The key by which impressions lie once they have their labels, if a later step needs one. They come in its order, then by
-    time.
-    """
+    """The key by which impressions lie once they have labels, if a later step needs one. They are sorted by it and time."""
 
     def stage(self, events: DataFrame, partitions: int, repeated: Sequence[Column] = ()) -> Stage:
         """Return the impressions of the period among the events of :func:`~ctr_samples.samples.labels.events.events_of`,
         with their labels. ``repeated`` has the columns that are equal for an impression and its repeats.
 
-        Has the columns of an impression, those carried along, then a column for each label, and its mask if values are
-        reduced.
+        Has the columns of an impression, those carried along, then a column for each label, and its mask if values are reduced.
         """
         some = stops(self.plans, self.by)
         events = placed(events, some, repeated)

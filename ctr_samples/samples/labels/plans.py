@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from zoneinfo import ZoneInfo
 
 from pyspark.sql.types import FloatType, LongType, StructField
 
@@ -62,9 +61,7 @@ def rows_among(labels: Mapping[str, Label]) -> dict[str, RowLabel]:
 
 
 def rounds(plans: Sequence[LabelPlan]) -> list[tuple[tuple[str, ...], list[LabelPlan]]]:
-    """Order the key sets, each with its labels, so that every label can try its sets in order. Minimises the number of
-    rounds greedily.
-    """
+    """Order the key sets, with their labels, so that every label can try its sets in order, in few rounds (greedily)."""
     waiting = {plan.name: list(plan.tried) for plan in plans}
     order = []
     while any(waiting.values()):
@@ -125,16 +122,6 @@ def label_columns(labels: Mapping[str, Label]) -> list[str]:
     return [field.name for field in label_fields(labels)]
 
 
-def longest_window(plans: Sequence[LabelPlan]) -> timedelta:
-    """Return the longest time after an impression at which an action still matters."""
-    return max((plan.label.window for plan in plans), default=timedelta())
-
-
-def longest_skew(plans: Sequence[LabelPlan]) -> timedelta:
-    """Return the longest time before an impression at which an action still matters."""
-    return max((plan.label.skew for plan in plans), default=timedelta())
-
-
 def keys_among(plans: Sequence[LabelPlan]) -> list[str]:
     """Return the keys of all labels, without duplicates."""
     return list(dict.fromkeys(name for plan in plans for name in plan.keys))
@@ -147,8 +134,8 @@ def impression_reach(config: JobConfig, span: Span) -> Reach:
     """
     reach = label_reach(plan_labels(config))
     before = max(reach, config.impressions.dedup or timedelta())
-    if config.impressions.repeats_by_day and span.start is not None:
-        own = span.start.astimezone(ZoneInfo(config.timezone)).date()
+    own = span.own_day(config.timezone)
+    if config.impressions.repeats_by_day and span.start is not None and own is not None:
         before = max(before, span.start - local_midnight(own, config.timezone))
     return Reach(before, reach)
 

@@ -45,13 +45,11 @@ from ctr_samples.shards.partials import (
     unneeded,
 )
 from ctr_samples.sparksql.columns import micros_at, time_column
-from ctr_samples.sparksql.observations import Observations, Reporter
+from ctr_samples.sparksql.observations import Reporter
 
 _AT_ONCE = 2
 _BYTES_OF_A_TASK = 512 * 2**20
-"""Log bytes per task that writes a partial. Each task writes about 10 MB, so that few files accumulate
-over the days.
-"""
+"""Log bytes per task that writes a partial. Each task writes about 10 MB, so that few files accumulate over the days."""
 
 
 Keepable = CountedView | KeptHistory | KeptTable
@@ -79,8 +77,7 @@ class Partials:
 
     @classmethod
     def prepare(cls, inputs: Inputs, period: Period, telling: Reporter, *, build: bool = True) -> Self:
-        """Find the partials that a run needs, and build the missing partials, each with a Spark job over one day of a
-        log.
+        """Find the partials that a run needs, and build the missing partials, each with a Spark job over one day of a log.
 
         A run without view joins needs to ``build`` none. Existing partials still show which days of the logs need not be
         read for impressions and labels. Keeps nothing if the configuration has no ``partials``, or for a run of the whole
@@ -149,10 +146,10 @@ def keepable(inputs: Inputs) -> list[Keepable]:
     every: list[Keepable] = []
     for name, view in views.items():
         if isinstance(view, WindowView | DailyCountView):
-            every.append(CountedView(name, view))
+            every.append(CountedView(name, view.source, view))
         elif isinstance(view, EventView):
             columns = view_columns(inputs.spark, config, inputs.columns_of)[name]
-            every.append(KeptTable(name, view, tuple(columns)))
+            every.append(KeptTable(name, view.source, view, tuple(columns)))
     return [
         *every,
         *[KeptHistory.of(config, name) for name in config.histories if config.histories[name].source in dated],
@@ -176,9 +173,7 @@ def where_kept(inputs: Inputs, name: str, period: Period) -> str | None:
 
 
 def _kept(storage: Storage, inputs: Inputs, what: Keepable, period: Period, building: Reporter | None) -> _Kept:
-    """Return the partials of a view or history. Builds missing ones if ``building`` is to hear of it: one thread, even if
-    several days run at once.
-    """
+    """Return the partials of a view or history. One thread builds the missing ones, if ``building`` is to hear of it."""
     name, definition, wanted = what.name, definition_of(inputs, what), _wanted(inputs, what, period)
     if building is None:
         return _Kept(what, definition, tuple(_there(storage, name, definition, wanted)[0].values()), 0)
@@ -206,9 +201,7 @@ _MAKING: defaultdict[tuple[str, str, str], Lock] = defaultdict(Lock)
 
 
 def _wanted(inputs: Inputs, what: Keepable, period: Period) -> dict[date, str]:
-    """Return the days that have ended and whose partials a run can use, each with the hash of its log files. None for the
-    whole log.
-    """
+    """Return the ended days whose partials a run can use, each with the hash of its log files. None for the whole log."""
     own = calendar_day(period)
     if own is None:
         return {}
@@ -235,22 +228,22 @@ def _make(
     If the log has changed since it was listed, only this run uses the partial, because its name would be wrong.
     """
     config, by_day = inputs.config, inputs.sources[what.source].of_days
-    times, of_day = Observations(), inputs.for_partials()
-    watches = of_day.watches
+    of_day = inputs.for_partials()
+    observed = of_day.watches.observed
     rows = of_day.watched(what.source, what.use, days=[day])
     if uses := _times(config, what.source):
         moments = {use: F.unix_micros(time_column(rows, text, use)) for use, text in uses.items()}
         spans = {f"{use} {end}": of(moment) for use, moment in moments.items() for end, of in _ENDS.items()}
-        rows = times.on(rows, spans)
+        rows = observed.on(rows, {"ends": spans})
     now = datetime.now(UTC)
     this_run = run_id(now, secrets.token_hex(4))
     directory = f"{day_of_partial(what.name, definition, str(day))}/{this_run}"
     tasks = ceil(sum(file.bytes for file in by_day.files[day]) / _BYTES_OF_A_TASK)
     files = what.write(rows, PartialWriter(storage, directory, tasks), day, config.timezone)
     counts = {name: astuple(of[day]) for name, of in of_day.clocks().items() if day in of}
-    if what.source in watches.lines:
+    if of_day.counts_lines(what.source):
         counts[lines_of(what.source)] = astuple(of_day.lines(what.source).get(day, LineCounts()))
-    seen = times.counts()
+    seen = observed.counts("ends")
     partial = Partial(
         what.name,
         definition,

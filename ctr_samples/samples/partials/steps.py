@@ -111,9 +111,7 @@ def files_of(partials: Iterable[Partial]) -> list[PartialFile]:
 
 
 def files_since(partials: Iterable[Partial], span: Span, age: timedelta | None) -> list[PartialFile]:
-    """Return the files of :func:`write_timed` with rows not older than ``age`` at the start of a run. Without ``age``,
-    returns all files.
-    """
+    """Return the files of :func:`write_timed` with rows not older than ``age``, if given, at the start of a run."""
     files = files_of(partials)
     if age is None or span.start is None:
         return files
@@ -156,15 +154,11 @@ class CountedView:
     """A counted view and its name. Counts of the impression's own day also come from steps."""
 
     name: str
+    source: str
     view: WindowView | DailyCountView
     use: ClassVar[Use] = "views"
     done: ClassVar[str] = "counted"
     has_own_day: ClassVar[bool] = True
-
-    @property
-    def source(self) -> str:
-        """Source of the counted rows."""
-        return self.view.source
 
     def cut(self, rows: DataFrame) -> DataFrame:
         """Return the steps of rows of the source."""
@@ -268,13 +262,13 @@ def days_step_by_step(view: WindowView | DailyCountView, span: Span, zone: str) 
 class KeptHistory:
     """A history with its inherited values filled in.
 
-    A partial serves impressions at or after the end of its day, that is, the midnight in the configured time zone that
-    ends the day in its log's path. An earlier impression may need any action. So a run reads its own day from the log,
-    and earlier days from partials. Those days have ended before the run's day begins, regardless of when their actions
-    happened or became known.
+    A partial serves impressions at or after the end of its day, that is, the midnight in the configured time zone that ends the
+    day in its log's path. An earlier impression may need any action. So a run reads its own day from the log, and earlier days
+    from partials. Those days have ended before the run's day begins, regardless of when their actions happened or became known.
     """
 
     name: str
+    source: str
     history: History
     plan: HistoryPlan
     use: ClassVar[Use] = "histories"
@@ -285,21 +279,14 @@ class KeptHistory:
     def of(cls, config: JobConfig, name: str) -> Self:
         """Return the history with the given name."""
         history = config.history(name)
-        return cls(name, history, history_plan(name, history, config.impressions))
-
-    @property
-    def source(self) -> str:
-        """Source of the actions."""
-        return self.history.source
+        return cls(name, history.source, history, history_plan(name, history, config.impressions))
 
     def cut(self, rows: DataFrame) -> DataFrame:
         """Return the actions among rows of the source, at any time."""
         return actions_of_history(rows, self.name, self.history, EVER)
 
     def definition(self) -> Mapping[str, Any]:
-        """Return the settings that determine the needed actions and their kept columns. Their maximum age
-        is excluded.
-        """
+        """Return the settings that determine the needed actions and their kept columns. Their maximum age is excluded."""
         keys = {"where", "time", "key", "item", "request", "last", "available_after", "columns"}
         keys |= {"available_time"} & self.history.model_fields_set  # 0.1.0 had no such key
         return {**self.history.model_dump(mode="json", include=keys), "by_request": self.plan.by_request}
@@ -330,16 +317,12 @@ class KeptTable:
     """
 
     name: str
+    source: str
     view: EventView
     columns: tuple[str, ...]
     use: ClassVar[Use] = "views"
     done: ClassVar[str] = "joined"
     has_own_day: ClassVar[bool] = False
-
-    @property
-    def source(self) -> str:
-        """Source of the table."""
-        return self.view.source
 
     def cut(self, rows: DataFrame) -> DataFrame:
         """Return the rows of the view."""

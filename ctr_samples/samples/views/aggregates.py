@@ -125,9 +125,7 @@ def _number_of(time: Column, step: timedelta) -> Column:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """Steps known to impressions: before ``first`` for the first impression, before ``last`` for the last
-    impression.
-    """
+    """Steps known to impressions: before ``first`` for the first impression, before ``last`` for the last impression."""
 
     first: int
     last: int
@@ -146,8 +144,7 @@ def counted_rows(
 ) -> DataFrame:
     """Return the view's rows from :func:`steps_of`, with some ``columns``.
 
-    With ``seen``, returns only rows visible to impressions. All rows known at the first impression are reduced to
-    their sum.
+    With ``seen``, returns only rows visible to impressions. All rows known at the first impression are reduced to their sum.
     """
     if isinstance(view, DailyCountView):
         counted = _daily_rows(steps, view, columns, seen)
@@ -183,8 +180,7 @@ def _windowed_rows(steps: DataFrame, view: WindowView, columns: Sequence[str], s
 
 
 def _daily_rows(steps: DataFrame, view: DailyCountView, columns: Sequence[str], seen: Seen | None) -> DataFrame:
-    """Rows of ``daily_counts``: ``key``, ``event_time``, ``payload``, with a row for each midnight with a nonzero
-    count.
+    """Rows of ``daily_counts``: ``key``, ``event_time``, ``payload``, with a row for each midnight with a nonzero count.
 
     A key whose window becomes empty has one more row to show it.
     """

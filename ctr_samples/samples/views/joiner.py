@@ -30,8 +30,9 @@ from ctr_samples.samples.views.as_of.planning import (
     plan_joins,
     views_of,
 )
+from ctr_samples.samples.views.counts import EMPTY
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads, with_looked_up
-from ctr_samples.samples.views.rows import as_of, lasting, usable, view_rows, view_steps, within_reach
+from ctr_samples.samples.views.rows import as_of, is_empty, lasting, usable, view_rows, view_steps, within_reach
 from ctr_samples.sparksql.columns import bytes_of, joint_key, key_column
 from ctr_samples.sparksql.session import smallest_memory
 
@@ -42,9 +43,7 @@ _SURELY = 32
 """A view is small without being measured if so many times the size of its files can be broadcast."""
 
 _SHARE_OF_MEMORY = 16
-"""Divisor of the memory available for broadcast views. On the driver, which collects them, they need up to four times
-their size.
-"""
+"""Divisor of the memory for broadcast views. On the driver, which collects them, they need up to four times their size."""
 
 
 def declared_facts(config: JobConfig) -> list[ViewFacts]:
@@ -125,21 +124,20 @@ class ViewJoiner:
                 key_column(blank, part, f"views.{name}.on")
 
     def plan(self) -> Sequence[JoinStep]:
-        """Plan the joins of the views, before :meth:`add`. Measures views that may be small, with one short Spark job for
-        all of them.
-        """
-        self._steps = self._planned()
+        """Plan the joins of the views, before :meth:`add`. Measures those that may be small, in one short Spark job."""
+        facts, limits = declared_facts(self._inputs.config), JoinLimits()
+        if self._few is None:
+            facts, limits = self._measured_facts(), self._limits
+        self._steps = plan_joins(facts, limits)
         return self._steps
 
-    def _planned(self) -> tuple[JoinStep, ...]:
-        if self._few is not None:
-            return plan_joins(declared_facts(self._inputs.config))
+    def _measured_facts(self) -> list[ViewFacts]:
         on_disk = self._maybe_small()
         tiny = {name: size for name, size in on_disk.items() if size * _SURELY <= self._limits.broadcast_bytes}
         others = {name: self._join(name, watched=False).features for name in on_disk if name not in tiny}
         measured = [size_of(name, features) for name, features in others.items()]
         sizes = tiny | (dict(map(tuple, reduce(DataFrame.unionAll, measured).collect())) if measured else {})
-        return plan_joins([self._facts(name, sizes.get(name)) for name in self._views], self._limits)
+        return [self._facts(name, sizes.get(name)) for name in self._views]
 
     def add(self, stage: Stage, steps: Sequence[JoinStep], early: SampleColumns | None = None) -> Stage:
         """Add a struct for each view of the steps. Runs a job for small views, and a count of keys if the log is large.
@@ -168,9 +166,7 @@ class ViewJoiner:
         return self._small
 
     def _join(self, name: str, *, watched: bool = True) -> Join:
-        """Prepare a view, with all columns that decide between its rows. Unless ``watched``, does not count the rows of its
-        source.
-        """
+        """Prepare a view, with all columns that decide between its rows. Counts the rows of its source if ``watched``."""
         inputs, view, span = self._inputs, self._views[name], self._inputs.span
         if isinstance(view, WindowView | DailyCountView):
             cut = partial(self._steps_of, name, view)
@@ -193,8 +189,7 @@ class ViewJoiner:
     def _of_few(self, view: View, rows: DataFrame) -> DataFrame:
         """Keep only the rows that the few impressions need, where possible.
 
-        A key from another view is not known yet, and all rows of a snapshot view are needed to find its latest
-        snapshot.
+        A key from another view is not known yet, and all rows of a snapshot view are needed to find its latest snapshot.
         """
         if self._few is None or view.looked_up_in or isinstance(view, SnapshotView):
             return rows
@@ -204,7 +199,8 @@ class ViewJoiner:
         """Count the rows that end, and keep those that last."""
         if VALID_TO not in join.features.columns:
             return join
-        rows = self._inputs.watches.rows.on_rows(join.how.name, join.features)
+        empty = {f"{join.how.name}.{EMPTY}": F.count_if(is_empty())}
+        rows = self._inputs.watches.observed.on(join.features, {"rows": empty})
         return replace(join, features=lasting(rows, self._inputs.span))
 
     def _maybe_small(self) -> dict[str, int]:
@@ -220,9 +216,7 @@ class ViewJoiner:
         return replace(declared, bytes=self._inputs.sources[view.source].bytes, bytes_in_memory=size)
 
     def hot_keys(self, step: JoinStep) -> HotKeys:
-        """Keys of a join with too many impressions for one task. Measured only if the log is large, and once for each key
-        of impressions.
-        """
+        """Keys of a join with too many impressions for one task. Measured only in a large log, once for each key."""
         if step.on not in self._hot:
             self._hot[step.on] = self._measured(step)
         return self._hot[step.on]

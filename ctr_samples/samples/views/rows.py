@@ -1,6 +1,4 @@
-"""Feature views: sources as rows of key, event time, available time and payload, including tables counted from daily
-logs.
-"""
+"""Feature views: sources as rows of key, event time, available time and payload, including tables counted from daily logs."""
 
 from __future__ import annotations
 
@@ -53,7 +51,7 @@ def view_rows(source: DataFrame, name: str, view: View, columns: Sequence[str]) 
         case StaticView():
             return rows.select(key.alias(KEY), _payload(source, columns, where).alias(PAYLOAD))
         case SnapshotView():
-            event_time, available_time = _snapshot_clocks(source, view, where)
+            event_time, available_time = snapshot_clocks(source, view, where)
         case EventView():
             event_time, available_time = _clocks(source, view, where)
             if view.valid_to is not None:
@@ -75,9 +73,7 @@ def key_columns(source: DataFrame, view: View, where: str) -> list[Column]:
 
 
 def has_readable_end(source: DataFrame, view: EventView, where: str) -> Column:
-    """Whether the end times of a row are readable. A row with an unreadable end must not count as a row that never
-    ends.
-    """
+    """Whether the end times of a row are readable. A row with an unreadable end must not count as a row that never ends."""
     ends = {"valid_to": view.valid_to, "closed_available": view.closed_available}
     readable = F.lit(True)
     for key, text in ends.items():
@@ -141,7 +137,7 @@ def _clocks(source: DataFrame, view: EventView, where: str) -> tuple[Column, Col
     return event_time, later(event_time, view.delay)
 
 
-def _snapshot_clocks(source: DataFrame, view: SnapshotView, where: str) -> tuple[Column, Column]:
+def snapshot_clocks(source: DataFrame, view: SnapshotView, where: str) -> tuple[Column, Column]:
     """Clocks of a snapshot: true as of the midnight that ends its day, in the session time zone, and known later."""
     column, kind = typed_expression(source, view.snapshot, f"{where}.snapshot")
     if isinstance(kind, StringType):

@@ -92,9 +92,7 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[Canary]:
-    """Keep impressions that share no key or moment with an earlier impression, so that each sees only its own
-    canaries.
-    """
+    """Keep impressions that share no key or moment with an earlier impression, so that each sees only its own canaries."""
     chosen: list[Canary] = []
     taken: set[tuple[tuple[str, ...], Any]] = set()
     for one in sorted(sample, key=lambda c: (c.micros, c.id)):
@@ -106,8 +104,7 @@ def apart(sample: Sequence[Canary], joins: Collection[tuple[str, ...]]) -> list[
 
 
 def check_canaries(config: JobConfig, steps: Sequence[JoinStep], canary: LeakCanary) -> dict[str, dict[str, int]]:
-    """Return the number of canaries checked for each view (``canaries``). Raises AccountingError if a wrong row
-    matched.
+    """Return the number of canaries checked for each view (``canaries``). Raises AccountingError if a wrong row matched.
 
     Runs on the driver. Tables without timestamps give no guarantee and have no canary.
     """
@@ -137,6 +134,9 @@ def _impressions(chosen: Sequence[Canary], types: Mapping[str, pa.DataType]) -> 
 
 
 _Offsets = tuple[int, int, bool, int | None, int | None]
+"""Microseconds after the impression of a canary row: its event and available time, whether it is from the future, and for a row
+that ends its end and the time at which this is known.
+"""
 
 
 def _canaries(shown: pa.Table, config: JobConfig, name: str) -> ViewRows:
@@ -144,12 +144,9 @@ def _canaries(shown: pa.Table, config: JobConfig, name: str) -> ViewRows:
     view = config.views[name]
     # A key that another view gives is not known here; the id stands for it.
     how = as_of(name, view, ["impression_id" if "." in part else part for part in view.joined_on])
-    offsets: list[_Offsets] = [(*offset, None, None) for offset in _offsets(view.inclusive)]
-    if ends := isinstance(view, EventView) and view.valid_to is not None:
-        offsets = _with_ends(view)
     keys, times = key_among(shown, how.on), pc.struct_field(whole(shown[IMPRESSION]), "impression_time")
-    tables = [_canary(keys, times, offset, ends=ends) for offset in offsets]
-    rows = pa.concat_tables(tables)
+    ends = isinstance(view, EventView) and view.valid_to is not None
+    rows = pa.concat_tables([_canary(keys, times, offset, ends=ends) for offset in _offsets(view, ends=ends)])
     return ViewRows.of(how, rows.filter(pc.is_valid(rows[KEY])))
 
 
@@ -163,25 +160,18 @@ def _canary(keys: pa.Array, times: pa.Array, offset: _Offsets, *, ends: bool) ->
     return pa.table({KEY: keys, **at, GONE: [False] * size, CONTENT: [event] * size, PAYLOAD: payload})
 
 
-def _offsets(inclusive: bool) -> list[tuple[int, int, bool]]:
-    """Return the event time and available time in microseconds after the impression, and whether a row is from the
-    future.
+def _offsets(view: View, *, ends: bool) -> list[_Offsets]:
+    """Return the canary rows of an impression: the valid one, and those that must not match.
 
-    Rows with later events rank higher, so a wrongly visible row would match. Rows of one snapshot become known
-    together, so the row with the late available time has a separate event time.
+    Rows with later events rank higher, so a wrongly visible row would match. Rows of one snapshot become known together, so
+    the row with the late available time has a separate event time. With ``ends``, a better row has ended, and if ends
+    become known later, the valid row has ended, too, which is not known yet.
     """
-    same_instant = 0 if not inclusive else 1
-    return [(-3, 0, False), (-1, 1, True), (same_instant, same_instant, True), (1, 1, True)]
-
-
-def _with_ends(view: EventView) -> list[_Offsets]:
-    """Return the offsets of rows that end, with the end and the time it is known, and of a better row that has ended.
-
-    If a view has available times for ends, the valid row has also ended, but its end is not yet known.
-    """
-    (event, known, future), *others = _offsets(view.inclusive)
-    end = (-1, 1) if view.closed_available is not None else (None, None)
-    return [(event, known, future, *end), (-2, -2, True, -1, None), *[(*other, None, None) for other in others]]
+    closes = isinstance(view, EventView) and view.closed_available is not None
+    valid: _Offsets = (-3, 0, False, -1, 1) if ends and closes else (-3, 0, False, None, None)
+    ended: list[_Offsets] = [(-2, -2, True, -1, None)] if ends else []
+    future = [(-1, 1), (1, 1) if view.inclusive else (0, 0), (1, 1)]
+    return [valid, *ended, *[(event, known, True, None, None) for event, known in future]]
 
 
 def _checked(name: str, view: View, joined: pa.Table, chosen: Sequence[Canary]) -> int:

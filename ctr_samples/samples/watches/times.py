@@ -1,8 +1,7 @@
 """Implausible times: a number read in the wrong unit gives a time in 1970 or in the far future.
 
-The clocks of a source are checked before any filter by time. Otherwise an impression of 1970 would simply belong to a
-different day, a feature row of 1970 would be visible to every impression, and actions of 1970 would leave every history
-empty.
+The clocks of a source are checked before any filter by time. Otherwise an impression of 1970 would simply belong to a different
+day, a feature row of 1970 would be visible to every impression, and actions of 1970 would leave every history empty.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from ctr_samples.samples.inputs.clocks import EARLY, LATE, MORE_CLOCKS, Clock, c
 from ctr_samples.samples.inputs.listing import LOG_DAY
 from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
 from ctr_samples.sparksql.columns import micros_at
-from ctr_samples.sparksql.observations import Aggregates, Observations, Tally
+from ctr_samples.sparksql.observations import Aggregates, Tally
 
 _MICROS_OF_A_YEAR = 365.2425 * 86_400e6
 _UNITS = {"seconds": 1_000_000, "millis": 1_000, "micros": 1}
@@ -52,23 +51,6 @@ class ClockCounts:
 
 ClocksByDay = dict[str, dict[date | None, ClockCounts]]
 """Counts by clock name and log day. The day is None for a source without days."""
-
-
-class ClocksWatch:
-    """Counts the implausible times of all sources. Lives on the driver."""
-
-    def __init__(self, *, active: bool = True) -> None:
-        self._observations = Observations(active=active)
-
-    def on(self, clocks: Sequence[Clock], days: Collection[date] = ()) -> tuple[Observations, Aggregates]:
-        """Return what counts the times of a source for these clocks, for :func:`observe`. ``days`` are the days of its
-        log, if its path names them.
-        """
-        return self._observations, clock_counts(clocks, days)
-
-    def result(self) -> ClocksByDay:
-        """Return the counts. Call it after the action."""
-        return by_clock(self._observations.counts(), self._observations.tallies())
 
 
 _JOINED = "&"
@@ -102,11 +84,9 @@ def _counted(clock: Clock) -> Column:
 
 def by_clock(latest: Mapping[str, int], tallies: Mapping[str, Mapping[int, int]]) -> ClocksByDay:
     """Decode the numbers and tallies of :func:`clock_counts`. The latest times cover all days."""
-    groups = {key.rpartition("|")[0] for key in tallies}
-    widths = {group: _KINDS << len(group.split(_JOINED)) for group in groups}
     return {
         name: {day: _counts_of(number, kinds, name, latest) for day, kinds in of_clocks.items()}
-        for key, of_clocks in by_day(tallies, widths).items()
+        for key, of_clocks in by_day(tallies, lambda names: _KINDS << len(names.split(_JOINED))).items()
         for number, name in enumerate(key.split(_JOINED))
     }
 

@@ -20,7 +20,7 @@ from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.training_rows import only_fitted
 from ctr_samples.samples.views.as_of.planning import plan_joins
-from ctr_samples.samples.views.counts import JoinCounts, join_counts
+from ctr_samples.samples.views.counts import match_facts
 from ctr_samples.samples.views.joiner import declared_facts
 
 DAY = date(2019, 6, 5)
@@ -181,10 +181,10 @@ def expected(tables: Mapping[str, Sequence[Mapping[str, Any]]], shown: Mapping[s
     }
 
 
-def joined(spark: SparkSession, config: Path) -> tuple[list[Row], JoinCounts]:
+def joined(spark: SparkSession, config: Path) -> tuple[list[Row], dict[str, dict[str, float]]]:
     inputs = Inputs.read(spark, load_config(config).config, DAY)
     rows = SampleBuilder(inputs).joined().collect()
-    return rows, join_counts(inputs.config.views, inputs.watches.tasks.result())
+    return rows, match_facts(inputs.config.views, inputs.watches.tasks.result())
 
 
 @pytest.mark.parametrize("method", ["union", pytest.param("intervals", marks=pytest.mark.slow)])
@@ -223,9 +223,9 @@ def test_random_chains_of_views_agree_with_the_definition(
     check_missing_keys(rows, counts)
 
 
-def check_missing_keys(rows: list[Row], counts: JoinCounts) -> None:
+def check_missing_keys(rows: list[Row], counts: dict[str, dict[str, float]]) -> None:
     """Impressions that lack a key of a view are counted."""
-    counted = {name: of_view.without_key for name, of_view in counts.views.items()}
+    counted = {name: of_view["without_key"] for name, of_view in counts.items()}
     assert counted == {
         "item": 0,
         "pair": sum(None in (row.impression.user, row.impression.ad) for row in rows),

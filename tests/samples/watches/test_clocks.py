@@ -19,10 +19,10 @@ from ctr_samples.job import run as job
 from ctr_samples.samples.inputs.clocks import Use, clocks_of, is_early, is_late, of_interest
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
-from ctr_samples.samples.watches.times import ClockCounts, ClocksByDay, ClocksWatch, check_clocks, counts_of_view
+from ctr_samples.samples.watches.all import Watches
+from ctr_samples.samples.watches.times import ClockCounts, ClocksByDay, check_clocks, clock_counts, counts_of_view
 from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.expressions import MALFORMED
-from ctr_samples.sparksql.observations import observe
 from ctr_samples.sparksql.session import run_session
 
 Frame = Callable[..., DataFrame]
@@ -117,9 +117,9 @@ def test_a_run_with_a_wrong_unit_is_refused_with_the_right_function(spark: Spark
 def counted(root: Path, frame: DataFrame, use: Any, source: str, **texts: str) -> tuple[LoadedConfig, ClocksByDay]:
     """The counts of the clocks of one source, as a run would take them."""
     config = loaded(root, **texts)
-    watch = ClocksWatch()
-    observe(frame, [watch.on(clocks_of(config.config, DAY, source, use, frame))]).collect()
-    return config, watch.result()
+    watches = Watches.of(config.config, DAY)
+    watches.observed.on(frame, {"clocks": clock_counts(clocks_of(config.config, DAY, source, use, frame))}).collect()
+    return config, watches.clocks()
 
 
 @pytest.mark.parametrize(
@@ -181,10 +181,12 @@ def test_the_actions_of_a_history_are_looked_at_whatever_it_inherits(
         history = {**where_from, "where": "kind = 'c'", "last": 3, "within": "2d"}
         dumped = loaded(tmp_path, **texts).config.model_dump(by_alias=True)
         config = JobConfig.model_validate({**dumped, "histories": {"recent": history}})
-        watch = ClocksWatch()
-        observe(log, [watch.on(clocks_of(config, DAY, history["source"], "histories", log))]).collect()
+        watches = Watches.of(config, DAY)
+        watches.observed.on(
+            log, {"clocks": clock_counts(clocks_of(config, DAY, history["source"], "histories", log))}
+        ).collect()
         with pytest.raises(InputError) as caught:
-            check_clocks(config, watch.result())
+            check_clocks(config, watches.clocks())
         assert str(caught.value).startswith(f"histories.recent.time: 1 of 1 times lie in {said}")
 
 
@@ -223,9 +225,9 @@ def test_malformed_lines_and_keys_of_two_are_looked_at_as_they_are_used(frame: F
     config = JobConfig.model_validate({**text, "views": {"profile": {**pair, "ttl": "1d"}}})
     rows = [("a", 1, None, None), (None, None, None, "{torn"), ("a", None, "2019-06-05 10:00:00", None)]
     table = frame(f"who string, what int, at timestamp, {MALFORMED} string", rows)
-    watch = ClocksWatch()
-    observe(table, [watch.on(clocks_of(config, DAY, "table", "views", table))]).collect()
-    counts = watch.result()["views.profile.event_time"][None]
+    watches = Watches.of(config, DAY)
+    watches.observed.on(table, {"clocks": clock_counts(clocks_of(config, DAY, "table", "views", table))}).collect()
+    counts = watches.clocks()["views.profile.event_time"][None]
     assert (counts.rows, counts.unusable) == (2, 2), (
         "the malformed line is no row, and one without an article has no key"
     )
@@ -251,10 +253,10 @@ def test_a_view_whose_times_cannot_be_read_is_refused_with_one_of_them(frame: Fr
     profile = {"source": "table", "entity": "user", "key": "who", "event_time": "at", "ttl": "1d"}
     config = JobConfig.model_validate({**text, "views": {"profile": profile}})
     table = frame("who string, at string", [("a", "14/03/2024 10:00"), ("b", "15/03/2024 10:00")])
-    watch = ClocksWatch()
-    observe(table, [watch.on(clocks_of(config, DAY, "table", "views", table))]).collect()
+    watches = Watches.of(config, DAY)
+    watches.observed.on(table, {"clocks": clock_counts(clocks_of(config, DAY, "table", "views", table))}).collect()
     with pytest.raises(InputError) as caught:
-        check_clocks(config, watch.result(), lambda _: table)
+        check_clocks(config, watches.clocks(), lambda _: table)
     assert str(caught.value).endswith(
         "or raise the rate. views.profile.event_time: at is '14/03/2024 10:00', for example; expected text such as "
         "'2019-06-05 10:00:00', or an expression that reads it, such as to_timestamp(at, 'dd/MM/yyyy HH:mm')."

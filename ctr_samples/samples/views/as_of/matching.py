@@ -281,9 +281,7 @@ def _several(how: AsOf, table: pa.Table, code: Integers) -> int:
 
 
 def _ties(how: AsOf, table: pa.Table, code: Integers, order: Integers) -> int:
-    """Return the number of rows that only their content tells from another row of their key. In ``order``, such rows follow
-    each other.
-    """
+    """Return the number of rows that only their content tells from another one of their key, which follow in ``order``."""
     alive = _first_copy(table) if how.static else _first_copy(table) & ~flags(table[GONE])
     order = order[alive[order]]
     same = ~begins(code[order])
@@ -311,10 +309,9 @@ def _pieces(
 ) -> tuple[Integers, Integers, Integers, Integers]:
     """Cut rows that end, so that one row of a key is visible at a time.
 
-    Returns the row of each piece, by key and start, its start and end, and two rows of numbers: those rows that became
-    visible while others of their key were, each above the best of the others. The best visible row may end before a row
-    that it hid, so overlapping rows are split at each instant at which the best one changes. In a well-kept table, no
-    rows overlap.
+    Returns the row of each piece, by key and start, its start and end, and two rows of numbers: those rows that became visible
+    while others of their key were, each above the best of the others. The best visible row may end before a row that it hid, so
+    overlapping rows are split at each instant at which the best one changes. In a well-kept table, no rows overlap.
     """
     size = max(1, len(code))
     order = in_order([code, seen_from, rank])

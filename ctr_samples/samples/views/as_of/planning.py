@@ -59,9 +59,7 @@ class JoinLimits:
 
 @dataclass(frozen=True, slots=True)
 class JoinStep:
-    """Join of one or more views on the same keys, with the method and the reason for it. A broadcast leaves the
-    impressions in place and in order.
-    """
+    """Join of views on the same keys, with the method and its reason. A broadcast leaves impressions in place and in order."""
 
     method: Method
     views: tuple[str, ...]
