@@ -41,7 +41,7 @@ from ctr_samples.samples.impressions import (
     keys_of_repeats,
     row_label,
 )
-from ctr_samples.samples.inputs.clocks import Use
+from ctr_samples.samples.inputs.clocks import readers
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.labels.attribution import row_values
 from ctr_samples.samples.labels.counts import LabelMasks
@@ -269,12 +269,8 @@ class SampleBuilder:
         return flat.select(F.struct(*map(quoted, own)).alias(IMPRESSION), *labels)
 
     def _events_in(self, source: str) -> DataFrame:
-        config = self.inputs.config
-        sources: dict[Use, set[str]] = {
-            "impressions": {config.impressions.source},
-            "labels": {plan.label.source for plan in plan_labels(config)},
-        }
-        return self.inputs.watched(source, *[use for use, of in sources.items() if source in of])
+        mine = dict.fromkeys(one.use for one in readers(self.inputs.config) if one.source == source)
+        return self.inputs.watched(source, *[use for use in mine if use in ("impressions", "labels")])
 
     def impressions(self) -> DataFrame:
         """Return the impressions of the day and of the label reach around it, repeats too if rows are impressions."""

@@ -18,9 +18,8 @@ from pyspark.sql import functions as F
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
-from ctr_samples.samples.features.ids import joined_ids, with_joined_ids
 from ctr_samples.samples.features.one_feature import feature_column
-from ctr_samples.samples.features.values import source_value
+from ctr_samples.samples.features.values import joined_ids, source_value, with_joined_ids
 from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.feature_inputs import source_of
 from ctr_samples.serving.values import feature_of

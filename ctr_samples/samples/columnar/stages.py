@@ -118,11 +118,7 @@ class Stage:
         return self if kind == self.kind else self.each(partial(with_fields, fields=fields), kind)
 
     def blocks(self, frame: int, partitions: int, place: Place = PLACE) -> DataFrame:
-        """Return the rows as blocks, marked with the number of their ``frame``.
-
-        Raises InputError for a column that Spark cannot hand over to Python.
-        """
-        in_arrow(self.kind)
+        """Return the rows as blocks, marked with the number of their ``frame``."""
         return self._mapped(Scatter(frame, partitions, place), BLOCK)
 
     def _mapped(self, last: Step, kind: StructType | str) -> DataFrame:

@@ -22,8 +22,16 @@ from pyspark.sql.types import (
 
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.errors import InputError
-from ctr_samples.samples.features.ids import crossed, made_ids, multi_hot, tokens
-from ctr_samples.samples.features.values import Value, before_scaling, scaled, source_value
+from ctr_samples.samples.features.values import (
+    Value,
+    before_scaling,
+    crossed,
+    made_ids,
+    multi_hot,
+    scaled,
+    source_value,
+    tokens,
+)
 from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.expressions import as_type, referenced_columns
 from ctr_samples.vocabulary import NOTHING_FITTED, FittedState

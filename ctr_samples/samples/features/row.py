@@ -18,8 +18,8 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.base import VIEW_METADATA
 from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.features.contracts import columns_contract
-from ctr_samples.samples.features.ids import JoinedIds, ids_in, joined_ids, with_ids, with_joined_ids
 from ctr_samples.samples.features.one_feature import feature_column
+from ctr_samples.samples.features.values import JoinedIds, ids_in, joined_ids, with_ids, with_joined_ids
 from ctr_samples.sparksql.expressions import referenced_paths
 from ctr_samples.vocabulary import NOTHING_FITTED, FittedState
 

@@ -23,15 +23,7 @@ def columns_of_files(reader: DataFrameReader, where: str, listings: Mapping[str,
     Spark alone would use columns and types of an arbitrary file, and read another file's local time as UTC. Runs a Spark job
     that reads the footer of each file. Raises InputError, naming two files, if a column has incompatible types.
     """
-    return _Merging(reader, where, listings).of(list(listings)).schema
-
-
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """Columns of some files or directories."""
-
-    paths: Sequence[str]
-    schema: StructType
+    return _Merging(reader, where, listings).of(list(listings))
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,18 +32,17 @@ class _Merging:
     where: str
     listings: Mapping[str, Listing]
 
-    def of(self, paths: Sequence[str]) -> _Part:
+    def of(self, paths: Sequence[str]) -> StructType:
         """Merge the columns. If Spark rejects unequal types, merges the two halves separately, then compares them."""
         try:
-            return _Part(paths, self._schema(paths))
+            return self._schema(paths)
         except SPARK_FAILURES as error:
             if "CANNOT_MERGE_SCHEMAS" not in str(error):
                 raise
         if len(paths) == 1:
             paths = self._files_of(paths[0])
         half = len(paths) // 2
-        left, right = self.of(paths[:half]), self.of(paths[half:])
-        return _Part(paths, self._together(left, right))
+        return self._together(paths[:half], paths[half:])
 
     def _schema(self, paths: Sequence[str]) -> StructType:
         merging = self.reader.option("recursiveFileLookup", True).option("mergeSchema", True)
@@ -61,9 +52,9 @@ class _Merging:
     def _files_of(self, path: str) -> list[str]:
         return [file.path for file in self.listings[path].files] if path in self.listings else [path]
 
-    def _together(self, left: _Part, right: _Part) -> StructType:
-        columns = {field.name.lower(): field for field in left.schema}
-        for field in right.schema:
+    def _together(self, left: Sequence[str], right: Sequence[str]) -> StructType:
+        columns = {field.name.lower(): field for field in self.of(left)}
+        for field in self.of(right):
             name = field.name.lower()
             kind = wider(columns[name].dataType, field.dataType) if name in columns else field.dataType
             if kind is None:
@@ -76,8 +67,8 @@ class _Merging:
             columns[name] = StructField(columns.get(name, field).name, kind)
         return StructType(list(columns.values()))
 
-    def _file_with(self, name: str, part: _Part) -> str:
-        files = [file for path in part.paths for file in self._files_of(path)]
+    def _file_with(self, name: str, paths: Sequence[str]) -> str:
+        files = [file for path in paths for file in self._files_of(path)]
         return next(file for file in files if name in map(str.lower, self._schema([file]).fieldNames()))
 
 

@@ -1,6 +1,6 @@
-"""Side counters of a run. A watch declares its counts with ``on`` and reads them back with ``result``.
+"""Side counters of a run: what is counted of its rows on the way, and what is read back after its action.
 
-all.py           the watches of a run: rows in the directory of another day, logs that end before the label windows do, tasks
+all.py           all watches of a run; rows in the directory of another day, logs that end before the label windows do, tasks
                  that hold too many rows
 times.py         implausible times
 leak_canary.py   features from the future, joined in every run exactly like the views; they must never match

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.errors import CtrSamplesError, InputError
 from ctr_samples.samples.features.contracts import columns_contract
-from ctr_samples.samples.features.ids import joined_ids, with_joined_ids
 from ctr_samples.samples.features.one_feature import feature_column
+from ctr_samples.samples.features.values import joined_ids, with_joined_ids
 from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary
 
@@ -390,6 +390,6 @@ def test_keys_that_contradict_each_other_are_refused(feature: dict[str, Any], me
 
 
 def test_a_vocabulary_too_large_for_lists_is_refused_with_advice(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctr_samples.samples.features.ids.MOST_TOKENS_OF_A_LIST", 1)
+    monkeypatch.setattr("ctr_samples.samples.features.values.MOST_TOKENS_OF_A_LIST", 1)
     with pytest.raises(CtrSamplesError, match="2 tokens, but a list is looked up in at most 1; use `hash_buckets`"):
         value(frame, FULL, f=of("words", vocabulary="words", ragged=True))

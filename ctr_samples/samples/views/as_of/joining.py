@@ -17,10 +17,9 @@ from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.samples.columnar.blocks import PLACE, Counts, Item, SideTables, rows_of
 from ctr_samples.samples.columnar.columns import BATCH, Integers, integers, place_of_texts, there, whole
-from ctr_samples.samples.columnar.stages import Shuffle, Stage, as_they_are
+from ctr_samples.samples.columnar.stages import Shuffle, Stage, as_they_are, in_arrow
 from ctr_samples.samples.views.as_of.matching import EVENT, KNOWN, AsOf, Snapshots, ViewRows
 from ctr_samples.samples.views.as_of.planning import NONE_HOT, HotKeys, Join
-from ctr_samples.sparksql.releases import arrow_schema
 
 IMPRESSION = "impression"
 _BYTES_OF_A_BATCH = 32 << 20
@@ -216,10 +215,10 @@ class SmallViews:
     def of(cls, joins: Sequence[Join]) -> SmallViews:
         """Read the rows of views, in one Spark job."""
         frames = [join.ready().withColumn(PLACE, F.lit(0).cast("bigint")) for join in joins]
+        kinds = tuple(in_arrow(frame.schema) for frame in frames)
         cut = [Stage.of(frame).blocks(number, 1) for number, frame in enumerate(frames)]
         every = reduce(DataFrame.unionByName, cut)
         blocks = [(row["frame"], bytes(row["block"])) for row in every.select("frame", "block").collect()]
-        kinds = tuple(arrow_schema(frame.schema) for frame in frames)
         broadcast = every.sparkSession.sparkContext.broadcast(_Blocks(blocks))
         structs = {join.how.name: join.kind for join in joins}
         return cls(tuple(join.how for join in joins), kinds, structs, broadcast)
