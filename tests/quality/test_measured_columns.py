@@ -9,6 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from ctr_samples.contract import FeatureSpec
+from ctr_samples.quality.measure.merging import facts as facts_of
 from ctr_samples.quality.measure.numbers import CHUNK, LONGEST, ColumnMeasures, ColumnMoments, Flat
 
 
@@ -35,8 +37,8 @@ def test_nan_and_infinity_are_counted_and_leave_the_other_facts_alone() -> None:
 
 
 def test_a_column_of_nothing_but_nan_has_no_least_value() -> None:
-    facts = observed(pa.array([math.nan, math.nan])).moments
-    assert (facts.min, facts.max, facts.std) == (None, None, None)
+    found = facts_of(observed(pa.array([math.nan, math.nan])), FeatureSpec("x", "float32", ()))
+    assert (found.min, found.max, found.std) == (None, None, None)
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.uint8(), pa.int64(), pa.float32(), pa.float64()])

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.quality.measure.collecting import Collector, Wanted
+from ctr_samples.quality.measure.collecting import Collector, RequestCollector, Wanted
 from ctr_samples.quality.measure.merging import Measures
-from ctr_samples.quality.measure.requests import RequestCollector, RequestMeasures
+from ctr_samples.quality.measure.requests import RequestMeasures
 from ctr_samples.quality.metrics import Requests
 from ctr_samples.quality.report.contents import requests_in_words
 
@@ -45,8 +45,9 @@ def measured(tasks: int, *, adjacent: bool) -> Requests:
     if not adjacent:
         impressions = chance.permutation(impressions)
     measures = RequestMeasures()
+    wanted = Wanted(CONTRACT, request="_request", place="_place", by_request=adjacent, tasks=tasks)
     for number, of_task in enumerate(np.split(impressions, tasks)):
-        collector = RequestCollector(CONTRACT, "_request", "_place", tasks, number, adjacent=adjacent)
+        collector = RequestCollector(wanted, number)
         collector.observe(rows(of_task, chance))
         measures.merge(collector.close())
     found = measures.result(["request"], 0, "example", adjacent=adjacent)

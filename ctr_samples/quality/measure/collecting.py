@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import pickle
 import zlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,9 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ctr_samples.codec import ExampleEncoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.quality.measure.numbers import PRECISION, ColumnMeasures, Flat, Frequent, no_values
-from ctr_samples.quality.measure.requests import RequestCollector, RequestMeasures
+from ctr_samples.quality.measure.numbers import PRECISION, ColumnMeasures, Flat, Frequent, Mergeable, no_values
+from ctr_samples.quality.measure.requests import KEPT_BYTES, Records, RequestMeasures, ends_in_zeros
 from ctr_samples.quality.measure.rows import Alike, ValueCounts, bytes_of, sums_with
 from ctr_samples.quality.metrics import HOURS
 
@@ -27,9 +27,10 @@ LOOKED_AT_BYTES = 8 << 20
 """Maximum size of the sketched rows in bytes, since the task holds them in memory."""
 LOOKING = 32
 """Number of tasks that sketch. Samples are hashed to tasks, so the rows with the smallest hashes in the first tasks are
-random.
+random. Only these tasks keep records of requests, too, if a request lies in one task.
 """
-
+LEAST_BYTES = 16 << 10
+"""Least size of the records of requests that a task keeps."""
 MOST_COLUMNS = 250_000
 """Maximum number of columns over all tasks at full precision: Spark rejects task results above 1 GB."""
 COARSE = 8
@@ -75,7 +76,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class SplitMeasures:
+class SplitMeasures(Mergeable):
     """Measures of one split, from one task, or from all of them after they are merged."""
 
     rows: int = 0
@@ -92,42 +93,13 @@ class SplitMeasures:
     biases: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Sums of each bias with each other feature, see :func:`sums_with`."""
 
-    def merge(self, task: SplitMeasures) -> None:
-        """Add the result of a task."""
-        self.rows += task.rows
-        self.positives += task.positives
-        self.merge_rates(task)
-        for name, column in task.columns.items():
-            if name in self.columns:
-                self.columns[name].merge(column)
-            else:
-                self.columns[name] = column
-        self.users.merge(task.users)
-        self.requests.merge(task.requests)
-        self.alike.merge(task.alike)
-        for bias, sums in task.biases.items():
-            _add(self.biases.setdefault(bias, {}), sums)
-
-    def merge_rates(self, other: SplitMeasures) -> None:
-        """Add the positives by hour and by value of a task, or of another split."""
-        self.by_hour = self.by_hour + other.by_hour
-        _add(self.flags, other.flags)
-        for name, counts in other.by.items():
-            self.by.setdefault(name, ValueCounts()).merge(counts)
-
-
-def _add(whole: dict[str, Any], part: Mapping[str, Any]) -> None:
-    """Add arrays by name."""
-    for name, numbers in part.items():
-        whole[name] = whole.get(name, 0) + numbers
-
 
 @dataclass(slots=True)
-class TaskMeasures:
+class TaskMeasures(Mergeable):
     """Measures of one task, or of all tasks after they are merged."""
 
     same_keys: int = 0
-    bytes: Counter[str] = field(default_factory=Counter)
+    bytes: dict[str, int] = field(default_factory=dict)
     splits: dict[str, SplitMeasures] = field(default_factory=dict)
     sampled_requests: RequestMeasures = field(default_factory=RequestMeasures)
 
@@ -137,12 +109,7 @@ class TaskMeasures:
 
     def add(self, packed: str) -> None:
         """Add the packed measures of another task."""
-        task: TaskMeasures = pickle.loads(zlib.decompress(base64.b64decode(packed)))  # noqa: S301  from our own tasks
-        self.same_keys += task.same_keys
-        self.bytes.update(task.bytes)
-        for name, split in task.splits.items():
-            self.splits.setdefault(name, SplitMeasures()).merge(split)
-        self.sampled_requests.merge(task.sampled_requests)
+        self.merge(pickle.loads(zlib.decompress(base64.b64decode(packed))))  # noqa: S301  from our own tasks
 
 
 class Collector:
@@ -154,16 +121,7 @@ class Collector:
         self._measures = TaskMeasures()
         self._splits: dict[str, _Split] = {}
         self._last_key: Any = None
-        self._requests: RequestCollector | None = None
-        if wanted.request is not None and wanted.place is not None:
-            self._requests = RequestCollector(
-                wanted.contract,
-                wanted.request,
-                wanted.place,
-                wanted.tasks,
-                partition,
-                adjacent=wanted.by_request,
-            )
+        self._requests = RequestCollector(wanted, partition) if wanted.request and wanted.place else None
 
     def observe(self, rows: pa.RecordBatch, split: str) -> None:
         """Measure rows of a split, in written order."""
@@ -172,7 +130,7 @@ class Collector:
         self._splits[split].observe(rows)
         measures = self._measures
         if self._looks and not measures.bytes:
-            measures.bytes.update(bytes_of(rows, self._wanted.contract))
+            measures.bytes = bytes_of(rows, self._wanted.contract)
         if self._wanted.key is not None and rows.num_rows:
             keys = rows.column(self._wanted.key).to_numpy(zero_copy_only=False)
             measures.same_keys += int(np.count_nonzero(keys[1:] == keys[:-1])) + int(self._last_key == keys[0])
@@ -186,6 +144,50 @@ class Collector:
         if self._requests is not None:
             self._measures.sampled_requests = self._requests.close()
         return self._measures.packed()
+
+
+class RequestCollector:
+    """Samples the requests of one task. Runs on an executor. Errors fail the task attempt."""
+
+    def __init__(self, wanted: Wanted, partition: int) -> None:
+        self._wanted = wanted
+        # By request, a request lies in one task, in neighbouring rows.
+        self._keeps = not wanted.by_request or partition < LOOKING
+        self._most = max(LEAST_BYTES, KEPT_BYTES // (min(wanted.tasks, LOOKING) if wanted.by_request else wanted.tasks))
+        self._measures = RequestMeasures(records=Records(self._most))
+        self._encoder = ExampleEncoder(wanted.contract)
+        self._waiting: list[pa.RecordBatch] = []
+        self._size = 0
+
+    def observe(self, rows: pa.RecordBatch) -> None:
+        """Sample rows of any split."""
+        column = rows.column(self._wanted.request)
+        if column.null_count:
+            return
+        counts, records, requests = self._measures.counts, self._measures.records, column.to_numpy()
+        counts.add(*np.unique(requests[ends_in_zeros(requests, counts.level)], return_counts=True))
+        kept = np.flatnonzero(ends_in_zeros(requests, records.level))
+        if not self._keeps or not len(kept):
+            return
+        self._waiting.append(rows.take(pa.array(kept)))
+        self._size += self._waiting[-1].nbytes
+        if self._size > self._most:
+            self._encode()
+
+    def _encode(self) -> None:
+        wanted = self._wanted
+        for rows in self._waiting:
+            encoded = self._encoder.encode(rows.select(wanted.contract.names()))
+            records = [bytes(encoded.records(row, row + 1)) for row in range(len(encoded))]
+            requests, places = (rows.column(name).to_numpy() for name in (wanted.request, wanted.place))
+            self._measures.records.add(requests, places, records)
+        self._waiting, self._size = [], 0
+
+    def close(self) -> RequestMeasures:
+        """Return the sample."""
+        self._encode()
+        self._measures.counts.reduce()
+        return self._measures
 
 
 class _Split:

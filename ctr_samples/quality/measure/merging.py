@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -93,7 +94,7 @@ class Measures(TaskMeasures):
             return None
         whole = SplitMeasures()
         for split in self.splits.values():
-            whole.merge_rates(split)
+            whole.merge(deepcopy(SplitMeasures(by_hour=split.by_hour, flags=split.flags, by=split.by)))
         return ClickRate(
             label,
             {name: Clicks(split.rows, split.positives) for name, split in self.splits.items()},
@@ -186,14 +187,14 @@ def facts(column: ColumnMeasures, spec: FeatureSpec) -> Facts:
         zeros=moments.zeros,
         nan=moments.nan,
         infinite=moments.infinite,
-        min=moments.min,
-        max=moments.max,
+        min=_finite(moments.min),
+        max=_finite(moments.max),
         mean=_finite(moments.mean) if moments.finite else None,
         std=_finite(moments.std),
         lengths=_lengths(column),
         distinct=None if spec.dtype == "bytes" else distinct_values(column.registers),
-        quantiles=None if sketch is None else dict(zip(map(_rank, RANKS), sketch.get_quantiles(RANKS), strict=True)),
-        cdf=None if sketch is None else cdf(sketch),
+        quantiles=sketch and {f"{rank:g}": at for rank, at in zip(RANKS, sketch.get_quantiles(RANKS), strict=True)},
+        cdf=sketch and cdf(sketch),
         top=_most_frequent(top) if as_values and top.seen else None,
         looked_at=column.looked_at,
         values_looked_at=top.seen if as_values else sketch.n if sketch is not None else 0,
@@ -202,9 +203,9 @@ def facts(column: ColumnMeasures, spec: FeatureSpec) -> Facts:
 
 
 def _lengths(column: ColumnMeasures) -> Lengths | None:
-    if column.shortest is None or column.longest is None:
+    if column.shortest > column.longest:
         return None
-    return Lengths(column.shortest, column.longest, column.moments.values / max(1, column.rows))
+    return Lengths(int(column.shortest), int(column.longest), column.moments.values / max(1, column.rows))
 
 
 def _most_frequent(top: Frequent) -> tuple[TopValue, ...]:
@@ -214,10 +215,6 @@ def _most_frequent(top: Frequent) -> tuple[TopValue, ...]:
 def _finite(figure: float | None) -> float | None:
     """Return a finite figure, else None: JSON has no infinity, and squares of values above 10^154 overflow."""
     return figure if figure is not None and np.isfinite(figure) else None
-
-
-def _rank(rank: float) -> str:
-    return f"{rank:g}"
 
 
 def cdf(sketch: Any) -> Curve:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,31 @@ SKETCH_K = 200
 PRECISION = 10
 """Binary logarithm of the number of registers. The standard error is 1.04 / sqrt(1024), or 3.3 %."""
 _BITS = 53
+
+
+class Mergeable:
+    """Measures, as a dataclass, to which those of another task are added field by field."""
+
+    __slots__ = ()
+
+    def merge(self, other: Self) -> None:
+        """Add the measures of another task, which is not used any more."""
+        for one in fields(self):  # type: ignore[arg-type]
+            setattr(self, one.name, _sum(getattr(self, one.name), getattr(other, one.name)))
+
+
+def _sum(one: Any, other: Any) -> Any:
+    """Add numbers and arrays, lists of numbers place by place, dicts by name, and whatever has a method for it."""
+    if isinstance(one, dict):
+        for name, value in other.items():
+            one[name] = _sum(one[name], value) if name in one else value
+    elif isinstance(one, list):
+        return [mine + theirs for mine, theirs in zip(one, other, strict=True)]
+    elif hasattr(one, "merge"):
+        one.merge(other)
+    else:
+        return one + other
+    return one
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +103,17 @@ class Flat:
 
 @dataclass(slots=True)
 class ColumnMoments:
-    """Moments of the finite values of a column. ``values`` also counts NaN and infinity."""
+    """Moments of the finite values of a column. ``values`` also counts NaN and infinity. Without finite values, ``min`` is
+    above ``max``.
+    """
 
     values: int = 0
     finite: int = 0
     zeros: int = 0
     nan: int = 0
     infinite: int = 0
-    min: float | None = None
-    max: float | None = None
+    min: float = math.inf
+    max: float = -math.inf
     mean: float = 0.0
     squares: float = 0.0
     """Sum of squared distances from the mean."""
@@ -99,14 +126,13 @@ class ColumnMoments:
     @classmethod
     def _of(cls, chunk: Array) -> ColumnMoments:
         values, nan, infinite = len(chunk), 0, 0
-        measured = _measured(chunk)
-        if not np.isfinite(measured.total):  # detects NaN and infinity without an extra pass
+        origin, total, squares, zeros, low, high = _measured(chunk)
+        if not np.isfinite(total):  # detects NaN and infinity without an extra pass
             nan, infinite = int(np.isnan(chunk).sum()), int(np.isinf(chunk).sum())
             chunk = chunk[np.isfinite(chunk)]
             if not len(chunk):
                 return cls(values, nan=nan, infinite=infinite)
-            measured = _measured(chunk)
-        origin, total, squares, zeros, low, high = measured
+            origin, total, squares, zeros, low, high = _measured(chunk)
         finite = len(chunk)
         squares = max(0.0, squares - total * total / finite) if np.isfinite(squares) else np.inf
         return cls(values, finite, int(zeros), nan, infinite, low, high, origin + total / finite, squares)
@@ -118,8 +144,7 @@ class ColumnMoments:
             apart = other.mean - self.mean
             self.mean += apart * other.finite / both
             self.squares += other.squares + apart * apart * self.finite * other.finite / both
-            self.min = other.min if self.min is None else min(self.min, other.min)  # type: ignore[type-var]
-            self.max = other.max if self.max is None else max(self.max, other.max)  # type: ignore[type-var]
+        self.min, self.max = min(self.min, other.min), max(self.max, other.max)
         self.finite = both
         self.values += other.values
         self.zeros += other.zeros
@@ -132,22 +157,11 @@ class ColumnMoments:
         return float(np.sqrt(self.squares / self.finite)) if self.finite else None
 
 
-class _Measured(NamedTuple):
-    """Statistics of a chunk: origin, sums of the distances from it and of their squares, zeros, minimum, maximum.
+def _measured(chunk: Array) -> list[float]:
+    """Return the origin of a non-empty chunk, the sums of the distances from it and of their squares, zeros, minimum, maximum.
 
     The origin is a value of the chunk, which preserves precision if all values are far from 0.
     """
-
-    origin: float
-    total: float
-    squares: float
-    zeros: float
-    low: float
-    high: float
-
-
-def _measured(chunk: Array) -> _Measured:
-    """Measure a non-empty chunk of numbers."""
     if chunk.dtype not in _KERNELS:
         chunk = chunk.astype(np.float64 if chunk.dtype.kind == "f" else np.int64)
     chunk = np.ascontiguousarray(chunk)
@@ -155,35 +169,28 @@ def _measured(chunk: Array) -> _Measured:
     figures, extremes = np.array([origin, 0.0, 0.0]), np.array([chunk[0], chunk[0]])
     measure = getattr(kernels(), _KERNELS[chunk.dtype])
     measure(chunk.ctypes.data, len(chunk), extremes.ctypes.data, figures.ctypes.data)
-    return _Measured(origin, *figures.tolist(), *extremes.tolist())
+    return [origin, *figures.tolist(), *extremes.tolist()]
 
 
 _KERNELS = {np.dtype(kind): f"measure_{kind}" for kind in ("float32", "float64", "int64")}
 
 
 @dataclass(slots=True)
-class Quantiles:
+class Quantiles(Mergeable):
     """A KLL sketch of all numbers. With a 0/1 label, there is one sketch per class, to measure class separation."""
 
     sketches: dict[str, Any] = field(default_factory=dict)
 
     def observe(self, numbers: Array, label: Array | None) -> None:
         """Add the finite numbers. ``label`` is 0 or 1 for each number."""
+        from datasketches import kll_doubles_sketch
+
         finite = np.isfinite(numbers) if numbers.dtype.kind == "f" else np.ones(len(numbers), bool)
         groups = {"all": finite} if label is None else {"0": finite & (label == 0), "1": finite & (label != 0)}
         for name, chosen in groups.items():
             if chosen.any():
-                self._sketch(name).update(numbers[chosen].astype(np.float64))
-
-    def _sketch(self, name: str) -> Any:
-        from datasketches import kll_doubles_sketch
-
-        return self.sketches.setdefault(name, kll_doubles_sketch(SKETCH_K))
-
-    def merge(self, other: Quantiles) -> None:
-        """Merge with ``other``."""
-        for name, sketch in other.sketches.items():
-            self._sketch(name).merge(sketch)
+                sketch = self.sketches.setdefault(name, kll_doubles_sketch(SKETCH_K))
+                sketch.update(numbers[chosen].astype(np.float64))
 
     @property
     def whole(self) -> Any:
@@ -209,7 +216,7 @@ class Quantiles:
 
 
 @dataclass(slots=True)
-class Frequent:
+class Frequent(Mergeable):
     """The total and positive counts of the most frequent values.
 
     Each task keeps :data:`KEPT` values. Any other value loses its count in that task, at most the count of the last
@@ -233,15 +240,6 @@ class Frequent:
         names = names.to_pylist()
         counts = {named(name): [int(often[i]), int(positive[i])] for name, i in zip(names, first, strict=True)}
         self.merge(Frequent(len(values), int(positive.sum()), counts))
-
-    def merge(self, other: Frequent) -> None:
-        """Merge with ``other``."""
-        self.seen += other.seen
-        self.positives += other.positives
-        for name, (often, positive) in other.counts.items():
-            own = self.counts.setdefault(name, [0, 0])
-            own[0] += often
-            own[1] += positive
 
     def first(self, most: int = KEPT) -> list[tuple[Any, int, int]]:
         """Return the most frequent values with both counts. Ties are sorted as text."""
@@ -326,13 +324,13 @@ def _tau(x: float) -> float:
 
 @dataclass(slots=True)
 class ColumnMeasures:
-    """Measures of one column of one split."""
+    """Measures of one column of one split. Without lists, ``shortest`` is above ``longest``."""
 
     rows: int = 0
     nulls: int = 0
     defaults: int = 0
-    shortest: int | None = None
-    longest: int | None = None
+    shortest: float = math.inf
+    longest: float = -math.inf
     moments: ColumnMoments = field(default_factory=ColumnMoments)
     registers: Registers = field(default_factory=no_values)
     looked_at: int = 0
@@ -361,9 +359,8 @@ class ColumnMeasures:
         if default is not None:
             self.defaults += int(np.count_nonzero(_are_default(flat, numbers, default)))
         if flat.lengths is not None and len(flat.lengths) and is_list(column.type):
-            low, high = int(flat.lengths.min()), int(flat.lengths.max())
-            self.shortest = low if self.shortest is None else min(self.shortest, low)
-            self.longest = high if self.longest is None else max(self.longest, high)
+            self.shortest = min(self.shortest, int(flat.lengths.min()))
+            self.longest = max(self.longest, int(flat.lengths.max()))
 
     def look(
         self,
@@ -397,10 +394,7 @@ class ColumnMeasures:
         self.rows += other.rows
         self.nulls += other.nulls
         self.defaults += other.defaults
-        lengths = [n for n in (self.shortest, other.shortest) if n is not None]
-        self.shortest = min(lengths, default=None)
-        lengths = [n for n in (self.longest, other.longest) if n is not None]
-        self.longest = max(lengths, default=None)
+        self.shortest, self.longest = min(self.shortest, other.shortest), max(self.longest, other.longest)
         self.moments.merge(other.moments)
         np.maximum(self.registers, other.registers, out=self.registers)
         self.looked_at += other.looked_at

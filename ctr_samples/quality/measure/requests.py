@@ -7,26 +7,22 @@ zero bits, so a request is kept by all tasks or by none. Runs on executors and o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from ctr_samples.codec import ExampleEncoder
 from ctr_samples.codec.deflate import compressor
 from ctr_samples.codec.layout import FOOTER, HEADER
-from ctr_samples.contract import ExampleContract, RecordType
+from ctr_samples.contract import RecordType
+from ctr_samples.quality.measure.numbers import Mergeable
 from ctr_samples.quality.metrics import Gzip, Requests
 
 COUNTED = 4096
 """Number of requests that a task counts."""
 KEPT_BYTES = 8 << 20
 """Size of the records that all tasks together keep."""
-LEAST_BYTES = 16 << 10
-"""Least size of the records that a task keeps."""
-COLLECTING = 32
-"""Number of tasks that keep records if whole requests lie in one task. All tasks do if requests are spread over them."""
 KEPT_ROWS = 64
 """Number of records kept of a request, so that a crawler's request leaves room for others."""
 COMPARED = 1000
@@ -45,7 +41,7 @@ class Counts:
     def add(self, requests: Hashes, counts: Hashes, level: int = 0) -> None:
         """Add requests, which may repeat, with their numbers of impressions. Their sample has this level."""
         self.level = max(level, self.level)
-        kept = _ends_in_zeros(requests, self.level)
+        kept = ends_in_zeros(requests, self.level)
         self._requests = np.concatenate([self._requests, requests[kept]])
         self._counts = np.concatenate([self._counts, counts[kept]])
         if len(self._requests) > 2 * COUNTED:
@@ -59,7 +55,7 @@ class Counts:
         """Merge equal requests, keep at most :data:`COUNTED`, and return their numbers of impressions."""
         self._requests, back = np.unique(self._requests, return_inverse=True)
         self._counts = np.bincount(back, self._counts, len(self._requests)).astype(np.int64)
-        while len(kept := np.flatnonzero(_ends_in_zeros(self._requests, self.level))) > COUNTED:
+        while len(kept := np.flatnonzero(ends_in_zeros(self._requests, self.level))) > COUNTED:
             self.level += 1
         self._requests, self._counts = self._requests[kept], self._counts[kept]
         return self._counts
@@ -68,7 +64,7 @@ class Counts:
 class Records:
     """Records of a sample of requests, at most :data:`KEPT_ROWS` of each, in the order by request."""
 
-    def __init__(self, most_bytes: int) -> None:
+    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
         self._most, self.level = most_bytes, 0
         self.requests, self.places = _NONE, _NONE
         self._records: list[bytes] = []
@@ -91,7 +87,7 @@ class Records:
         within = np.arange(len(order)) - np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
         order = order[within < KEPT_ROWS]
         sizes = np.array([len(self._records[row]) for row in order], np.int64)
-        while sizes[kept := _ends_in_zeros(self.requests[order], self.level)].sum() > self._most:
+        while sizes[kept := ends_in_zeros(self.requests[order], self.level)].sum() > self._most:
             self.level += 1
         order = order[kept]
         self.requests, self.places = self.requests[order], self.places[order]
@@ -112,16 +108,12 @@ class Records:
             yield self._records[row], self._records[row + 1]
 
 
-class RequestMeasures:
+@dataclass(slots=True)
+class RequestMeasures(Mergeable):
     """A sample of the requests of a task, or of all tasks after they are merged."""
 
-    def __init__(self, most_bytes: int = KEPT_BYTES) -> None:
-        self.counts, self.records = Counts(), Records(most_bytes)
-
-    def merge(self, other: RequestMeasures) -> None:
-        """Add the result of a task."""
-        self.counts.merge(other.counts)
-        self.records.merge(other.records)
+    counts: Counts = field(default_factory=Counts)
+    records: Records = field(default_factory=Records)
 
     def result(self, keys: Sequence[str], largest: int, record: RecordType, *, adjacent: bool) -> Requests | None:
         """Return the figures, or None without samples. ``largest`` is the size of the largest request seen elsewhere."""
@@ -158,59 +150,8 @@ class RequestMeasures:
         return Gzip(plain, by_impression, by_request)
 
 
-class RequestCollector:
-    """Samples the requests of one task. Runs on an executor. Errors fail the task attempt."""
-
-    def __init__(
-        self,
-        contract: ExampleContract,
-        request: str,
-        place: str,
-        tasks: int,
-        number: int = 0,
-        *,
-        adjacent: bool = False,
-    ) -> None:
-        """``number`` is that of the task. ``adjacent`` says that a request lies in one task, in neighbouring rows."""
-        self._contract, self._request, self._place = contract, request, place
-        self._keeps = not adjacent or number < COLLECTING
-        self._most = max(LEAST_BYTES, KEPT_BYTES // (min(tasks, COLLECTING) if adjacent else tasks))
-        self._measures = RequestMeasures(self._most)
-        self._encoder = ExampleEncoder(contract)
-        self._waiting: list[pa.RecordBatch] = []
-        self._size = 0
-
-    def observe(self, rows: pa.RecordBatch) -> None:
-        """Sample rows of any split."""
-        if rows.column(self._request).null_count:
-            return
-        counts, records = self._measures.counts, self._measures.records
-        requests = rows.column(self._request).to_numpy()
-        counts.add(*np.unique(requests[_ends_in_zeros(requests, counts.level)], return_counts=True))
-        kept = np.flatnonzero(_ends_in_zeros(requests, records.level))
-        if not self._keeps or not len(kept):
-            return
-        self._waiting.append(rows.take(pa.array(kept)))
-        self._size += self._waiting[-1].nbytes
-        if self._size > self._most:
-            self._encode()
-
-    def _encode(self) -> None:
-        for rows in self._waiting:
-            encoded = self._encoder.encode(rows.select(self._contract.names()))
-            records = [bytes(encoded.records(row, row + 1)) for row in range(len(encoded))]
-            requests, places = (rows.column(name).to_numpy() for name in (self._request, self._place))
-            self._measures.records.add(requests, places, records)
-        self._waiting, self._size = [], 0
-
-    def close(self) -> RequestMeasures:
-        """Return the sample."""
-        self._encode()
-        self._measures.counts.reduce()
-        return self._measures
-
-
-def _ends_in_zeros(hashes: Hashes, bits: int) -> npt.NDArray[np.bool_]:
+def ends_in_zeros(hashes: Hashes, bits: int) -> npt.NDArray[np.bool_]:
+    """Return which hashes end in so many zero bits."""
     zeros: npt.NDArray[np.bool_] = (hashes & np.int64((1 << bits) - 1)) == 0
     return zeros
 

@@ -19,7 +19,7 @@ from ctr_samples.codec import ExampleEncoder
 from ctr_samples.codec.kernel_columns import offsets_of
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import EncodeError
-from ctr_samples.quality.measure.numbers import Bits, Flat, named, scrambled
+from ctr_samples.quality.measure.numbers import Bits, Flat, Mergeable, named, scrambled
 
 KEPT = 1024
 """Number of smallest digests kept. Digests of more than 1 % of the rows are kept too."""
@@ -35,11 +35,12 @@ WHOLE = ""
 
 
 @dataclass(slots=True)
-class Alike:
+class Alike(Mergeable):
     """Number of rows and number of positive rows by digest, of ``looked_at`` rows.
 
     The rows with the smallest digests over all tasks form a sample (bottom-k sampling), which never separates twins because
-    they share a digest.
+    they share a digest. Merged counts are complete: a digest among the smallest overall is among the smallest of every task
+    that has it.
     """
 
     looked_at: int = 0
@@ -58,17 +59,6 @@ class Alike:
         kept = (np.arange(len(kinds)) < KEPT) | (often >= _heavy(len(label)))
         entries = zip(kinds[kept].tolist(), often[kept].tolist(), positive[kept].tolist(), strict=True)
         return cls(len(label), {digest: [n, int(p)] for digest, n, p in entries})
-
-    def merge(self, other: Alike) -> None:
-        """Add the counts of another task.
-
-        The counts are complete: a digest among the smallest overall is among the smallest of every task that has it.
-        """
-        self.looked_at += other.looked_at
-        for digest, (often, positive) in other.counts.items():
-            own = self.counts.setdefault(digest, [0, 0])
-            own[0] += often
-            own[1] += positive
 
     def shares(self) -> tuple[float, float]:
         """Return the share of sampled rows with a twin, and the share of rows whose twin has a different label.
