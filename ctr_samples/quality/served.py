@@ -1,11 +1,15 @@
-"""The comparison as a document: counts, features, causes. Written as JSON with a schema, and read back for trends."""
+"""The comparison as a document: counts, features, causes. Written as JSON, and read back for trends.
+
+``served.schema.json``, in the same directory, describes the file for other programs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
-from pydantic import TypeAdapter
+from ctr_samples.typed import typed
 
 SERVED_FORMAT = 1
 
@@ -61,16 +65,16 @@ class Compared:
     different: int
     only_served: int
     only_offline: int
-    by_hour: Sequence[tuple[int, int]] = ()
+    by_hour: tuple[tuple[int, int], ...] = ()
     """For each hour of serving: values, and those that differ. Empty if the log has no times."""
-    by_age: Sequence[tuple[str, int, int]] = ()
+    by_age: tuple[tuple[str, int, int], ...] = ()
     """By age of the view's row, of the samples looked at: values, and those that differ."""
     lists: Mapping[str, float] = field(default_factory=dict)
     """Of lists that differ: mean lengths and edits; of vectors: mean and least cosine."""
-    pairs: Sequence[Pair] = ()
+    pairs: tuple[Pair, ...] = ()
     looked_at: int = 0
     """Differences whose cause was sought."""
-    causes: Sequence[Cause] = ()
+    causes: tuple[Cause, ...] = ()
     unexplained: float | None = None
 
     @property
@@ -116,21 +120,17 @@ class Served:
     created_at: str
     coverage: Coverage
     features: Mapping[str, Compared]
-    not_logged: Sequence[str]
+    not_logged: tuple[str, ...]
     """Features that the log does not have."""
-    proposals: Sequence[Proposal]
-    beyond: Sequence[str]
+    proposals: tuple[Proposal, ...]
+    beyond: tuple[str, ...]
     """A sentence for each limit that is exceeded."""
 
     def to_json(self) -> str:
         """Return the document."""
-        return DOCUMENT.dump_json(self, indent=1).decode() + "\n"
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str | bytes) -> Served:
         """Read a document. Raises ValueError if it is none."""
-        return DOCUMENT.validate_json(text)
-
-
-DOCUMENT = TypeAdapter(Served)
-"""Reads and writes the document. Its schema is in ``served.schema.json``."""
+        return typed(Served, json.loads(text))

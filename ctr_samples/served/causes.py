@@ -114,11 +114,11 @@ def _fits_half(column: Column) -> bool:
     return bool(np.array_equal(column.in_half_precision().values, column.values, equal_nan=True))
 
 
-def causes_of(sought: Sought) -> tuple[int, list[Cause], float | None]:
+def causes_of(sought: Sought) -> tuple[int, tuple[Cause, ...], float | None]:
     """Return how many differences of a feature were looked at, their causes, and the share without one."""
     rows = np.flatnonzero(sought.pairs.differ & sought.covered)
     if not len(rows):
-        return 0, [], None
+        return 0, (), None
     tried = [*_of_form(sought, rows)]
     for view in sought.versions:
         tried += _of_rows(sought, view, rows)
@@ -129,7 +129,7 @@ def causes_of(sought: Sought) -> tuple[int, list[Cause], float | None]:
     return len(rows), causes, rest
 
 
-def _named(name: str, tried: Sequence[Hypothesis], count: int) -> tuple[list[Cause], float]:
+def _named(name: str, tried: Sequence[Hypothesis], count: int) -> tuple[tuple[Cause, ...], float]:
     """Name the causes, first the one that explains most, and return them with the share that none explains."""
     left = np.ones(count, np.bool_)
     causes: list[Cause] = []
@@ -145,7 +145,7 @@ def _named(name: str, tried: Sequence[Hypothesis], count: int) -> tuple[list[Cau
         sentence = f"`{name}` is served {best.words} in {figure:.1%} {of_rest}: {best.advice}"
         causes.append(Cause(best.name, share, new / count, sentence))
         left &= ~best.explains
-    return causes, float(left.mean())
+    return tuple(causes), float(left.mean())
 
 
 def _rank(hypothesis: Hypothesis, left: Flags, *, first: bool) -> tuple[bool, int]:

@@ -289,9 +289,9 @@ class Comparison:
         return {
             name: Compared(
                 c.totals["equal"], c.totals["near"], c.totals["different"], c.totals["only_served"], c.totals["only_offline"],
-                by_hour=[(int(a), int(b)) for a, b in c.by_hour.T] if c.by_hour.any() else (),
+                by_hour=tuple((int(a), int(b)) for a, b in c.by_hour.T) if c.by_hour.any() else (),
                 lists=_means(c.edits),
-                pairs=[Pair(number, mine, theirs) for _, number, mine, theirs in c.worst],
+                pairs=tuple(Pair(number, mine, theirs) for _, number, mine, theirs in c.worst),
             )
             for name, c in self.counts.items()
         }  # fmt: skip
@@ -345,9 +345,10 @@ def _edits(pairs: Pairs) -> list[Mapping[str, float]]:
         mine, theirs = pairs.offline.row(row), pairs.served.row(row)
         lengths.append((len(mine), len(theirs)))
         if mine.dtype == np.float64 and len(mine) == len(theirs):
-            if np.isfinite(mine).all() and np.isfinite(theirs).all():
-                norm = float(np.linalg.norm(mine) * np.linalg.norm(theirs))
-                cosines.append(float(mine @ theirs) / norm if norm else 0.0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                norm = np.linalg.norm(mine) * np.linalg.norm(theirs)
+                cosine = float(mine @ theirs / (norm or 1.0))
+            cosines += [cosine] if np.isfinite(cosine) else []
         else:
             edits.append(len(mine) + len(theirs) - 2 * _common(mine.tolist(), theirs.tolist()))
     if not lengths:

@@ -100,8 +100,8 @@ def compare_served(task: Task, session: Session, *, causes: bool, propose: bool)
     coverage = comparison.coverage(why)
     return Served(
         SERVED_FORMAT, manifest.name, manifest.run_date, manifest.generation, manifest.run_id, task.path,
-        datetime.now(UTC).isoformat(timespec="seconds"), coverage, features, log.absent, proposals,
-        [*_beyond(config.served, coverage, features)],
+        datetime.now(UTC).isoformat(timespec="seconds"), coverage, features, (*log.absent,), (*proposals,),
+        (*_beyond(config.served, coverage, features),),
     )  # fmt: skip
 
 
@@ -222,23 +222,20 @@ def _proposals(config: JobConfig, sought: list[Sought]) -> Iterator[Proposal]:
             yield Proposal(name, before, after, now, then, setting)
 
 
-def _by_age(sought: Sought) -> list[tuple[str, int, int]]:
+def _by_age(sought: Sought) -> tuple[tuple[str, int, int], ...]:
     """Count values and differences by the age of the row that the samples have, over samples chosen at random."""
     if len(sought.versions) != 1:
-        return []
-    (of,) = sought.versions.values()
-    now = of.sight.now()
+        return ()
+    (of_view,) = sought.versions.values()
+    now = of_view.sight.now()
     now = now.where(now.found)
-    age = np.full(len(of.times), np.inf)
-    age[now.of] = (of.times[now.of] - of.event[now.row]) / 1e6
+    age = np.full(len(of_view.times), np.inf)
+    age[now.of] = (of_view.times[now.of] - of_view.event[now.row]) / 1e6
     age, differ = age[sought.at_random], sought.pairs.differ[sought.at_random]
     places = np.where(np.isinf(age), len(_AGES) + 1, np.searchsorted(_AGES, age))
     titles = [*(f"up to {span(end)}" for end in _AGES), f"over {span(_AGES[-1])}", "no row"]
-    return [
-        (title, int((places == at).sum()), int(differ[places == at].sum()))
-        for at, title in enumerate(titles)
-        if (places == at).any()
-    ]
+    counts = ((title, places == at) for at, title in enumerate(titles))
+    return tuple((title, int(of.sum()), int(differ[of].sum())) for title, of in counts if of.any())
 
 
 def _beyond(served: ServedConfig, coverage: Coverage, features: Mapping[str, Compared]) -> Iterator[str]:
