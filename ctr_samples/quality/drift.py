@@ -57,7 +57,8 @@ def binned(now: Curve, before: Curve) -> tuple[Shares, Shares]:
     is symmetric.
     """
     edges = np.unique(np.concatenate([_twentieths(now), _twentieths(before)]))
-    return np.diff(_cdf(now, edges), prepend=0, append=1), np.diff(_cdf(before, edges), prepend=0, append=1)
+    p, q = (np.diff(curve.shares_to(edges), prepend=0, append=1) for curve in (now, before))
+    return p, q
 
 
 def _twentieths(curve: Curve) -> Shares:
@@ -66,17 +67,6 @@ def _twentieths(curve: Curve) -> Shares:
     wanted = np.searchsorted(below, np.linspace(0, 1, BINS + 1)[1:-1])
     twentieths: Shares = np.append(at[np.minimum(wanted, len(at) - 1)], at[-1])
     return twentieths
-
-
-def _cdf(curve: Curve, edges: Shares) -> Shares:
-    """Return the share of values at or below each edge.
-
-    The share is linear between two kept values, but the mass of a frequent value stays on that value.
-    """
-    at, under, below = (np.array(points) for points in (curve.at, curve.under, curve.below))
-    xs = np.column_stack([np.nextafter(at, -np.inf), at]).ravel()
-    shares: Shares = np.interp(edges, xs, np.column_stack([under, below]).ravel(), left=0.0, right=1.0)
-    return shares
 
 
 def sizes(curve: Curve) -> list[float] | None:

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Annotated, Literal
 
+import numpy as np
+import numpy.typing as npt
+
 from ctr_samples.typed import Count, Finite, Such, Within
 
 Kind = Literal["number", "id", "text"]
@@ -35,28 +38,21 @@ class Curve:
         if not all(left < right for left, right in pairwise(self.at)):
             raise ValueError("the points of a curve do not rise")
 
-    def share_to(self, value: float) -> float:
-        """Return the share of values up to ``value``: linear between points, with a jump at a frequent value."""
-        after = bisect_right(self.at, value)
-        if after == 0:
-            return 0.0
-        if after == len(self.at):
-            return self.below[-1]
-        left, right = self.at[after - 1], self.at[after]
-        part = (value - left) / (right - left)
-        return self.below[after - 1] + part * (self.under[after] - self.below[after - 1])
+    def shares_to(self, edges: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+        """Return the share of values at or below each edge.
+
+        The share is linear between two kept values, but the mass of a frequent value stays on that value.
+        """
+        xs = np.column_stack([np.nextafter(self.at, -np.inf), self.at]).ravel()
+        shares: npt.NDArray[np.floating] = np.interp(
+            edges, xs, np.column_stack([self.under, self.below]).ravel(), left=0.0, right=1.0
+        )
+        return shares
 
     @property
     def whole(self) -> bool:
         """Whether all points are integers, as for counts."""
         return all(x == math.floor(x) for x in self.at)
-
-    def share_of(self, value: float) -> float:
-        """Return the share of values above the previous point and up to ``value``. For integers only."""
-        after = bisect_right(self.at, value)
-        if after == 0 or self.at[after - 1] <= value - 1:
-            return 0.0
-        return self.below[after - 1] - (self.below[after - 2] if after > 1 else 0.0)
 
     def low_end(self, share: float) -> float:
         """Return the largest point with at most ``share`` of the values below it."""

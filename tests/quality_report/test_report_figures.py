@@ -46,8 +46,9 @@ def hour_charts(rate: ClickRate) -> list[Chart]:
 
 
 def cdf(at: list[float], below: list[float]) -> Curve:
-    """A curve without jumps."""
-    return Curve(tuple(at), tuple(below), tuple(below))
+    """A curve without jumps but the first, or one of integers, which has nothing between its points."""
+    under = below[:-1] if all(isinstance(one, int) for one in at) else below[1:]
+    return Curve(tuple(at), (0.0, *under), tuple(below))
 
 
 @pytest.mark.parametrize(

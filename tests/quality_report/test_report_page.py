@@ -76,7 +76,7 @@ def test_the_verdict_comes_first_and_the_gravest_check_before_the_others(page: s
             "Accepted with --accept: view_match_rate.",
             "From impressions to samples",
             "clicked by hour of impression",
-            "Largest drift",
+            "Drift compares two distributions",
             "Labels by split",
             "Matches and ages",
             "Shard sizes",
@@ -136,7 +136,6 @@ def test_features_that_drifted_stand_first_with_the_reference_behind(page: str) 
     names = re.findall(r'data-feature="(.*?)"', page)
     assert names[:4] == ["app_version", "user_clicks_7d", "article_clicks_1h", "article_author"]
     assert len(names) == 25
-    assert '<a href="#feature-app_version">app_version</a>' in page
     assert 'class="card warns" id="feature-app_version"' in page
     histogram = re.search(r'<article[^>]*data-feature="user_clicks_7d".*?</article>', page, re.DOTALL)
     assert histogram is not None
@@ -258,7 +257,6 @@ def test_a_page_with_many_features_and_shards_stays_small_and_says_what_it_left_
     assert "The first 40 features have a chart; the rest follow in the same order." in said
     assert "a_feature_with_a_rather_long_name_239" in said
     assert "60 more are not shown here; metrics.json lists them all." in said
-    assert "1,000 shards, smallest first; each bar stands for about 8.3 shards." in said
     assert "2,800 more are not shown here; metrics.json lists them all." in said
 
 
@@ -298,7 +296,7 @@ def test_clicks_baseline_labels_users_and_duplicates_are_told(page: str) -> None
         "log loss of that prediction (lower is better) 0.1343",
         "accuracy of always predicting the more frequent class 97.0%",
         "read_ms train 30,450 1,171,309,921 38,467",
-        "clicked 39,120 811 54.8% within 10s, 84.3% within 1m, 97.6% within 10m, 100% within 30m 310 to 1, 2 to 0",
+        "clicked 39,120 811 310 to 1, 2 to 0",
         "1105045287866466304 16,007 1.41%",
         "Based on 100,000 samples.",
         "samples identical to one with another label 0.04%",

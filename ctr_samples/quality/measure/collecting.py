@@ -279,9 +279,8 @@ class _Split:
             self._measures.requests.observe(rows.column(self._wanted.request).drop_null(), None)
         if not self._wanted.by_request:
             self._count_users(rows)
-        features = [rows.column(name) for name in contract.names("feature")]
         self._measures.biases = sums_with(rows, self._wanted.biases, contract.names("feature"))
-        self._measures.alike = Alike.of(features, np.zeros(rows.num_rows) if label is None else label)
+        self._measures.alike = Alike.of(rows, contract, np.zeros(rows.num_rows) if label is None else label)
 
     def _label(self, rows: pa.RecordBatch, name: str | None) -> npt.NDArray[Any] | None:
         return None if name is None else (rows.column(name).to_numpy(zero_copy_only=False) != 0).astype(np.int64)

@@ -275,14 +275,6 @@ def count_distinct(registers: Registers, bits: Bits) -> None:
     kernels().count_distinct(bits.ctypes.data, len(bits), registers.ctypes.data, precision)
 
 
-def scrambled(bits: Bits) -> Bits:
-    """Mix bits with a bijection, the finalizer of SplitMix64, so that they look random."""
-    mixed = bits + np.uint64(0x9E3779B97F4A7C15)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))
-
-
 def distinct_values(registers: Registers) -> float:
     """Estimate the number of distinct values added.
 

@@ -16,10 +16,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from ctr_samples.codec import ExampleEncoder
-from ctr_samples.codec.kernel_columns import offsets_of
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import EncodeError
-from ctr_samples.quality.measure.numbers import Bits, Flat, Mergeable, named, scrambled
+from ctr_samples.quality.measure.numbers import Flat, Mergeable, named
 
 KEPT = 1024
 """Number of smallest digests kept. Digests of more than 1 % of the rows are kept too."""
@@ -47,14 +46,21 @@ class Alike(Mergeable):
     counts: dict[int, list[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, columns: Sequence[pa.Array], label: npt.NDArray[Any]) -> Alike:
-        """Count the digests of the first rows, and keep the smallest and the heavy ones."""
-        values = sum(len(Flat.of(column).values) for column in columns)
-        rows = max(1, len(label) * VALUES // max(1, values))
-        label = label[:rows]
-        kinds, kind_of_row, often = np.unique(
-            digests([column.slice(0, rows) for column in columns]), return_inverse=True, return_counts=True
-        )
+    def of(cls, rows: pa.RecordBatch, contract: ExampleContract, label: npt.NDArray[Any]) -> Alike:
+        """Count the digests of the first rows, and keep the smallest and the heavy ones. Rows are alike if records of their
+        features are; a missing value is none of its default.
+        """
+        features = tuple(replace(spec, nulls="omit") for spec in contract.features if spec.role == "feature")
+        rows = rows.select([spec.name for spec in features])
+        values = sum(len(Flat.of(column).values) for column in rows.columns)
+        most = max(1, len(label) * VALUES // max(1, values))
+        label = label[:most]
+        try:
+            encoded = ExampleEncoder(replace(contract, features=features)).encode(rows.slice(0, most))
+        except EncodeError:  # the writer says what is wrong
+            return cls()
+        digests = np.array([_digest(bytes(encoded.records(row, row + 1))) for row in range(len(encoded))], np.uint64)
+        kinds, kind_of_row, often = np.unique(digests, return_inverse=True, return_counts=True)
         positive = np.bincount(kind_of_row, label, len(kinds))
         kept = (np.arange(len(kinds)) < KEPT) | (often >= _heavy(len(label)))
         entries = zip(kinds[kept].tolist(), often[kept].tolist(), positive[kept].tolist(), strict=True)
@@ -77,39 +83,8 @@ class Alike(Mergeable):
         return identical, conflicting
 
 
-def digests(columns: Sequence[pa.Array]) -> Bits:
-    """Return a 64-bit digest per row. Rows that agree in all columns have equal digests."""
-    total = np.zeros(len(columns[0]), np.uint64)
-    for seed, column in enumerate(columns):
-        flat = Flat.of(column)
-        lengths = np.ones(len(column), np.int64) if flat.lengths is None else flat.lengths
-        ends = offsets_of(lengths)
-        inside = np.arange(ends[-1]) - np.repeat(ends[:-1], lengths)
-        places = inside.astype(np.uint64) + np.uint64(seed << 32)
-        mixed = scrambled(_bits(flat) + scrambled(places))
-        sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(mixed, dtype=np.uint64)])
-        total = scrambled(total + np.diff(sums[ends]) + lengths.astype(np.uint64))
-    return total
-
-
-def _bits(flat: Flat) -> Bits:
-    numbers = flat.numbers
-    if numbers is not None:
-        # As records hold them, so that values that are read back have the digests of those that were written.
-        with np.errstate(over="ignore"):
-            numbers = numbers.astype(np.float32) if numbers.dtype.kind == "f" else numbers
-        wide = numbers.astype(np.float64 if numbers.dtype.kind == "f" else np.int64)
-        bits: Bits = wide.view(np.uint64)
-        return bits
-    encoded = flat.values.dictionary_encode()
-    texts = encoded.dictionary.cast(pa.large_binary()).to_pylist()
-    of_texts: Bits = np.array([_digest(text) for text in texts], np.uint64)
-    of_rows: Bits = of_texts[encoded.indices.to_numpy()]
-    return of_rows
-
-
-def _digest(text: bytes) -> int:
-    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little")
+def _digest(record: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(record, digest_size=8).digest(), "little")
 
 
 def _heavy(looked_at: int) -> float:

@@ -8,10 +8,10 @@ is hidden from screen readers if the page states its figure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
+import numpy as np
 from markupsafe import Markup
 
 from ctr_samples.quality.feature_facts import Curve
@@ -20,7 +20,7 @@ from ctr_samples.quality.report.wording import share
 
 _BAR = Markup('<svg class="bar" viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true">{}</svg>')
 _COLUMNS = Markup(
-    '<svg class="plot" viewBox="0 0 {} 100" preserveAspectRatio="none" role="img" aria-label="{}">{}{}{}{}</svg>'
+    '<svg class="plot" viewBox="0 0 {} 100" preserveAspectRatio="none" role="img" aria-label="{}">{}{}{}</svg>'
 )
 _GRID = Markup('<path class="grid" d="M0 0H{0}M0 50H{0}M0 100H{0}"/>')
 _RECT = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}"/>')
@@ -28,7 +28,6 @@ _LEGEND = Markup(
     '<p class="legend"><span><span class="key day"></span>this day</span> <span><span class="key before"></span>before: {}'
     "</span></p>\n"
 )
-_HOVER = Markup('<rect class="hover" x="{}" y="0" width="1" height="100"><title>{}</title></rect>')
 
 
 def bar(length: float | None, *, start: float = 0.0, before: float | None = None, tone: str = "day") -> Markup:
@@ -58,20 +57,16 @@ def columns(
     *,
     top: float,
     label: str,
-    hints: Sequence[str] = (),
     grid: bool = False,
     vague: Collection[int] = (),
 ) -> Markup:
-    """Draw columns of equal width on an axis up to ``top``. ``hints`` are the tooltips of the columns, and ``vague`` has
-    the columns drawn as outlines.
-    """
-    hover = Markup().join(_HOVER.format(at, hint) for at, hint in enumerate(hints))
+    """Draw columns of equal width on an axis up to ``top``. ``vague`` has the columns drawn as outlines."""
     lines = _GRID.format(len(day)) if grid else ""
     drawn = Markup().join(
         _columns([value if (at in vague) is outlined else None for at, value in enumerate(day)], top, kind)
         for kind, outlined in (("day", False), ("vague", True))
     )
-    return _COLUMNS.format(max(len(day), 1), label, lines, _steps(before, top), drawn, hover)
+    return _COLUMNS.format(max(len(day), 1), label, lines, _steps(before, top), drawn)
 
 
 def _columns(values: Sequence[float | None], top: float, kind: str) -> Markup:
@@ -116,13 +111,12 @@ def hourly(
     before: Sequence[float | None] = (),
     *,
     label: str,
-    hints: Sequence[str] = (),
     vague: Collection[int] = (),
     note: str = "",
 ) -> Chart:
     """Return a chart of a rate in each hour of the day. ``label`` is its text for screen readers."""
     top = round_top(max((rate for rate in (*rates, *before) if rate is not None), default=0.0))
-    drawing = columns(rates, before, top=top, label=label, hints=hints, grid=True, vague=vague)
+    drawing = columns(rates, before, top=top, label=label, grid=True, vague=vague)
     return Chart(drawing, title, note, (share(top), share(top / 2), "0%"), ("00:00", "06:00", "12:00", "18:00"))
 
 
@@ -166,60 +160,23 @@ class Histogram:
 
 
 def histogram_of(day: Curve, before: Curve | None, bins: int = BINS) -> Histogram:
-    """Build columns from the 1st to the 99th percentile of both curves, so that outliers do not stretch the axis."""
+    """Build columns from the 1st to the 99th percentile of both curves, so that outliers do not stretch the axis. Integers over
+    a small range have one column each.
+    """
     curves = [day] if before is None else [day, before]
     low = min(curve.low_end(0.01) for curve in curves)
     high = max(curve.high_end(0.99) for curve in curves)
+    unit, logarithmic = day.high_end(0.5), False
     if all(curve.whole for curve in curves) and high - low < _MOST_COUNTS:
-        return _of_counts(day, before, int(low), int(high))
-    if not low < high:
-        low, high = _around(low)
-    scale, back = _scale(day, low, high)
-    start, step = scale(low), (scale(high) - scale(low)) / bins
-    edges = [low, *(back(start + step * number) for number in range(1, bins)), high]
-    return Histogram(
-        _shares(day, edges),
-        _shares(before, edges) if before else (),
-        low,
-        edges[bins // 2],
-        high,
-        scale is not _same,
-    )
-
-
-def _of_counts(day: Curve, before: Curve | None, low: int, high: int) -> Histogram:
-    """Build one column per integer, at least three: a single full column would be uninformative."""
-    if high - low < 2:
-        high = low + 2
-    counts = range(low, high + 1)
-    of_day = tuple(day.share_of(n) for n in counts)
-    of_before = tuple(before.share_of(n) for n in counts) if before else ()
-    return Histogram(of_day, of_before, low, (low + high) / 2, high, logarithmic=False)
-
-
-def _around(value: float) -> tuple[float, float]:
-    """Return the ends of the axis for a constant column."""
-    reach = max(abs(value), 1.0) * 0.5
-    return value - reach, value + reach
-
-
-def _shares(curve: Curve, edges: list[float]) -> tuple[float, ...]:
-    """Return the shares between the edges. Includes values on the lowest edge, but no values outside."""
-    below = [curve.share_to(edge) for edge in edges]
-    below[0] = curve.share_to(math.nextafter(edges[0], -math.inf))
-    return tuple(max(right - left, 0.0) for left, right in pairwise(below))
-
-
-Scale = Callable[[float], float]
-
-
-def _scale(day: Curve, low: float, high: float) -> tuple[Scale, Scale]:
-    """Choose a logarithmic axis for non-negative values far above their median, else a linear axis."""
-    unit = day.high_end(0.5)
-    if low >= 0 and unit > 0 and high > _SKEWED * unit:
-        return (lambda x: math.log1p(x / unit)), (lambda y: unit * math.expm1(y))
-    return _same, _same
-
-
-def _same(value: float) -> float:
-    return value
+        high = max(high, low + 2)  # a single full column would be uninformative
+        middle, edges = (low + high) / 2, np.arange(low, high + 2) - 0.5
+    else:
+        if not low < high:  # a constant column
+            reach = max(abs(low), 1.0) * 0.5
+            low, high = low - reach, low + reach
+        edges = np.linspace(low, high, bins + 1)
+        if logarithmic := low >= 0 and unit > 0 and high > _SKEWED * unit:
+            edges = unit * np.expm1(np.linspace(np.log1p(low / unit), np.log1p(high / unit), bins + 1))
+        middle, edges[0] = float(edges[bins // 2]), np.nextafter(low, -np.inf)  # values on the lowest edge count
+    of_day, of_before = (tuple(np.diff(curve.shares_to(edges)).tolist()) if curve else () for curve in (day, before))
+    return Histogram(of_day, of_before, low, middle, high, logarithmic)

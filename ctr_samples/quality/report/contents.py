@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from ctr_samples.quality.html import ROWS, Chart, Part, Table, beside, folded, paragraph, table
 from ctr_samples.quality.metrics import HOURS, Baseline, ClickRate, Clicks, Label, Measured, Requests, Shards, ValueRate
-from ctr_samples.quality.report.charts import bar, columns, hourly, legend
+from ctr_samples.quality.report.charts import bar, hourly, legend
 from ctr_samples.quality.report.wording import (
     by_split,
     count,
@@ -28,8 +28,6 @@ from ctr_samples.shards import Manifest, Shard
 
 _MEDIAN = "age_s_median"
 _AGES = ("age_s_min", "age_s_p10", "age_s_p90", "age_s_max")
-_BARS = 120
-"""Largest number of shards that have a bar each."""
 _WORTH = 0.8
 """Share of the size at which the order by request is worth it."""
 _LEAD = Markup('<p class="lead"><strong>{}</strong> <span>{}</span></p>\n')
@@ -97,7 +95,6 @@ def _by_hour(label: str, day: Hours, before: Hours) -> Chart:
         [one.rate for one in day.values()],
         [one.rate for one in before.values()],
         label=_in_words(label, day),
-        hints=[_hint(hour, one, before.get(hour)) for hour, one in day.items()],
         vague=[at for at, hour in enumerate(day) if hour in vague],
         note=f"Outlined: too few samples to tell the rate of the hour ({which})." if vague else "",
     )
@@ -109,11 +106,6 @@ def _is_vague(hour: Clicks, rate: float) -> bool:
         return False
     low, high = interval(hour.positives, hour.samples)
     return high - low > rate
-
-
-def _hint(hour: str, day: Clicks, before: Clicks | None) -> str:
-    now = f"{share(day.rate)} ({count(day.positives)} of {count(day.samples)})"
-    return f"{hour} {now}" + (f"; before {share(before.rate)}" if before else "")
 
 
 def _in_words(label: str, day: Hours) -> str:
@@ -163,7 +155,6 @@ def _baseline(known: Baseline | None) -> Iterator[tuple[str, str]]:
         yield "click rate that is always predicted", share(known.rate)
         yield "log loss of that prediction (lower is better)", number(known.log_loss)
         yield "accuracy of always predicting the more frequent class", share(known.accuracy)
-        yield "AUC of either", "0.5"
 
 
 def labels(metrics: Measured, run: Manifest) -> Iterator[Part]:
@@ -175,11 +166,11 @@ def labels(metrics: Measured, run: Manifest) -> Iterator[Part]:
         )
     yield table("Labels by split", "<label | <split | with a value | sum | mean", _label_rows(metrics.labels))
     actions = (
-        (shown(name), count(label.get("actions")), count(label.get("orphans")), _delays(label), _flips(label))
+        (shown(name), count(label.get("actions")), count(label.get("orphans")), _flips(label))
         for name, label in run.labels.items()
         if "actions" in label
     )
-    titles = "<label | actions | without an impression | ~by delay | <flipped since the previous generation"
+    titles = "<label | actions | without an impression | <flipped since the previous generation"
     yield table("Actions of the day", titles, actions)
     funnels = (
         (shown(name), shown(f.after), count(f.positives), count(f.without), share(f.without / max(1, f.positives)))
@@ -205,17 +196,6 @@ def _label_rows(of_labels: Mapping[str, Label]) -> Iterator[tuple[str, ...]]:
         for split, values in by_split(label.splits).items():
             mean = share(values.mean) if label.binary else number(values.mean)
             yield shown(name), shown(split), count(values.count), number(values.sum), mean
-
-
-def _delays(label: Mapping[str, Any]) -> str:
-    """Format delays as ``82% within 1m, 97% within 10m``."""
-    delays: Mapping[str, int] = label.get("delays", {})
-    whole, so_far, parts = sum(delays.values()), 0, []
-    for end, n in delays.items():
-        so_far += n
-        if whole and n:
-            parts.append(f"{share(so_far / whole)} {'earlier' if end == 'before' else f'within {shown(end, 12)}'}")
-    return ", ".join(parts[:6])
 
 
 def _delay_rows(delays: Mapping[str, int]) -> Iterator[tuple[str, ...]]:
@@ -307,33 +287,22 @@ def _view_row(name: str, view: Mapping[str, float], before: Mapping[str, float] 
 
 def shards(metrics: Measured, run: Manifest) -> Iterator[Part]:
     """Yield number, size and balance of the shards, and what the order by request saves or would save."""
-    drawing, sizes = sizes_of(metrics.shards, [shard.bytes for shard in run.shards])
-    yield drawing
     splits = table("Shards by split", "<split | shards | records | size", _split_rows(run.shards))
-    yield beside([sizes], [splits]) if run.shards else paragraph("none", "There are no shards.")
+    yield beside([sizes_of(metrics.shards)], [splits]) if run.shards else paragraph("none", "There are no shards.")
     requests = metrics.requests
     rows = () if requests is None else _request_rows(requests)
     yield table("Requests", "<what | figure", rows).styled("plain")
     yield paragraph("hint", requests_in_words(requests))
 
 
-def sizes_of(spread: Shards, sizes: Sequence[int], noun: str = "shard") -> tuple[Part, Table]:
-    """Return a chart and a table of the sizes of files. ``noun`` is the word for one of them."""
+def sizes_of(spread: Shards, noun: str = "shard") -> Table:
+    """Return a table of the sizes of files. ``noun`` is the word for one of them."""
     rows = (
         (name, *(in_words(value) for value in (of.min, of.median, of.max, of.total)))
         for name, of, in_words in (("bytes", spread.bytes, size), ("records", spread.records, count))
     )
     titles = f"<per {noun} | smallest | median | largest | total"
-    found = table(f"{noun.capitalize()} sizes", titles, rows if sizes else ())
-    if not sizes:
-        return Markup(), found
-    rising, bars = sorted(sizes), min(len(sizes), _BARS)
-    picked = [rising[(2 * at + 1) * len(sizes) // (2 * bars)] for at in range(bars)]
-    number_of = plural(len(sizes), noun)
-    label = f"Sizes of {number_of} in ascending order, from {size(rising[0])} to {size(rising[-1])}."
-    each = f"; each bar stands for about {len(sizes) / bars:.1f} {noun}s" if len(sizes) > bars else ""
-    drawing = columns(picked, (), top=rising[-1], label=label)
-    return Chart(drawing, note=f"{number_of}, smallest first{each}."), found
+    return table(f"{noun.capitalize()} sizes", titles, rows)
 
 
 def _split_rows(files: Sequence[Shard]) -> Iterator[tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 from markupsafe import Markup
 
@@ -51,8 +51,8 @@ def section_of(
     ranked = sorted(features, key=lambda name: (-drift.get(name, -1.0), name))
     drawn, others = ranked[:CARDS], ranked[CARDS:]
     parts: list[Part] = []
-    if moved := table("Largest drift", "<feature | drift | =on a scale from 0 to 1", _moved(drawn, drift), 10):
-        parts += [moved, paragraph("hint", "Drift compares two distributions: 0 means equal, 1 means no overlap.")]
+    if drift:
+        parts += [paragraph("hint", "Drift compares two distributions: 0 means equal, 1 means no overlap.")]
     if drawn:
         cards = (
             _card(name, features[name], before.get(name), drift.get(name), standings.get(name), positives=positives)
@@ -69,12 +69,6 @@ def section_of(
         parts += [paragraph("hint", told), rows.styled("filtered", listed)]
     parts += [paragraph("hint", measured), paragraph("none", "" if features else "There are no features.")]
     return Section("features", "Features", parts, count=count(len(features)))
-
-
-def _moved(ranked: Sequence[str], drift: Mapping[str, float]) -> Iterator[tuple[str, ...]]:
-    for name in ranked:
-        if name in drift:
-            yield linked(name), f"{drift[name]:.3f}", bar(drift[name])
 
 
 def anchor_of(name: str) -> str:

@@ -83,7 +83,7 @@ def _verdict(files: Sequence[File], damage: Sequence[str]) -> Iterator[Part]:
 
 def _files(files: Sequence[File]) -> Iterator[Part]:
     spread = Shards(len(files), Spread.of([file.bytes for file in files]), Spread.of([file.records for file in files]))
-    yield from sizes_of(spread, [file.bytes for file in files], "file")
+    yield sizes_of(spread, "file")
     rows = (
         (shown(file.path, 200), f"{count(file.records)}{' before the damage' * bool(file.damage)}", size(file.bytes))
         for file in files
