@@ -237,7 +237,7 @@ def names_of(days: Sequence[DayPoint], group: Group) -> list[str]:
     return list(dict.fromkeys(name for day in reversed(days) for name in day.figures.get(group, {})))
 
 
-def lines_of(days: Sequence[DayPoint], group: Group, unit: str, names: Iterable[str] | None = None) -> list[Line]:
+def lines_of(days: Sequence[DayPoint], group: Group, unit: str, names: Iterable[str] | None = None) -> list[Markup]:
     """Draw lines of the figures in a group that exceed 0 on any day."""
     return [
         line(shown(name), [day.figure(group, name) for day in days], unit)
@@ -250,7 +250,7 @@ def _highest(days: Sequence[DayPoint], group: Group, name: str) -> float:
     return max((day.figure(group, name) or 0.0 for day in days), default=0.0)
 
 
-def rates_of(days: Sequence[DayPoint]) -> list[Line]:
+def rates_of(days: Sequence[DayPoint]) -> list[Markup]:
     """Draw a line per label: the mean, or the share of positives for 0/1 labels."""
     flags = _flags(days)
     return [
@@ -352,22 +352,9 @@ _LINE = Markup(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of one figure with its captions: its name, the newest value, and the ``top`` of the axis, which starts at 0."""
-
-    name: str
-    newest: str
-    top: str
-    drawing: Markup
-
-    def __html__(self) -> Markup:
-        return _SMALL.format(self.name, self.newest, self.top, self.drawing)
-
-
-def line(name: str, values: Sequence[float | None], unit: str, label: str = "") -> Line:
-    """Draw one value per day, with gaps for None. ``unit`` is a key of :data:`UNITS`. Screen readers read the ``label``, or the
-    name.
+def line(name: str, values: Sequence[float | None], unit: str, label: str = "") -> Markup:
+    """Draw one value per day, with gaps for None, below its name and newest value, on an axis from 0. ``unit`` is a key of
+    :data:`UNITS`. Screen readers read the ``label``, or the name.
     """
     told = UNITS[unit]
     known = [value for value in values if value is not None]
@@ -376,7 +363,7 @@ def line(name: str, values: Sequence[float | None], unit: str, label: str = "") 
         top, newest = round_top(max(known)), told(known[-1])
         words = f"{newest} on the last day with a value; lowest {told(min(known))}, highest {told(max(known))}"
     drawing = _LINE.format(len(values), HEIGHT, f"{label or name}: {words}", f"{top:.6g}", unit, steps(values, top))
-    return Line(name, newest, told(top), drawing)
+    return _SMALL.format(name, newest, told(top), drawing)
 
 
 def steps(values: Sequence[float | None], top: float) -> str:

@@ -28,6 +28,11 @@ from tests.quality_report.day_documents import manifest, metrics
 from tests.quality_report.trend_days import point
 
 
+def shown_by(drawn: str) -> tuple[str, ...]:
+    """The name and the newest value of a line."""
+    return tuple(re.findall('<span class="(?:of|now)">(.*?)</span>', drawn))
+
+
 def test_a_line_is_level_for_a_day_and_interrupted_where_a_day_has_no_value() -> None:
     assert steps([1.0, 1.0, 0.5, None, 0.0], 1.0) == f"M0 0h2v{HEIGHT // 2}h1M4 {HEIGHT}h1"
     assert steps([None, None], 1.0) == ""
@@ -36,9 +41,10 @@ def test_a_line_is_level_for_a_day_and_interrupted_where_a_day_has_no_value() ->
 
 def test_a_chart_says_its_newest_lowest_and_highest_value() -> None:
     drawn = line("clicked", [0.02, 0.031, None], "share")
-    assert (drawn.newest, drawn.top) == ("3.10%", "4.00%")
-    assert 'aria-label="clicked: 3.10% on the last day with a value; lowest 2.00%, highest 3.10%"' in drawn.drawing
-    assert line("x", [None], "count").newest == "–"
+    assert shown_by(drawn) == ("clicked", "3.10%")
+    assert '<span class="top-of" aria-hidden="true">4.00%</span>' in drawn
+    assert 'aria-label="clicked: 3.10% on the last day with a value; lowest 2.00%, highest 3.10%"' in drawn
+    assert shown_by(line("x", [None], "count")) == ("x", "–")
 
 
 def test_the_figures_of_a_day_are_those_of_its_documents() -> None:
@@ -84,7 +90,7 @@ def test_a_name_of_one_day_only_has_a_line_too() -> None:
 
 def test_only_a_label_that_is_0_or_1_is_a_share() -> None:
     days = [point("2019-06-05", rate={"clicked": 0.25, "read_ms": 0.5}, flags=frozenset({"clicked"}))]
-    assert [(drawn.name, drawn.newest) for drawn in rates_of(days)] == [("clicked", "25.0%"), ("read_ms", "0.5")]
+    assert [shown_by(drawn) for drawn in rates_of(days)] == [("clicked", "25.0%"), ("read_ms", "0.5")]
 
 
 def test_a_finding_of_many_days_is_one_line_with_its_last_day() -> None:
