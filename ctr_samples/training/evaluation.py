@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,7 +36,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """Scores of a model on samples. ``auc`` is None unless both classes occur. ``auc_error`` is its standard error.
+    """Scores of a model on samples. ``auc`` is the area under the ROC curve: how likely a positive scores above a negative,
+    where ties count half and weights multiply. It is None unless both classes occur. ``auc_error`` is its standard error.
 
     ``calibration`` is the sum of predicted probabilities over the number of positives, or None if there are no
     positives.
@@ -90,6 +92,12 @@ def difference(labels: Floats, one: Floats, other: Floats, weights: Floats | Non
     return Difference(*_mean_over_classes(labels, placed, counts), *_mean(losses, counts))
 
 
+def counting(batches: Iterable[Sequence[Floats]]) -> list[Floats]:
+    """Put batches of columns one after the other, without the samples whose last column, the weight, is 0."""
+    parts = [[column[batch[-1] > 0] for column in batch] for batch in batches]
+    return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
+
+
 def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:
     """Return the mean negative log likelihood, in nats. Probabilities are clipped to [1e-7, 1 - 1e-7]."""
     return float(np.average(_losses(labels, predicted), weights=weights))
@@ -98,17 +106,6 @@ def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -
 def _losses(labels: Floats, predicted: Floats) -> Floats:
     p = np.clip(np.asarray(predicted, np.float64), 1e-7, 1 - 1e-7)
     return -(labels * np.log(p) + (1 - labels) * np.log(1 - p))
-
-
-def auc(labels: Floats, scores: Floats, weights: Floats | None = None) -> float | None:
-    """Return the area under the ROC curve: how likely a positive scores above a negative, where ties count half.
-
-    This is the Mann-Whitney U statistic, scaled to [0, 1].
-
-    With weights, each pair is weighted by the product of its sample weights. Returns None unless both classes occur.
-    """
-    counts = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
-    return _mean_over_classes(labels, placements(labels, scores, counts), counts)[0]
 
 
 def placements(labels: Floats, scores: Floats, counts: Floats) -> Floats:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from ctr_samples.readers.stream import Reading
 from ctr_samples.shards import Manifest
 from ctr_samples.training.checkpoints import not_written
 from ctr_samples.training.click_model import ClickModel
-from ctr_samples.training.evaluation import Evaluation, evaluate
+from ctr_samples.training.evaluation import Evaluation, Floats, counting, evaluate
 
 EXAMPLES, FEATURES, PROBABILITY = "serving_default", "features", "probability"
 
@@ -201,18 +201,16 @@ def evaluate_export(
         if name not in sample_set.contract.names():
             raise InputError(f"The samples of {period} have no {name!r}, which the model {path} was trained with.")
     factors = [*sample_set.contract.names("weight"), *masks]
-    parse = Parser(_only(sample_set.contract, {label, *factors}))
-    columns = []
-    for records in records_of(sample_set, reading):
-        truth = {name: column.numpy() for name, column in parse(records).items()}
-        predicted = predict(examples=records)[PROBABILITY].numpy()
-        counts = np.prod([truth[name] for name in factors], axis=0) * np.ones(len(predicted))
-        columns.append([values[counts > 0] for values in (truth[label], predicted, counts)])
-    labels, predictions, weights = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    contract = sample_set.contract
+    parse = Parser(replace(contract, features=tuple(f for f in contract.features if f.name in {label, *factors})))
+
+    def batches() -> Iterator[tuple[Floats, Floats, Floats]]:
+        for records in records_of(sample_set, reading):
+            truth = {name: column.numpy() for name, column in parse(records).items()}
+            predicted = predict(examples=records)[PROBABILITY].numpy()
+            yield truth[label], predicted, np.prod([truth[name] for name in factors], axis=0) * np.ones(len(predicted))
+
+    labels, predictions, weights = counting(batches())
     if not len(labels):
         raise InputError(f"{split} of {period} has no sample that counts: none has all masks and a weight above 0.")
     return evaluate(labels, predictions, about["base_rate"], weights)
-
-
-def _only(contract: ExampleContract, names: Collection[str]) -> ExampleContract:
-    return replace(contract, features=tuple(f for f in contract.features if f.name in names))

@@ -71,30 +71,21 @@ def fields_of(contract: ExampleContract) -> Fields:
     ``sparse`` are not used.
     """
     check_kind("contract", contract, ExampleContract, "of the samples")
-    ids: list[IdField] = []
-    numbers: list[NumberField] = []
-    left_out = []
-    for spec in contract.features:
-        if spec.role != "feature":
-            continue
-        field = None if contract.layout == "sparse" else _field(spec)
-        if isinstance(field, IdField):
-            ids.append(field)
-        elif isinstance(field, NumberField):
-            numbers.append(field)
-        else:
-            left_out.append(spec.name)
+    specs = [spec for spec in contract.features if spec.role == "feature"]
+    fields = {spec.name: None if contract.layout == "sparse" else _field(spec) for spec in specs}
+    ids = tuple(field for field in fields.values() if isinstance(field, IdField))
+    numbers = tuple(field for field in fields.values() if isinstance(field, NumberField))
     if not ids and not numbers:
         raise InputError(
             "The samples have no number and no id that a model can use; expected some, in the layout `columns`, `sequence` or "
             "`dense`."
         )
-    return Fields(tuple(ids), tuple(numbers), tuple(left_out))
+    return Fields(ids, numbers, tuple(name for name, field in fields.items() if field is None))
 
 
 def used_by(fields: Fields, contract: ExampleContract) -> ExampleContract:
     """Reduce the contract to the features that the model uses, and thus needs at serving time."""
-    names = {*(field.name for field in fields.ids), *(field.name for field in fields.numbers)}
+    names = {field.name for field in fields.ids} | {field.name for field in fields.numbers}
     return replace(contract, features=tuple(f for f in contract.features if f.name in names))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,23 +19,18 @@ from ctr_samples.training.models import NUMBERS, fields_of, used_by
 Tensors = dict[str, Any]
 
 
-def model_steps(contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> Callable[[Tensors], Tensors]:
-    """Return a function that applies the steps of all features with ``computed: model``. Other features stay unchanged.
+class FeatureSteps:
+    """Applies the steps of all features with ``computed: model``. Other features stay unchanged.
 
     ``tokens`` holds the lines of ``vocabularies/<name>.txt`` for each vocabulary that a model uses. Dense features keep
     their shape and become float32, or int64 ids if they have boundaries. A RaggedTensor of tokens becomes a
     RaggedTensor of int64 ids. The result equals the job's output with ``computed: sample``, except for float32 rounding
     and for missing numbers without boundaries: records hold their default, which is transformed like any number. Raises
-    InputError for missing tokens.
+    InputError for missing tokens. ``tables`` are the lookup tables of vocabularies, to which a SavedModel needs references.
     """
-    check_kind("contract", contract, ExampleContract, "of the samples")
-    return _Steps(contract, tokens)
-
-
-class _Steps:
-    """The steps of all features, and the lookup tables of their vocabularies, to which a SavedModel needs references."""
 
     def __init__(self, contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> None:
+        check_kind("contract", contract, ExampleContract, "of the samples")
         self._steps = {spec.name: spec.model for spec in contract.features if spec.model is not None}
         self.tables: dict[str, Any] = {}
         for name, steps in self._steps.items():
@@ -48,6 +43,7 @@ class _Steps:
                 self.tables[steps.vocabulary] = _table(tokens[steps.vocabulary])
 
     def __call__(self, features: Tensors) -> Tensors:
+        """Return the features after their steps."""
         return {name: self._stepped(name, value) if name in self._steps else value for name, value in features.items()}
 
     def _stepped(self, name: str, value: Any) -> Any:
@@ -94,7 +90,7 @@ class Preparation:
     def __init__(self, contract: ExampleContract, tokens: Mapping[str, Sequence[str]]) -> None:
         self.fields = fields_of(contract)
         self.contract = used_by(self.fields, contract)
-        self._steps = _Steps(self.contract, tokens)
+        self._steps = FeatureSteps(self.contract, tokens)
         self.tables = list(self._steps.tables.values())
         self.mean = tf.Variable(np.zeros(self.fields.width, np.float32), trainable=False, name="mean")
         self.deviation = tf.Variable(np.ones(self.fields.width, np.float32), trainable=False, name="deviation")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,7 +15,7 @@ from ctr_samples.readers.stream import Reading
 from ctr_samples.readers.tensors import dataset_of
 from ctr_samples.shards import Manifest, Storage, latest_manifest, periods_of, require_manifest
 from ctr_samples.training.click_model import ClickModel
-from ctr_samples.training.evaluation import Difference, Evaluation, difference, evaluate
+from ctr_samples.training.evaluation import Difference, Evaluation, Floats, counting, difference, evaluate
 from ctr_samples.training.exporting import Exported
 from ctr_samples.training.training_set import TrainingSet
 
@@ -82,27 +82,21 @@ def score(
     """Evaluate the model on every sample of a part that counts, using the sample weights if present, and compare it with
     another one. None if none counts.
     """
-    columns = []
-    for samples in part.splits:
-        for features, labels, *weight in dataset_of(samples, Reading(_BATCH, threads=threads)):
-            of_batch = [
-                x.numpy()
-                for x in (
-                    training_set.target(labels),
-                    model.predict(features),
-                    *([against.predict(features)] if against else []),
-                    *weight,
-                )
-            ]
-            counts = np.ones(len(of_batch[0])) if not weight else of_batch[-1]
-            if training_set.masks:
-                counts = counts * training_set.chosen(labels).numpy()
-            columns.append([values[counts > 0] for values in of_batch])
+    models: list[ClickModel | Exported] = [model, *([against] if against else [])]
+
+    def batches() -> Iterator[list[Floats]]:
+        for samples in part.splits:
+            for features, labels, *weight in dataset_of(samples, Reading(_BATCH, threads=threads)):
+                target = training_set.target(labels).numpy()
+                counts = weight[0].numpy() if weight else np.ones(len(target))
+                counts = counts * training_set.chosen(labels).numpy() if training_set.masks else counts
+                yield [target, *(one.predict(features).numpy() for one in models), counts]
+
+    columns = counting(batches())
     if not columns:
         raise InputError(f"{part.title} has no samples to evaluate on.")
-    labels, predicted, *rest = (np.concatenate(parts) for parts in zip(*columns, strict=True))
+    labels, predicted, *others, counts = columns
     if not len(labels):
         return None
-    other = rest.pop(0) if against else None
-    whole = evaluate(labels, predicted, training_set.base_rate, *rest)
-    return whole, (None if other is None else difference(labels, predicted, other, *rest))
+    whole = evaluate(labels, predicted, training_set.base_rate, counts)
+    return whole, (difference(labels, predicted, others[0], counts) if others else None)

@@ -14,7 +14,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
-from ctr_samples.training.preparation import model_steps
+from ctr_samples.training.preparation import FeatureSteps
 from tests.job.three_nights import write_config, write_logs
 
 pytestmark = pytest.mark.slow
@@ -50,7 +50,7 @@ def test_the_model_computes_what_the_job_would_have_written(spark: SparkSession,
         else tf.io.FixedLenFeature(spec.shape, kinds[spec.dtype])
         for spec in contract.features
     }
-    made = model_steps(contract, {"cities": tokens})(tf.io.parse_example(records, specs))
+    made = FeatureSteps(contract, {"cities": tokens})(tf.io.parse_example(records, specs))
 
     assert made["price_m"].dtype == tf.float32
     np.testing.assert_array_equal(made["price_m"].numpy(), made["price_s"].numpy())
@@ -64,19 +64,19 @@ def test_the_model_computes_what_the_job_would_have_written(spark: SparkSession,
 def test_a_number_that_32_bits_do_not_hold_lies_above_the_boundary_that_it_equals() -> None:
     import tensorflow as tf
 
-    from ctr_samples.contract import FeatureSpec, ModelSteps
+    from ctr_samples.contract import FeatureSpec, FeatureSteps
 
     prices = [0.1, 0.7, 2.3, 19.99]  # 0.7 and 19.99 are less as float32 than as double
-    contract = ExampleContract((FeatureSpec("price", "float32", model=ModelSteps(boundaries=tuple(prices))),))
-    made = model_steps(contract, {})({"price": tf.constant([*prices, float("nan")])})
+    contract = ExampleContract((FeatureSpec("price", "float32", model=FeatureSteps(boundaries=tuple(prices))),))
+    made = FeatureSteps(contract, {})({"price": tf.constant([*prices, float("nan")])})
     assert made["price"].numpy().tolist() == [2, 3, 4, 5, 0]
 
 
 def test_a_vocabulary_that_is_not_given_is_asked_for() -> None:
-    from ctr_samples.contract import FeatureSpec, ModelSteps
+    from ctr_samples.contract import FeatureSpec, FeatureSteps
 
-    contract = ExampleContract((FeatureSpec("city", "bytes", model=ModelSteps(vocabulary="cities")),))
+    contract = ExampleContract((FeatureSpec("city", "bytes", model=FeatureSteps(vocabulary="cities")),))
     with pytest.raises(
         InputError, match="needs the tokens of the vocabulary 'cities'; give the lines of vocabularies/cities.txt"
     ):
-        model_steps(contract, {})
+        FeatureSteps(contract, {})

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ctr_samples.training.evaluation import Bin, Difference, auc, difference, evaluate, log_loss
+from ctr_samples.training.evaluation import Bin, Difference, difference, evaluate, log_loss
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from ctr_samples.training.evaluation import Bin, Difference, auc, difference, ev
     ],
 )
 def test_auc_counts_pairs_and_ties_by_half(labels: list[int], scores: list[float], expected: float | None) -> None:
-    assert auc(np.array(labels, float), np.array(scores)) == expected
+    assert evaluate(np.array(labels, float), np.array(scores), 0.5).auc == expected
 
 
 def test_the_error_of_an_auc_is_that_of_delong() -> None:
@@ -88,9 +88,10 @@ def test_a_weight_counts_a_sample_as_often_as_it_says() -> None:
 
 def test_a_weight_counts_a_pair_as_often_as_it_says() -> None:
     labels, scores = np.array([1.0, 0, 0]), np.array([0.5, 0.9, 0.1])
-    assert auc(labels, scores) == 0.5
-    assert auc(labels, scores, np.array([2.0, 1.0, 3.0])) == 0.75
-    assert auc(np.array([1.0, 1, 0]), np.array([0.9, 0.1, 0.5]), np.array([3.0, 1.0, 1.0])) == 0.75
+    assert evaluate(labels, scores, 0.5).auc == 0.5
+    assert evaluate(labels, scores, 0.5, np.array([2.0, 1.0, 3.0])).auc == 0.75
+    found = evaluate(np.array([1.0, 1, 0]), np.array([0.9, 0.1, 0.5]), 0.5, np.array([3.0, 1.0, 1.0]))
+    assert found.auc == 0.75
 
 
 def test_tenths_go_from_the_least_predicted_to_the_most() -> None:

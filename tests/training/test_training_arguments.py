@@ -13,7 +13,7 @@ from ctr_samples.training.exporting import evaluate_export, export
 from ctr_samples.training.fit_options import FitOptions, days_between
 from ctr_samples.training.fitting import fit
 from ctr_samples.training.models import fields_of
-from ctr_samples.training.preparation import model_steps
+from ctr_samples.training.preparation import FeatureSteps
 
 DAY, NEXT = "2019-06-05", "2019-06-06"
 
@@ -84,11 +84,11 @@ def test_arguments_of_another_type_are_refused_in_one_sentence(
         evaluate_export(path, samples, **{"date": "2019-06-05", "split": "eval", **more})
 
 
-@pytest.mark.parametrize("function", [model_steps, fields_of])
+@pytest.mark.parametrize("function", [FeatureSteps, fields_of])
 @pytest.mark.parametrize("contract", ["out", Path("out"), None, {}])
 def test_a_contract_is_no_path(function: Any, contract: Any) -> None:
     with pytest.raises(UsageError, match="`contract` is .*; expected the ExampleContract of the samples"):
-        function(contract, **({"tokens": {}} if function is model_steps else {}))
+        function(contract, **({"tokens": {}} if function is FeatureSteps else {}))
 
 
 def test_only_a_model_can_be_exported(tmp_path: Path) -> None:
