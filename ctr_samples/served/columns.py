@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ctr_samples.codec.kernel_columns import is_list
 from ctr_samples.contract import FeatureSpec
 
 Flags = npt.NDArray[np.bool_]
@@ -167,11 +168,6 @@ def _all(flags: Flags, splits: Ints) -> Flags:
     """Whether all flags of each row are set."""
     wrong = _splits(~flags)
     return np.asarray(wrong[splits[1:]] == wrong[splits[:-1]], np.bool_)
-
-
-def is_list(kind: pa.DataType) -> bool:
-    """Whether a type is that of lists, of any or of one length."""
-    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
 def _numpy(array: pa.Array) -> Numbers:

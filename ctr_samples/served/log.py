@@ -21,13 +21,13 @@ import pyarrow.csv as pa_csv
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
+from ctr_samples.codec.kernel_columns import is_list
 from ctr_samples.config import JobConfig, Served
 from ctr_samples.config.problems import end_sentence, nearest
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import InputError
 from ctr_samples.quality.measure.collecting import columns_of, measured
 from ctr_samples.records.foreign import ForeignRecords, find_foreign
-from ctr_samples.served.columns import is_list
 from ctr_samples.served.keys import ImpressionIndex
 
 ID, TIME = "_id", "_time"

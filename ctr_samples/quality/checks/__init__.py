@@ -6,8 +6,7 @@ the limit applies, so that noise alone does not reject a small day.
 ::
 
     score.py      input and output of a check, and allowance for chance
-    day.py        samples, hours, users, drop reasons, duplicates, the contract
-    labels.py     means, classes, actions without an impression
+    day.py        samples, hours, users, drop reasons, duplicates, the contract; labels and their actions
     features.py   missing values, constants, drift, leaks; match rates of views, and the age of matched rows
     counts.py     warnings from the counts in a manifest, whatever the limits are
 """
@@ -18,7 +17,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from ctr_samples.config import Limits, Quality
-from ctr_samples.quality.checks import day, features, labels
+from ctr_samples.quality.checks import day, features
 from ctr_samples.quality.checks.score import Check, Days, Score
 from ctr_samples.quality.metrics import STANDINGS, Finding, Standing
 
@@ -27,10 +26,10 @@ __all__ = ["CHECKS", "Days", "findings"]
 CHECKS: Mapping[str, Check] = {
     "volume": day.volume,
     "too_few": day.too_few,
-    "rate": labels.rate,
+    "rate": day.rate,
     "silent_hours": day.silent_hours,
     "hours": day.hours,
-    "one_class": labels.one_class,
+    "one_class": day.one_class,
     "missing": features.missing,
     "constant": features.constant,
     "nonfinite": features.nonfinite,
@@ -44,8 +43,8 @@ CHECKS: Mapping[str, Check] = {
     "bias": features.bias,
     "heavy_user": day.heavy_user,
     "dropped": day.dropped,
-    "orphans": labels.orphans,
-    "funnel": labels.funnel,
+    "orphans": day.orphans,
+    "funnel": day.funnel,
     "identical": day.identical,
     "conflicting": day.conflicting,
     "same_ids": day.same_ids,

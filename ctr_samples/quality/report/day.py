@@ -307,11 +307,8 @@ def kinds_of_empty(source: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _names(metrics: Measured, run: Manifest) -> Iterator[tuple[str, str]]:
-    yield "generation", count(metrics.generation)
     yield "run id", shown(metrics.run_id)
-    yield "created at", in_zone(metrics.created_at, zone_of(run.config))
     yield "parent", shown(run.parent)
     yield "fingerprint", shown(run.fingerprint) if run.fingerprint else MISSING
     yield "contract", shown(metrics.contract)
     yield "compression", shown(run.compression)
-    yield "took", span(metrics.seconds)
