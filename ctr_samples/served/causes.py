@@ -16,7 +16,7 @@ import numpy as np
 from ctr_samples.config import Feature
 from ctr_samples.quality.served import Cause
 from ctr_samples.served.columns import Column, Flags, Ints, Numbers, Pairs, Tolerance, compared
-from ctr_samples.served.delays import NO_TIME, Sight, Versions, format_span, shown_delay
+from ctr_samples.served.delays import FOREVER, NO_TIME, Sight, Versions, format_span, shown_delay
 from ctr_samples.vocabulary import FittedState
 
 _FEWEST = 20
@@ -98,7 +98,7 @@ class Sought:
     def agreement(self, view: str, delay: int) -> float:
         """Return the share of samples, chosen at random, that agree if the rows of a view are known so much later."""
         at_random = self.at_random & self.covered
-        return float(self.agreeing[view].agreeing(delay, len(at_random))[at_random].mean())
+        return float(self.agreeing[view].seen(delay).samples(len(at_random))[at_random].mean())
 
     def same(self, candidate: Column, served: Column) -> Flags:
         """Compare values with served ones, in the precision in which these are served."""
@@ -221,7 +221,7 @@ def _of_rows(sought: Sought, view: str, rows: Ints) -> Iterator[Hypothesis]:
     if none.mean() > min(1.5 * usual_none, (1 + usual_none) / 2):
         words = f"as if `{view}` had no row"
         yield Hypothesis("no row", none, words, "look-ups fail or come too late; count them in the service.")
-    now = of.sight.now()
+    now = of.sight.seen()
     over = now.where(~now.found & (now.newest >= 0))
     over = over.where(sought.same(of.features[sought.name].take(over.newest), served.take(over.of)))
     yield Hypothesis(
@@ -232,18 +232,18 @@ def _of_rows(sought: Sought, view: str, rows: Ints) -> Iterator[Hypothesis]:
     )
     mixed_up = sought.having(of, _mixed_up(served, rows))
     mixed_up = mixed_up.where(np.isin(mixed_up.of, rows))
-    for positive in (True, False):
+    for name, *sign in (("late row", 1, FOREVER), ("early row", -FOREVER, -1)):
         # Rows alone decide about the delay, since look-ups that fail agree with each delay beyond the first row.
         (first, last, count), (*_, by_chance) = (
-            sight.where(sight.found).signed(positive=positive).best_delay() for sight in (differing, mixed_up)
+            sight.where(sight.found).within(*sign).best_delay() for sight in (differing, mixed_up)
         )
         if count and by_chance <= _BY_CHANCE * count:
             # Of these delays, the one with which most samples agree, those that do not differ too.
             closest, farthest, agree = seen.where(sought.at_random[seen.of]).within(first, last).best_delay()
             delay = shown_delay(closest, farthest) if agree else shown_delay(first, last)
             yield Hypothesis(
-                "late row" if positive else "early row",
-                differing.agreeing(delay, samples)[rows],
+                name,
+                differing.seen(delay).samples(samples)[rows],
                 _when(delay),
                 _advice(sought, view, delay),
             )

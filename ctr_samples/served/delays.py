@@ -19,7 +19,8 @@ from ctr_samples.served.columns import Column, Flags, Ints
 
 NO_TIME = np.iinfo(np.int64).min
 """Time of a row that stands for no match, and of an end that does not come."""
-_FOREVER = np.iinfo(np.int64).max
+FOREVER = np.iinfo(np.int64).max
+"""A delay longer than any."""
 _ROWS = 400
 """Rows of a key that are tried before an impression, and a tenth of it after it."""
 _SECOND = 1_000_000
@@ -71,7 +72,7 @@ class Versions:
         event, available = self.event[rows], self.available[rows]
         earliest = np.minimum.accumulate(available[::-1])[::-1]  # of this row and all later ones
         last = at - available - ((event >= at) & (available <= at))
-        first = np.append(at - earliest[1:], -_FOREVER)[: len(rows)]
+        first = np.append(at - earliest[1:], -FOREVER)[: len(rows)]
         now = int(np.searchsorted(event, at, "right"))
         tried = slice(max(0, now - _ROWS), now + _ROWS // 10)
         seen = np.flatnonzero(first < last)
@@ -85,14 +86,14 @@ class Versions:
         over = (end != NO_TIME) & (end <= at)
         split = np.clip(np.where(over, told, first[seen]), first[seen], last[seen])
         before = range(1 if not tried.start else 0)  # rows that are left out may come before the first one
-        start = at - earliest[0] if len(rows) else -_FOREVER
+        start = at - earliest[0] if len(rows) else -FOREVER
         row = np.concatenate(
             [np.full(len(seen), none), np.where(old[seen], none, rows[seen]), np.full(len(before), none)]
         )
         found = np.concatenate([np.zeros(len(seen), np.bool_), ~old[seen], np.zeros(len(before), np.bool_)])
         newest = np.concatenate([rows[seen], np.where(old[seen], rows[seen], -1), np.full(len(before), -1)])
         begins = np.concatenate([first[seen], split, np.full(len(before), start)])
-        ends = np.concatenate([split, last[seen], np.full(len(before), _FOREVER)])
+        ends = np.concatenate([split, last[seen], np.full(len(before), FOREVER)])
         return Sight(np.full(len(row), sample), row, begins, ends, found, newest).where(begins < ends)
 
 
@@ -121,25 +122,15 @@ class Sight:
         """Return some of the intervals."""
         return Sight(*(getattr(self, part)[flags] for part in self.__slots__))
 
-    def now(self) -> Sight:
-        """Return what samples see without a delay."""
-        return self.where((self.first < 0) & (self.last >= 0))
+    def seen(self, delay: int = 0) -> Sight:
+        """Return what samples see with a delay."""
+        return self.where((self.first < delay) & (delay <= self.last))
 
     def samples(self, count: int) -> Flags:
         """Return which of ``count`` samples have an interval."""
         found = np.zeros(count, np.bool_)
         found[self.of] = True
         return found
-
-    def agreeing(self, delay: int, count: int) -> Flags:
-        """Return which of ``count`` samples have an interval with a delay."""
-        return self.where((self.first < delay) & (delay <= self.last)).samples(count)
-
-    def signed(self, *, positive: bool) -> Sight:
-        """Return the parts of the intervals with delays, or with those below zero."""
-        if positive:
-            return replace(self, first=np.maximum(self.first, 0))
-        return replace(self, last=np.minimum(self.last, -1))
 
     def within(self, first: int, last: int) -> Sight:
         """Return the parts of the intervals with delays from ``first`` to ``last``."""

@@ -227,7 +227,7 @@ def _by_age(sought: Sought) -> tuple[tuple[str, int, int], ...]:
     if len(sought.versions) != 1:
         return ()
     (of_view,) = sought.versions.values()
-    now = of_view.sight.now()
+    now = of_view.sight.seen()
     now = now.where(now.found)
     age = np.full(len(of_view.times), np.inf)
     age[now.of] = (of_view.times[now.of] - of_view.event[now.row]) / 1e6

@@ -24,7 +24,7 @@ def test_a_faultless_service_has_no_difference(spark: SparkSession, day: Day) ->
     found = day.compared(spark, day.served())
     assert found.coverage.matched == found.coverage.samples == SHOWN
     assert {name: one.differ for name, one in found.features.items()} == dict.fromkeys(found.features, 0)
-    assert found.beyond == []
+    assert found.beyond == ()
 
 
 def test_a_late_store_is_named_with_its_delay(spark: SparkSession, day: Day) -> None:
@@ -71,7 +71,7 @@ def test_float16_another_unit_and_another_formula_are_told_apart(spark: SparkSes
     found = day.compared(spark, day.served(Faults(), wrong)).features
     assert [found[name].causes[0].name for name in ("age", "score")] == ["precision", "unit"]
     assert "1000 times as large" in found["score"].causes[0].sentence
-    assert found["price"].causes == []
+    assert found["price"].causes == ()
     assert found["price"].unexplained == 1.0
 
 
