@@ -70,7 +70,7 @@ class Compared:
     by_age: tuple[tuple[str, int, int], ...] = ()
     """By age of the view's row, of the samples looked at: values, and those that differ."""
     lists: Mapping[str, float] = field(default_factory=dict)
-    """Of lists that differ: mean lengths; of vectors: mean and least cosine."""
+    """Of lists that differ: mean lengths and edits; of vectors: mean and least cosine."""
     pairs: tuple[Pair, ...] = ()
     looked_at: int = 0
     """Differences whose cause was sought."""

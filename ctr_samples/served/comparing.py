@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,7 @@ PAIRS = 10
 HOURS = 24
 _EXPANDS = 4
 """Bytes in memory of a byte of compressed samples, roughly."""
-_MOST_LISTS = 200
+_MOST_EDITED = 200
 
 
 class Side:
@@ -191,7 +192,7 @@ class _Counts:
     totals: Counter[str] = field(default_factory=Counter)
     by_hour: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros((2, HOURS), np.int64))
     worst: list[tuple[float, int, str, str]] = field(default_factory=list)
-    lists: list[Mapping[str, float]] = field(default_factory=list)
+    edits: list[Mapping[str, float]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -239,7 +240,7 @@ class Comparison:
                 offline, served = (Column.of(side.column(name), spec) for side in (part.samples, part.served))
                 features[name] = self._counted(name, ids, offline, served, hours)
                 if spec.shape != () and not offline.of_text:
-                    self.counts[name].lists += _lists(features[name])
+                    self.counts[name].edits += _edits(features[name])
         self.kept.append(Kept(ids, np.ones(len(ids), np.bool_), features).fewer())
 
     def _hours(self, served: pa.Table) -> Ints | None:
@@ -289,7 +290,7 @@ class Comparison:
             name: Compared(
                 c.totals["equal"], c.totals["near"], c.totals["different"], c.totals["only_served"], c.totals["only_offline"],
                 by_hour=tuple((int(a), int(b)) for a, b in c.by_hour.T) if c.by_hour.any() else (),
-                lists=_means(c.lists),
+                lists=_means(c.edits),
                 pairs=tuple(Pair(number, mine, theirs) for _, number, mine, theirs in c.worst),
             )
             for name, c in self.counts.items()
@@ -337,10 +338,10 @@ def _text_of(column: Column, row: int, names: Pseudonyms | None) -> str:
     return shown if len(values) == 1 else f"[{shown}]"
 
 
-def _lists(pairs: Pairs) -> list[Mapping[str, float]]:
-    """Describe lists that differ: their lengths, and the cosine of finite vectors of one length."""
-    cosines, lengths = [], []
-    for row in _both(pairs)[:_MOST_LISTS]:
+def _edits(pairs: Pairs) -> list[Mapping[str, float]]:
+    """Describe lists that differ: lengths, insertions and deletions, and the cosine of finite vectors of one length."""
+    edits, cosines, lengths = [], [], []
+    for row in _both(pairs)[:_MOST_EDITED]:
         mine, theirs = pairs.offline.row(row), pairs.served.row(row)
         lengths.append((len(mine), len(theirs)))
         if mine.dtype == np.float64 and len(mine) == len(theirs):
@@ -348,14 +349,28 @@ def _lists(pairs: Pairs) -> list[Mapping[str, float]]:
                 norm = np.linalg.norm(mine) * np.linalg.norm(theirs)
                 cosine = float(mine @ theirs / (norm or 1.0))
             cosines += [cosine] if np.isfinite(cosine) else []
+        else:
+            edits.append(len(mine) + len(theirs) - 2 * _common(mine.tolist(), theirs.tolist()))
     if not lengths:
         return []
     length, served_length = np.mean(lengths, axis=0)
     found = {"length": float(length), "served_length": float(served_length)}
+    found |= {"edits": float(np.mean(edits))} if edits else {}
     return [found | ({"cosine": float(np.mean(cosines)), "least_cosine": min(cosines)} if cosines else {})]
 
 
-def _means(lists: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    names = dict.fromkeys(name for one in lists for name in one)
-    told = {name: [one[name] for one in lists if name in one] for name in names}
+def _common(mine: Sequence[Any], theirs: Sequence[Any]) -> int:
+    """Return the length of the longest common subsequence."""
+    before = [0] * (len(theirs) + 1)
+    for value in mine:
+        now = [0]
+        for at, other in enumerate(theirs):
+            now.append(before[at] + 1 if value == other else max(before[at + 1], now[at]))
+        before = now
+    return before[-1]
+
+
+def _means(edits: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    names = dict.fromkeys(name for one in edits for name in one)
+    told = {name: [one[name] for one in edits if name in one] for name in names}
     return {name: min(some) if name.startswith("least") else float(np.mean(some)) for name, some in told.items()}
