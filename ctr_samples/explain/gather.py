@@ -198,7 +198,7 @@ class Gatherer:
         plans, rows = plan_labels(self.config), rows_among(self.config.labels)
         reach = impression_reach(self.config, self.span)
         impressions = cut_impressions(
-            self.inputs.plain(shown.source), shown, self.span, self.inputs.partitions(), reach, rows
+            self.inputs.uncounted(shown.source), shown, self.span, self.inputs.partitions(), reach, rows
         ).persist()
         try:
             row = sought.of(impressions, self.span, self.config.timezone)
@@ -235,7 +235,7 @@ class Gatherer:
         usable_sets = [names for names in plan.tried if all(mine[name] is not None for name in names)]
         if not usable_sets:
             return LabelEvidence((), (), rules)
-        source = actions_of(self.inputs.plain(plan.label.source), [plan])
+        source = actions_of(self.inputs.uncounted(plan.label.source), [plan])
         same = [_all([_same(F.col(key_of_action(name)), mine[name]) for name in names]) for names in usable_sets]
         time = F.col(f"{ACTION}.time")
         near = self.span.reaches(time, plan.label.window, plan.label.window) | time.isNull()
@@ -272,7 +272,7 @@ class Gatherer:
         view = self.config.views[name]
         parts = [_key_part(part, impression, found) for part in view.joined_on]
         key = parts[0] if len(parts) == 1 else tuple(parts)
-        source = with_looked_up(self.inputs, self.inputs.plain(view.source), name, view)
+        source = with_looked_up(self.inputs, self.inputs.uncounted(view.source), name, view)
         rows = usable(view_rows(source, name, view, columns))
         rows = rows.withColumn(TIE, content_of(rows.schema[PAYLOAD].dataType))
         mine = rows.where(F.lit(False) if None in parts else _same_key(F.col(KEY), parts))
@@ -297,7 +297,7 @@ class Gatherer:
         if key is None:
             return HistoryEvidence(history.on, key, (), rules, kept)
         of_any_age = history.model_copy(update={"within": None})
-        actions = actions_of_history(self.inputs.plain(history.source), name, of_any_age, self.span)
+        actions = actions_of_history(self.inputs.uncounted(history.source), name, of_any_age, self.span)
         if isinstance(key, str):  # like the job, which compares and hashes text
             actions = actions.withColumn(OF, F.col(OF).cast("string"))
         before = F.col(TIME) < F.lit(impression.time)

@@ -57,7 +57,7 @@ def balanced(inputs: Inputs, receipts: Sequence[Receipt], period: Period) -> Acc
     config, watches = inputs.config, inputs.watches
     check_sources(inputs)
     shown = config.impressions.source
-    check_impressions(config, watches.impressions(), period, lambda: inputs.plain(shown))
+    check_impressions(config, watches.impressions(), period, lambda: inputs.uncounted(shown))
     counts = watches.tasks.result()
     check_row_labels(rows_among(config.labels), counts)
     check_rules(config, counts)
@@ -71,7 +71,7 @@ def check_sources(inputs: Inputs) -> None:
     for name, source in inputs.config.sources.items():
         if isinstance(source, TextSource):
             check_lines(name, inputs.lines(name), source, inputs.sources[name])
-    check_clocks(inputs.config, inputs.clocks(), inputs.plain)
+    check_clocks(inputs.config, inputs.clocks(), inputs.uncounted)
 
 
 def account(inputs: Inputs, receipts: Sequence[Receipt]) -> Accounting:

@@ -78,7 +78,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundValues:
     """The values found in a day's samples: in the published ``manifest`` and in earlier generations."""
 
     manifest: Manifest
@@ -94,7 +94,7 @@ class Forgotten:
     samples: int
 
 
-def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> Found:
+def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> FoundValues:
     """Search the column ``key`` of a day's samples for values, including earlier generations that could be restored.
 
     Runs on this machine, without Spark. An earlier generation whose impression ids are made otherwise counts as having
@@ -111,12 +111,12 @@ def find(storage: Storage, day: Period, key: str, values: Sequence[str]) -> Foun
         seen.update(shard.path for shard in unseen)
         with suppress(UsageError, DamagedFile):  # the column does not identify users, or a shard cannot be read
             before |= among_samples(storage, earlier, unseen, key, values)
-    return Found(manifest, now, frozenset(before))
+    return FoundValues(manifest, now, frozenset(before))
 
 
 def forget(
     storage: Storage,
-    found: Found,
+    found: FoundValues,
     key: str,
     values: Sequence[str],
     retention: Retention,

@@ -116,11 +116,11 @@ def _of_times(inputs: Inputs, plan: LabelPlan, counts: Mapping[str, int]) -> dic
     without_time = sum(of_day.unusable for of_day in mine.values())
     facts: dict[str, Any] = {}
     if without_time:
-        log = inputs.plain(plan.label.source, [day for day in mine if day is not None] or None)
+        log = inputs.uncounted(plan.label.source, [day for day in mine if day is not None] or None)
         said = time_not_read(log, f"labels.{plan.name}", plan.label.where, "time", plan.time)
         facts = {"without_time": without_time, **({"time_not_read": said.strip()} if said else {})}
     if counts["actions"] >= FEWEST_ACTIONS and counts["orphans"] > counts["actions"] / 2:
-        shift = best_shift(inputs.plain, inputs.config, plan, inputs.span)
+        shift = best_shift(inputs.uncounted, inputs.config, plan, inputs.span)
         facts["shift"] = None if shift is None else asdict(shift)
     return facts
 

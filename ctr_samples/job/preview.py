@@ -125,7 +125,7 @@ def _few_labelled(builder: SampleBuilder, limit: int) -> DataFrame:
     chosen = kept.select("impression_id", value.cast("string")).orderBy(by_chance).limit(limit * spare).collect()
     if not chosen:
         shown = config.impressions
-        why = time_not_read(inputs.plain(shown.source), "impressions", shown.where, "time", shown.time)
+        why = time_not_read(inputs.uncounted(shown.source), "impressions", shown.where, "time", shown.time)
         raise InputError(
             f"sources.{shown.source} has no impression on the day that can be read; check the date, the time zone "
             f"({config.timezone}) and `impressions`.{why}"

@@ -99,7 +99,7 @@ def _looked_at(inputs: Inputs, name: str, days: Collection[date]) -> tuple[str, 
     counted row.
     """
     config, span = inputs.config, inputs.span
-    rows = with_parsed_times(inputs.plain(name, days), texts_of_times(config, name))
+    rows = with_parsed_times(inputs.uncounted(name, days), texts_of_times(config, name))
     clocks = [clock for use in _USES for clock in clocks_of(config, span, name, use, rows)]
     seen = {key: F.count_if(those) for key, those in seen_on(span, config, clocks).items()}
     counts: Aggregates = {**seen, **clock_counts(clocks)}

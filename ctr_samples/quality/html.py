@@ -42,7 +42,7 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PageTable:
     """A table of text and drawings. The first cell of a row is its header. ``hidden`` counts the omitted rows, and ``listed``
     says where all are.
     """
@@ -60,12 +60,12 @@ class Table:
     def __html__(self) -> Markup:
         return _part("table", self)
 
-    def styled(self, style: str, listed: str = "metrics.json") -> Table:
+    def styled(self, style: str, listed: str = "metrics.json") -> PageTable:
         """Return the table in another style, for one whose rows are all in ``listed``."""
         return replace(self, style=style, listed=listed)
 
 
-def table(caption: str, titles: str, rows: Iterable[Sequence[str]], limit: int = ROWS) -> Table:
+def table(caption: str, titles: str, rows: Iterable[Sequence[str]], limit: int = ROWS) -> PageTable:
     """Build a table from titles such as ``<view | matched | =share``. ``<`` marks text, ``~`` sentences, ``=`` bars.
 
     Keeps at most ``limit`` rows.
@@ -76,7 +76,7 @@ def table(caption: str, titles: str, rows: Iterable[Sequence[str]], limit: int =
     ]
     remaining = iter(rows)
     kept = tuple(tuple(row) for row in islice(remaining, limit))
-    return Table(caption, tuple(columns), kept, hidden=sum(1 for _ in remaining))
+    return PageTable(caption, tuple(columns), kept, hidden=sum(1 for _ in remaining))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from typing import Literal, get_args
 from markupsafe import Markup
 
 from ctr_samples.quality.drift import compared
-from ctr_samples.quality.html import Card, Part, Section, Table, finder, group, page, paragraph, table
+from ctr_samples.quality.html import Card, PageTable, Part, Section, finder, group, page, paragraph, table
 from ctr_samples.quality.metrics import Finding, Metrics
 from ctr_samples.quality.report.charts import round_top
 from ctr_samples.quality.report.features import anchor_of
@@ -215,7 +215,7 @@ def verdicts_in_words(days: Sequence[DayPoint]) -> dict[str, str]:
     return {standing: f"{plural(n, 'day')} {standing}" for standing, n in counts.items() if n}
 
 
-def findings_of(days: Sequence[DayPoint]) -> Table:
+def findings_of(days: Sequence[DayPoint]) -> PageTable:
     """Return a table of failed checks, one row per check and subject, most recent first."""
     seen: dict[tuple[str, str], list[DayPoint]] = {}
     for day in days:
@@ -302,7 +302,7 @@ def _features(cards: Sequence[Card], hidden: int) -> Iterator[Part]:
         yield _NONE
 
 
-def table_of(days: Sequence[DayPoint]) -> Table:
+def table_of(days: Sequence[DayPoint]) -> PageTable:
     """Return a table of all days, newest first, each with a link to its report."""
     flags = sorted(_flags(days))[:4]
     titles = " | ".join(

@@ -42,7 +42,7 @@ class ImpressionIndex:
         """Collect the ids, keys and times of the impressions of a day, about 40 bytes each. Runs a Spark job."""
         shown = inputs.config.impressions
         cut = cut_impressions(
-            inputs.plain(shown.source),
+            inputs.uncounted(shown.source),
             shown,
             inputs.span,
             inputs.partitions(),

@@ -137,7 +137,7 @@ def _why_no_sample(inputs: Inputs, lost: Ints) -> dict[str, int]:
     chosen = lost[smallest(lost, _LOOKED_UP)]
     wanted = inputs.spark.createDataFrame([(int(one),) for one in chosen], "impression_id bigint")
     impressions = cut_impressions(
-        inputs.plain(shown.source), shown, span_, inputs.partitions(), Reach(timedelta(days=1), timedelta(days=1))
+        inputs.uncounted(shown.source), shown, span_, inputs.partitions(), Reach(timedelta(days=1), timedelta(days=1))
     )
     # An id that went through a double is that of an impression after rounding.
     rounded = F.col("impression_id").cast("double").alias("rounded")

@@ -43,7 +43,7 @@ Others = Mapping[str, Sequence[tuple[Alternative, Column]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Explanations:
     """What there is for the impressions with ``ids``: the rows of views, and values in other forms, by feature."""
 
     ids: Ints
@@ -57,7 +57,7 @@ def found_for(
     ids: Sequence[int],
     names: Sequence[str],
     alternatives: Sequence[Alternative],
-) -> Found:
+) -> Explanations:
     """Find all rows of the keys of some impressions, for some features. Runs some Spark jobs on the driver.
 
     Raises the errors of a run.
@@ -78,7 +78,7 @@ def found_for(
                 of_view = few.versions(view, views.rows(view), of_home, home)
                 for name in of_home:
                     versions[name][view] = of_view
-    return Found(few.ids, versions, few.others(forms, state))
+    return Explanations(few.ids, versions, few.others(forms, state))
 
 
 @dataclass(frozen=True, slots=True)

@@ -226,7 +226,7 @@ def test_an_impression_that_became_no_sample_is_explained_too_and_an_unknown_one
 
     config = gatherer.config
     cut = cut_impressions(
-        gatherer.inputs.plain("log"), config.impressions, gatherer.span, 2, impression_reach(config, gatherer.span)
+        gatherer.inputs.uncounted("log"), config.impressions, gatherer.span, 2, impression_reach(config, gatherer.span)
     )
     (repeated,) = [r.impression_id for r in cut.collect() if r[DROPPED] == "repeated"]
     assert repeated not in made

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from ctr_samples.quality.feature_facts import Curve
-from ctr_samples.quality.html import Chart, Table
+from ctr_samples.quality.html import Chart, PageTable
 from ctr_samples.quality.metrics import ClickRate, Clicks, HourCounts
 from ctr_samples.quality.report import wording
 from ctr_samples.quality.report.charts import bar, columns, histogram_of, round_top
@@ -33,10 +33,10 @@ def test_the_page_says_which_labels_flipped_and_how(flips: dict[str, object], to
     assert next(iter(actions.rows))[-1] == told
 
 
-def label_tables(counts: dict[str, dict[str, object]]) -> dict[str, Table]:
+def label_tables(counts: dict[str, dict[str, object]]) -> dict[str, PageTable]:
     """The tables about labels, by their captions."""
     parts = labels(metrics(), manifest(labels=counts))
-    return {part.caption: part for part in parts if isinstance(part, Table)}
+    return {part.caption: part for part in parts if isinstance(part, PageTable)}
 
 
 def hour_charts(rate: ClickRate) -> list[Chart]:

@@ -32,7 +32,7 @@ Hashes = npt.NDArray[np.int64]
 _NONE = np.empty(0, np.int64)
 
 
-class Counts:
+class RequestSums:
     """Number of impressions of the requests whose hash ends in ``level`` zero bits."""
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class Counts:
         if len(self._requests) > 2 * COUNTED:
             self.reduce()
 
-    def merge(self, other: Counts) -> None:
+    def merge(self, other: RequestSums) -> None:
         """Add the counts of another task."""
         self.add(other._requests, other._counts, other.level)
 
@@ -112,7 +112,7 @@ class Records:
 class RequestMeasures(Mergeable):
     """A sample of the requests of a task, or of all tasks after they are merged."""
 
-    counts: Counts = field(default_factory=Counts)
+    counts: RequestSums = field(default_factory=RequestSums)
     records: Records = field(default_factory=Records)
 
     def result(self, keys: Sequence[str], largest: int, record: RecordType, *, adjacent: bool) -> Requests | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from ctr_samples.quality.html import ROWS, Chart, Part, Table, beside, folded, paragraph, table
+from ctr_samples.quality.html import ROWS, Chart, PageTable, Part, beside, folded, paragraph, table
 from ctr_samples.quality.metrics import HOURS, Baseline, ClickRate, Clicks, Label, Measured, Requests, Shards, ValueRate
 from ctr_samples.quality.report.charts import bar, hourly, legend
 from ctr_samples.quality.report.wording import (
@@ -241,7 +241,7 @@ def _users(metrics: Measured) -> list[Part]:
     ]
 
 
-def _repeats(metrics: Measured) -> Table:
+def _repeats(metrics: Measured) -> PageTable:
     duplicates = metrics.duplicates
     rows = (
         ("samples that share their impression id with another", count(duplicates.ids)),
@@ -295,7 +295,7 @@ def shards(metrics: Measured, run: Manifest) -> Iterator[Part]:
     yield paragraph("hint", requests_in_words(requests))
 
 
-def sizes_of(spread: Shards, noun: str = "shard") -> Table:
+def sizes_of(spread: Shards, noun: str = "shard") -> PageTable:
     """Return a table of the sizes of files. ``noun`` is the word for one of them."""
     rows = (
         (name, *(in_words(value) for value in (of.min, of.median, of.max, of.total)))

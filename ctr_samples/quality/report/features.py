@@ -13,9 +13,9 @@ from ctr_samples.quality.html import (
     Card,
     Chart,
     Header,
+    PageTable,
     Part,
     Section,
-    Table,
     finder,
     group,
     paragraph,
@@ -166,7 +166,7 @@ def collisions(ids: int, facts: Facts) -> str:
     return f"{count(used)} of {count(ids)} ids stand for about {count(values)} values, of which {share(merged)} share an id"
 
 
-def _tops(facts: Facts, before: Facts | None, *, positives: bool) -> Table:
+def _tops(facts: Facts, before: Facts | None, *, positives: bool) -> PageTable:
     """Return a table of the most frequent values, with their shares on both days."""
     tops = facts.top or ()
     old = {repr(top.value): top.share for top in (before.top if before else None) or ()}
@@ -181,14 +181,14 @@ def _tops(facts: Facts, before: Facts | None, *, positives: bool) -> Table:
     return table("Most frequent values", f"{titles} | positive" if positives else titles, rows)
 
 
-def _facts(feature: FeatureFacts, splits: Mapping[str, Facts], before: Facts | None) -> Table:
+def _facts(feature: FeatureFacts, splits: Mapping[str, Facts], before: Facts | None) -> PageTable:
     """Return a table of figures: one column per split, and one for the day before."""
     described = [(shown(name, 20), facts) for name, facts in list(splits.items())[:4]]
     described += [("before", before)] if before else []
     heads = (Header("figure", "text"), *(Header(name) for name, _ in described))
     cells = [_figures(feature, facts) for _, facts in described]
     names = [name for name in cells[0] if any(some[name] for some in cells)] if cells else []
-    return Table("Figures", heads, tuple((name, *(some[name] for some in cells)) for name in names), style="facts")
+    return PageTable("Figures", heads, tuple((name, *(some[name] for some in cells)) for name in names), style="facts")
 
 
 def _figures(feature: FeatureFacts, facts: Facts) -> dict[str, str]:

@@ -101,13 +101,13 @@ class Inputs:
         """Return inputs restricted neither by a run's span nor by earlier partials, with separate watches."""
         return replace(self, span=EVER, watches=Watches.of(self.config, EVER), near={}, kept={})
 
-    def plain(self, name: str, days: Collection[date] | None = None) -> DataFrame:
+    def uncounted(self, name: str, days: Collection[date] | None = None) -> DataFrame:
         """Return the rows of a source, or of some of its days, without counting: for quick checks while planning a run."""
         return self._exploded(name, self._of_days(name, days).rows).drop(LOG_DAY)
 
     def columns_of(self, name: str) -> list[str]:
         """Return the columns of a source that come from its data."""
-        return columns_of_data(self.plain(name))
+        return columns_of_data(self.uncounted(name))
 
     def shown(self) -> SourceFrame:
         """Return the source of the impressions, restricted to the days that may contain them."""
@@ -201,7 +201,7 @@ class Inputs:
         days = None if kept is None else kept.later
         if kept is not None and not days:
             return kept.rows
-        rows = cut(self.watched(source, use, days=days) if watched else self.plain(source, days))
+        rows = cut(self.watched(source, use, days=days) if watched else self.uncounted(source, days))
         return rows if kept is None else kept.rows.unionByName(rows)
 
     def lines(self, name: str) -> dict[date | None, LineCounts]:

@@ -277,7 +277,7 @@ def definition_of(inputs: Inputs, what: Keepable) -> str:
     source = config.sources[what.source]
     left_out = {"days_before", "days_after", "optional", "bad_records", *(_KEYS_SINCE - source.model_fields_set)}
     reading = source.model_dump(mode="json", by_alias=True, exclude=left_out)
-    schema, times = what.cut(inputs.plain(what.source)).schema.json(), _times(config, what.source)
+    schema, times = what.cut(inputs.uncounted(what.source)).schema.json(), _times(config, what.source)
     parts: list[Any] = [reading, what.definition(), config.timezone, times, schema, RELEASE, PARTIAL_FORMAT]
     types = _types_named(inputs.sources[what.source].frame.schema, json.dumps(parts, ensure_ascii=False))
     return hashlib.sha256(json.dumps([*parts, types], sort_keys=True).encode()).hexdigest()[:16]

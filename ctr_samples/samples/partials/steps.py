@@ -200,7 +200,7 @@ class CountedView:
             return table.filter(pa.array(full if file.kind == "steps" else ~full))
 
         files = files_of(partials) if per_day == 1 else list(_needed(files_of(partials), in_full))
-        source = inputs.plain(self.source)
+        source = inputs.uncounted(self.source)
         return read_files(source.sparkSession, storage, files, self.cut(source).schema, cut)
 
 
@@ -302,7 +302,7 @@ class KeptHistory:
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
         """Return the actions visible to any impression of the run. Lazy."""
-        source, files = inputs.plain(self.source), files_since(partials, inputs.span, self.history.within)
+        source, files = inputs.uncounted(self.source), files_since(partials, inputs.span, self.history.within)
         actions = read_files(source.sparkSession, storage, files, self.cut(source).schema)
         return in_sight(actions, self.history, inputs.span)
 
@@ -351,7 +351,7 @@ class KeptTable:
 
     def read(self, inputs: Inputs, storage: Storage, partials: Sequence[Partial]) -> DataFrame:
         """Return the rows visible to any impression of the run. Lazy."""
-        source, files = inputs.plain(self.source), files_since(partials, inputs.span, self.view.max_age)
+        source, files = inputs.uncounted(self.source), files_since(partials, inputs.span, self.view.max_age)
         rows = read_files(source.sparkSession, storage, files, self._in_files(self.cut(source)).schema)
         return rows if self.columns else rows.withColumn(PAYLOAD, F.struct())
 

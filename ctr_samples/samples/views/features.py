@@ -139,7 +139,7 @@ def with_looked_up(inputs: Inputs, source: DataFrame, name: str, view: View) -> 
 def _join(inputs: Inputs, name: str, wanted: Sequence[tuple[str, ...]]) -> Join:
     """Return the rows of a view with the ``wanted`` columns. An empty path stands for the whole row."""
     view = inputs.config.views[name]
-    source = inputs.plain(view.source)
+    source = inputs.uncounted(view.source)
     columns = [
         column for column in columns_of_data(source) if any(not path or path[0] == column.lower() for path in wanted)
     ]

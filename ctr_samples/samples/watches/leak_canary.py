@@ -26,7 +26,7 @@ from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import greatest, integers, mixed, texts, whole
 from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.features.row import IMPRESSION
-from ctr_samples.samples.views.as_of.joining import Found, key_among, with_views
+from ctr_samples.samples.views.as_of.joining import Matches, key_among, with_views
 from ctr_samples.samples.views.as_of.matching import CLOSED, CONTENT, END, EVENT, GONE, KEY, KNOWN, PAYLOAD, ViewRows
 from ctr_samples.samples.views.as_of.planning import JoinStep
 from ctr_samples.samples.views.rows import as_of
@@ -115,7 +115,7 @@ def check_canaries(config: JobConfig, steps: Sequence[JoinStep], canary: LeakCan
         return {}
     joined = shown = _impressions(chosen, types)
     for _, name in timed:  # a view may have its key from the one before
-        joined = pa.Table.from_batches(with_views(joined, [Found.among(joined, _canaries(shown, config, name))]))
+        joined = pa.Table.from_batches(with_views(joined, [Matches.among(joined, _canaries(shown, config, name))]))
     if joined.num_rows != len(chosen):
         raise AccountingError(
             f"{len(chosen)} impressions were joined to canaries and {joined.num_rows} came out, so the joins lose or duplicate "

@@ -96,7 +96,7 @@ class _JoinHere:
                 views = self._sorted(item.tables, counts)
             elif isinstance(item, pa.RecordBatch):
                 rows = pa.Table.from_batches([item])
-                yield from with_views(rows, [Found.among(rows, view, counts) for view in views])
+                yield from with_views(rows, [Matches.among(rows, view, counts) for view in views])
             else:
                 yield item
         yield counts
@@ -109,7 +109,7 @@ class _JoinHere:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Matches:
     """The row of a view that each of some impressions sees, or -1, and the times of the impressions."""
 
     view: ViewRows
@@ -117,7 +117,7 @@ class Found:
     times: Integers
 
     @classmethod
-    def among(cls, impressions: pa.Table, view: ViewRows, counts: Counts | None = None) -> Found:
+    def among(cls, impressions: pa.Table, view: ViewRows, counts: Counts | None = None) -> Matches:
         """Find the rows. Runs on executors. ``counts`` receives the matches, unless None."""
         times = integers(pc.struct_field(whole(impressions[IMPRESSION]), "impression_time"))
         keys = key_among(impressions, view.how.on)
@@ -129,7 +129,9 @@ class Found:
         return cls(view, found, times)
 
 
-def with_views(rows: pa.Table, found: Sequence[Found], only: Collection[str] | None = None) -> Iterator[pa.RecordBatch]:
+def with_views(
+    rows: pa.Table, found: Sequence[Matches], only: Collection[str] | None = None
+) -> Iterator[pa.RecordBatch]:
     """Add the structs of views to impressions, with ``only`` some of their columns. Runs on executors.
 
     A row of a view may be wide, and many impressions see it, so that the batches are cut by their size.
@@ -235,7 +237,7 @@ class SmallViews:
     ) -> Iterator[pa.RecordBatch]:
         """Add the struct of a view to a batch. Runs on executors."""
         impressions = pa.Table.from_batches([rows])
-        found = Found.among(impressions, self.rows()[view], counts if only is None else None)
+        found = Matches.among(impressions, self.rows()[view], counts if only is None else None)
         return with_views(impressions, [found], only)
 
     def irregular(self) -> Counts:
