@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +24,8 @@ from ctr_samples.job.run import run
 from ctr_samples.periods import Hour, Period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.partials import where_kept
-from ctr_samples.samples.partials.kept import definition_of, keepable
+from ctr_samples.samples.partials.kept import Partials, definition_of, keepable
+from ctr_samples.samples.period import Span
 from ctr_samples.sparksql.observations import Silent
 from tests.job.partial_days import VIEWS, shards_of, write_config, write_log
 
@@ -158,6 +160,41 @@ def test_an_impression_in_a_file_of_an_earlier_day_is_seen_though_only_clicks_of
     text = COLUMNAR.replace("ROOT/OUT", "ROOT/kept") + "partials: {path: ROOT/partials}\n"
     kept.write_text(text.replace("ROOT", str(tmp_path)))
     assert samples(spark, kept, DAY) == samples(spark, plain, DAY)
+
+
+def at(day: int, clock: str) -> int:
+    """A time in June 2019, in microseconds since 1970."""
+    return int(datetime.fromisoformat(f"2019-06-{day:02} {clock}+00:00").timestamp()) * 1_000_000
+
+
+def test_a_log_is_read_where_one_of_its_uses_has_rows_near_the_day(tmp_path: Path) -> None:
+    path = tmp_path / "columnar.yaml"
+    path.write_text(COLUMNAR.replace("ROOT/OUT", "out"))
+    config = load_config(path).config
+    times = {
+        1: {"impressions": (at(1, "00:00"), at(1, "23:59")), "labels": (at(1, "00:00"), at(2, "00:10"))},  # long before
+        2: {
+            "impressions": (at(2, "00:00"), at(2, "23:59")),
+            "labels": (at(2, "00:00"), at(5, "00:00")),
+        },  # one late click
+        3: {
+            "impressions": (at(3, "00:00"), at(6, "08:00")),
+            "labels": (at(6, "01:00"), at(6, "02:00")),
+        },  # across the day
+        7: {
+            "impressions": (at(6, "01:00"), at(7, "23:59")),
+            "labels": (at(6, "01:00"), at(7, "23:59")),
+        },  # within an hour
+        8: {"impressions": (at(8, "00:00"), at(8, "23:59")), "labels": (at(6, "01:01"), at(8, "23:59"))},  # later
+    }
+    partials = [SimpleNamespace(day=f"2019-06-{day:02}", times=spans) for day, spans in times.items()]
+    kept = SimpleNamespace(what=SimpleNamespace(source="log"), partials=partials)
+    days = [date(2019, 6, day) for day in range(1, 9)]
+    inputs = SimpleNamespace(
+        config=config, span=Span.of(DAY, "UTC"), days_around=lambda _: [DAY], days_of_log=lambda _: days
+    )
+    near = Partials(None, config, DAY, (kept,))._near(inputs, "log")  # type: ignore[arg-type]
+    assert [day.day for day in near] == [2, 3, 4, 5, 6, 7]  # 4 to 6 have no partial results
 
 
 class _Warnings(Silent):
