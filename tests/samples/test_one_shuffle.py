@@ -109,7 +109,7 @@ def test_impressions_of_hot_users_are_spread_after_they_have_their_labels(
 ) -> None:
     _, samples = made(tmp_path, frames, "union")
     limits = JoinLimits(measured_bytes=0, rows_of_a_hot_key=1, sample=1.0)
-    monkeypatch.setattr(joiner, "JoinLimits", lambda: limits)
+    monkeypatch.setattr(joiner, "JoinLimits", lambda broadcast_bytes: limits)
     assert made(tmp_path, frames, "union") == (3, samples), "labels and history by user, view, final order"
 
 

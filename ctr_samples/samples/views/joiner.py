@@ -125,10 +125,10 @@ class ViewJoiner:
 
     def plan(self) -> Sequence[JoinStep]:
         """Plan the joins of the views, before :meth:`add`. Measures those that may be small, in one short Spark job."""
-        facts, limits = declared_facts(self._inputs.config), JoinLimits()
         if self._few is None:
-            facts, limits = self._measured_facts(), self._limits
-        self._steps = plan_joins(facts, limits)
+            self._steps = plan_joins(self._measured_facts(), self._limits)
+        else:
+            self._steps = plan_joins(declared_facts(self._inputs.config))
         return self._steps
 
     def _measured_facts(self) -> list[ViewFacts]:
