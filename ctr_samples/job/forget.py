@@ -48,7 +48,7 @@ from ctr_samples.records.without import write_without
 from ctr_samples.samples.columnar.columns import integers, shuffle_hashes
 from ctr_samples.samples.impressions import cut_impressions
 from ctr_samples.samples.inputs.sources import read_source
-from ctr_samples.samples.inputs.watched import exploded, joining_tasks
+from ctr_samples.samples.inputs.watched import exploded, tasks_of_logs
 from ctr_samples.samples.period import Span
 from ctr_samples.shards import (
     DayOutput,
@@ -412,9 +412,10 @@ def impressions_of(
                 read = read_source(session, shown.source, source, day)
             except InputError as error:
                 raise InputError(f"The users' impressions of {day} cannot be found. {error}") from None
-            log = read.frame
-            lines = exploded(log, source.explode, f"sources.{shown.source}.explode") if source.explode else log
-            impressions = cut_impressions(lines, shown, span, joining_tasks(read.bytes or 0)).where(
+            lines = read.frame
+            if source.explode:
+                lines = exploded(lines, source.explode, f"sources.{shown.source}.explode")
+            impressions = cut_impressions(lines, shown, span, tasks_of_logs(session, [read.bytes])).where(
                 F.col("impression_time").isNotNull() & span.contains(F.col("impression_time"))
             )
             theirs = impressions.join(sought, F.col(key).cast("string") == F.col("_value"), "inner")

@@ -125,18 +125,9 @@ class Inputs:
         return next(iter(self.sources.values())).rows.sparkSession
 
     def partitions(self) -> int:
-        """Return the number of tasks for the impressions and actions of the run, from the size of their logs.
-
-        ``spark.sql.shuffle.partitions`` counts if it is set and larger, but a task has at least 1 MiB of logs.
-        """
+        """Return the number of tasks for the impressions and actions of the run, from the size of their logs."""
         names = {self.config.impressions.source, *(plan.label.source for plan in plan_labels(self.config))}
-        sizes = [self._of_days(name, self.near.get(name)).bytes for name in names]
-        known = [size for size in sizes if size is not None]
-        if len(known) < len(sizes):
-            return int(self.spark.conf.get("spark.sql.shuffle.partitions") or 1)
-        total, asked = sum(known), self.spark.conf.get("spark.sql.shuffle.partitions", "1")
-        wanted = max(self.spark.sparkContext.defaultParallelism, int(asked or 1))
-        return max(joining_tasks(total), min(wanted, total >> 20))
+        return tasks_of_logs(self.spark, [self._of_days(name, self.near.get(name)).bytes for name in names])
 
     def sample_shown(self, share: float) -> DataFrame:
         """Return a random share of the rows of :meth:`shown`, without counting. Skipped JSON lines are not parsed."""
@@ -275,6 +266,20 @@ class Inputs:
         if isinstance(source, TextSource):
             facts["malformed"] = sum(one.malformed for one in counts)
         return facts | ({"repeated": sum(one.repeated for one in counts)} if source.unique else {})
+
+
+def tasks_of_logs(spark: SparkSession, sizes: Sequence[int | None]) -> int:
+    """Return the number of tasks that join logs of some sizes in bytes, None for a table, whose size is unknown.
+
+    ``spark.sql.shuffle.partitions`` counts if a size is unknown, or if it is set and larger, but a task has at least 1 MiB of
+    known logs.
+    """
+    asked = int(spark.conf.get("spark.sql.shuffle.partitions", "1") or 1)
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
+        return asked
+    total, wanted = sum(known), max(spark.sparkContext.defaultParallelism, asked)
+    return max(joining_tasks(total), min(wanted, total >> 20))
 
 
 def joining_tasks(log_bytes: int) -> int:
