@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Literal, Protocol
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 ROWS = 200
 """Largest number of rows of a table. The page says how many it leaves out."""
@@ -125,7 +125,15 @@ class Section:
 
 def paragraph(style: str, text: str) -> Markup:
     """Return a paragraph, or nothing if it has no text."""
-    return Markup('<p class="{}">{}</p>\n').format(style, text) if text else Markup()
+    return Markup('<p class="{}">{}</p>\n').format(style, prose(text)) if text else Markup()
+
+
+def prose(text: str) -> Markup:
+    """Return a text as HTML. What stands between backticks is code, if each has its partner."""
+    parts = escape(text).split("`")
+    if len(parts) % 2 == 0:
+        return escape(text)
+    return Markup().join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
 
 
 def left_out(number: int, listed: str = "metrics.json") -> Markup:
@@ -139,9 +147,9 @@ def group(style: str, *parts: Part) -> Markup:
 
 
 def beside(left: Sequence[Part], right: Sequence[Part]) -> Markup:
-    """Put parts beside each other, if there is room."""
-    columns = Markup().join(Markup("<div>{}</div>\n").format(Markup().join(parts)) for parts in (left, right))
-    return group("pair", columns)
+    """Put parts beside each other, if there is room. A side without content leaves its room to the other."""
+    sides = (Markup().join(parts).strip() for parts in (left, right))
+    return group("pair", *(Markup("<div>{}</div>\n").format(side) for side in sides if side))
 
 
 def folded(summary: str, inside: Part) -> Markup:

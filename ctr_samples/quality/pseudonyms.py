@@ -104,12 +104,13 @@ def pseudonyms_of(config: JobConfig) -> Pseudonyms | None:
 
 def places_of_ids(config: JobConfig) -> Pseudonyms:
     """Return the pseudonyms of a configuration, even if it requests raw ids."""
-    shown = {config.impressions.shown_key or "article"}
+    shown, persons = config.impressions, _persons(config)
     return Pseudonyms(
         config.output.ids_salt or config.name,
-        frozenset(_holding_ids(config)),
-        frozenset({"time", *shown}),
-        frozenset(_personal_columns(config)),
+        # Hash buckets identify nobody.
+        frozenset(name for name in reading_persons(config) if not config.features[name].makes_ids),
+        frozenset({"time", shown.shown_key or "article"}),
+        frozenset(one for one in shown.rates_by if one in persons or shown.columns.get(one) in persons.values()),
     )
 
 
@@ -117,17 +118,6 @@ def _persons(config: JobConfig) -> dict[str, str]:
     """Return the keys of impressions that may identify a person, with their expressions."""
     shown = config.impressions
     return {name: text for name, text in shown.keys_and_request.items() if name != shown.shown_key}
-
-
-def _personal_columns(config: JobConfig) -> list[str]:
-    """Return the columns of measured rates that hold user or request ids."""
-    persons, columns = _persons(config), config.impressions.columns
-    return [name for name in config.impressions.rates_by if name in persons or columns.get(name) in persons.values()]
-
-
-def _holding_ids(config: JobConfig) -> list[str]:
-    """Return the features that the configuration fills with user or request ids. Hash buckets identify nobody."""
-    return [name for name in reading_persons(config) if not config.features[name].makes_ids]
 
 
 def reading_persons(config: JobConfig) -> list[str]:

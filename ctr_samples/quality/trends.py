@@ -10,11 +10,11 @@ from typing import Literal, get_args
 from markupsafe import Markup
 
 from ctr_samples.quality.drift import compared
-from ctr_samples.quality.html import Card, PageTable, Part, Section, finder, group, page, paragraph, table
+from ctr_samples.quality.html import Card, PageTable, Part, Section, finder, group, page, paragraph, prose, table
 from ctr_samples.quality.metrics import Finding, Metrics
 from ctr_samples.quality.report.charts import round_top
 from ctr_samples.quality.report.features import anchor_of
-from ctr_samples.quality.report.wording import MISSING, count, number, plural, share, shown, size, span
+from ctr_samples.quality.report.wording import MISSING, TAGS, count, number, plural, share, shown, size, span
 from ctr_samples.quality.served import Served
 from ctr_samples.shards import Manifest
 
@@ -171,7 +171,7 @@ def render(name: str, days: Sequence[DayPoint]) -> str:
             Section("figures", "Figures", [paragraph("hint", _ABOUT_LINES.format(first, last)), *_groups(days)]),
             Section("features", "Features", _features(features, hidden), count=count(len(features) + hidden)),
             Section("runs", "Runs", [group("smalls", *runs), _NONE if not runs else Markup()]),
-            Section("days", "All days", [group("all-days", table_of(days))]),
+            Section("days", "All days", [table_of(days).styled("stacked")]),
         ),
         extra=("trends",),
         under_links=_CURSOR.format(max(0, len(days) - 1)),
@@ -201,12 +201,13 @@ def _groups(days: Sequence[DayPoint]) -> Iterator[Part]:
 def _verdicts(days: Sequence[DayPoint], first: str, last: str) -> Iterator[Part]:
     """Yield a strip with one mark per day, colored by standing, and the checks that failed."""
     counts = verdicts_in_words(days)
-    wide = 0.9 if len(days) <= 120 else 1
-    cells = Markup().join(_CELL.format(day.standing, at, wide) for at, day in enumerate(days))
+    wide = 1 - min(0.1, 0.004 * len(days)) if len(days) <= 120 else 1
+    cells = Markup().join(_CELL.format(day.standing, at, f"{wide:.3g}") for at, day in enumerate(days))
     keys = Markup().join(_KEY.format(standing, text) for standing, text in counts.items())
     yield _STRIP.format(len(days), ", ".join(counts.values()), cells, first, last, keys)
     findings = findings_of(days)
-    yield findings or paragraph("none", "Every check passed on each of these days.")
+    calm = any(day.generation is not None for day in days) and not findings
+    yield paragraph("none", "Every check passed on each published day.") if calm else findings.styled("stacked")
 
 
 def verdicts_in_words(days: Sequence[DayPoint]) -> dict[str, str]:
@@ -226,7 +227,14 @@ def findings_of(days: Sequence[DayPoint]) -> PageTable:
         last = found[-1]
         finding = next(one for one in last.findings if (one.check, one.subject) == (check, subject))
         rows.append(
-            (check, shown(subject), count(len(found)), _linked(last), finding.standing, shown(finding.sentence, 300))
+            (
+                check,
+                shown(subject),
+                plural(len(found), "day"),
+                _linked(last),
+                TAGS[finding.standing],
+                prose(shown(finding.sentence, 300)),
+            )
         )
     titles = "<check | <of | days | <last on | <then | ~what was found"
     return table("Checks that did not pass", titles, rows, 100)

@@ -286,7 +286,7 @@ def test_views_stand_beside_those_of_the_reference(page: str) -> None:
 def test_the_page_says_what_canaries_are_and_what_to_do_with_a_refused_day(page: str) -> None:
     said = words(page)
     assert "Canaries are impressions of the day with which the run tested the join itself" in said
-    assert "If this change is expected, run it again with --accept click_rate, or change `quality`" in said
+    assert "If this change is expected, run it again with --accept click_rate, or change quality in the" in said
 
 
 def test_clicks_baseline_labels_users_and_duplicates_are_told(page: str) -> None:

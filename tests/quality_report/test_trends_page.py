@@ -101,7 +101,7 @@ def test_a_finding_of_many_days_is_one_line_with_its_last_day() -> None:
         point("2019-06-06"),
     ]
     listed = {(row[0], row[1]): row[2:4] for row in findings_of(days).rows}
-    assert listed["click_rate", "clicked"] == ("2", '<a href="dt=2019-06-05/data/r/report.html">2019-06-05</a>')
+    assert listed["click_rate", "clicked"] == ("2 days", '<a href="dt=2019-06-05/data/r/report.html">2019-06-05</a>')
 
 
 def test_the_verdicts_are_counted_in_words() -> None:

@@ -37,7 +37,9 @@ def compared(spec: FeatureSpec, mine: list[Any], theirs: list[Any], names: Pseud
     comparison._add(Matched(pa.table({ID: ids, "x": mine}), pa.table({ID: ids, "x": theirs}), NONE, NONE, 0))
     coverage = Coverage(len(mine), len(mine), len(mine), 0, 0, 0, 0)
     features = comparison.features()
-    whole = Served(SERVED_FORMAT, "feed", "2019-06-05", 1, "run", "log", "now", coverage, features, (), (), ())
+    whole = Served(
+        SERVED_FORMAT, "feed", "2019-06-05", 1, "run", "log", "2019-06-06T02:00:00", coverage, features, (), (), ()
+    )
     jsonschema.validate(json.loads(whole.to_json()), SCHEMA)
     assert "<h2>x</h2>" in page_of(whole)
     return Served.from_json(whole.to_json()).features["x"]

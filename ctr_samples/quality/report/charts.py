@@ -166,7 +166,7 @@ def histogram_of(day: Curve, before: Curve | None, bins: int = BINS) -> Histogra
     curves = [day] if before is None else [day, before]
     low = min(curve.low_end(0.01) for curve in curves)
     high = max(curve.high_end(0.99) for curve in curves)
-    unit, logarithmic = day.high_end(0.5), False
+    unit, middle, logarithmic = day.high_end(0.5), (low + high) / 2, False
     if all(curve.whole for curve in curves) and high - low < _MOST_COUNTS:
         high = max(high, low + 2)  # a single full column would be uninformative
         middle, edges = (low + high) / 2, np.arange(low, high + 2) - 0.5
@@ -177,6 +177,7 @@ def histogram_of(day: Curve, before: Curve | None, bins: int = BINS) -> Histogra
         edges = np.linspace(low, high, bins + 1)
         if logarithmic := low >= 0 and unit > 0 and high > _SKEWED * unit:
             edges = unit * np.expm1(np.linspace(np.log1p(low / unit), np.log1p(high / unit), bins + 1))
-        middle, edges[0] = float(edges[bins // 2]), np.nextafter(low, -np.inf)  # values on the lowest edge count
+            middle = float(edges[bins // 2])
+        edges[0] = np.nextafter(low, -np.inf)  # values on the lowest edge count
     of_day, of_before = (tuple(np.diff(curve.shares_to(edges)).tolist()) if curve else () for curve in (day, before))
     return Histogram(of_day, of_before, low, middle, high, logarithmic)

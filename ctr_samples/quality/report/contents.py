@@ -28,6 +28,7 @@ from ctr_samples.shards import Manifest, Shard
 
 _MEDIAN = "age_s_median"
 _AGES = ("age_s_min", "age_s_p10", "age_s_p90", "age_s_max")
+_NAMED_HOURS = 6
 _WORTH = 0.8
 """Share of the size at which the order by request is worth it."""
 _LEAD = Markup('<p class="lead"><strong>{}</strong> <span>{}</span></p>\n')
@@ -89,7 +90,7 @@ def _of_labels(rate: ClickRate | None) -> dict[str, Hours]:
 def _by_hour(label: str, day: Hours, before: Hours) -> Chart:
     whole = _sum(day.values()).rate or 0.0
     vague = [hour for hour, one in day.items() if _is_vague(one, whole)]
-    which = ", ".join(vague) if len(vague) < HOURS else "all"
+    which = ", ".join(vague) if len(vague) <= _NAMED_HOURS else f"{len(vague)} of {HOURS} hours"
     return hourly(
         f"{shown(label)} by hour of impression",
         [one.rate for one in day.values()],
@@ -279,7 +280,7 @@ def _view_row(name: str, view: Mapping[str, float], before: Mapping[str, float] 
         bar(view["match_rate"], before=was),
         "" if was is None else with_change(share(was), moved(view["match_rate"], was)),
         span(view.get(_MEDIAN)),
-        ", ".join(span(view[age]) for age in _AGES if age in view),
+        ", ".join(span(view[age]).replace(" ", "\N{NO-BREAK SPACE}") for age in _AGES if age in view),
         span(before.get(_MEDIAN)) if before else "",
         ", ".join(f"{number(n)} {shown(key.replace('_', ' '))}" for key, n in list(others.items())[:6]),
     )
@@ -319,6 +320,8 @@ def requests_in_words(requests: Requests | None) -> str:
     if requests is None:
         return "No key tells which impressions form a request: neither `impressions.request` nor a user."
     gzip = requests.gzip
+    if gzip is not None and requests.largest == 1:
+        return "No request that was seen has more than one sample, so the order makes no difference."
     if gzip is None or requests.equal_bytes is None:
         return f"Too few of the {count(requests.requests)} requests were sampled to tell what each order needs."
     change = (

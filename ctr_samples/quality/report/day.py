@@ -47,8 +47,6 @@ from ctr_samples.quality.report.wording import (
 )
 from ctr_samples.shards import Manifest
 
-_SENTENCE = 600
-"""Largest number of characters of a sentence."""
 _CONFIG = 100_000
 _NAMED = 5
 """Maximum number of checks named in a suggested command."""
@@ -148,7 +146,7 @@ def _verdict(metrics: Metrics, found: Sequence[Finding]) -> Iterator[Part]:
     if references := [f"{name} {_named(day)}" for name, day in days if day is not None]:
         yield paragraph("note", f"Compared with: {'; '.join(references)}.")
     rows = (
-        (shown(finding.check), _subject(finding), number(finding.value), clipped(finding.expected, _SENTENCE))
+        (shown(finding.check), _subject(finding), number(finding.value), clipped(finding.expected))
         for finding in passed
     )
     yield folded(
@@ -166,7 +164,7 @@ def _summary(found: Sequence[Finding], *, refused: bool) -> str:
 
 def _advice(found: Sequence[Finding]) -> str:
     names = sorted({finding.check for finding in found if finding.standing == "blocks"})
-    accept = " ".join(f"--accept {shown(name)}" for name in names[:_NAMED])
+    accept = " ".join(f"`--accept {shown(name)}`" for name in names[:_NAMED])
     return (
         " Nothing was published; readers still see the previous samples. Mend the inputs and run the day again. If this change "
         f"is expected, run it again with {accept}, or change `quality` in the configuration."
@@ -178,8 +176,8 @@ def _alert(finding: Finding) -> Markup:
     which = Markup('<p class="what"><span class="tag {}">{}</span> <code>{}</code>{}</p>\n').format(
         finding.standing, TAGS[finding.standing], shown(finding.check), subject
     )
-    figures = f"found {number(finding.value)}, expected {clipped(finding.expected, _SENTENCE)}"
-    return which + paragraph("said", clipped(finding.sentence, _SENTENCE)) + paragraph("note", figures)
+    figures = f"found {number(finding.value)}, expected {clipped(finding.expected)}"
+    return which + paragraph("said", clipped(finding.sentence)) + paragraph("note", figures)
 
 
 def _subject(finding: Finding) -> str:
@@ -256,7 +254,7 @@ def _origin(metrics: Metrics, run: Manifest) -> Iterator[Part]:
     """Yield where the samples come from, and how to rebuild them."""
     plan = [*([run.features_from.described] if run.features_from else []), *run.plan]
     if plan:
-        steps = Markup().join(Markup("<li>{}</li>\n").format(clipped(step, _SENTENCE)) for step in plan[:ROWS])
+        steps = Markup().join(Markup("<li>{}</li>\n").format(clipped(step)) for step in plan[:ROWS])
         yield Markup('<h3>How the views were joined</h3>\n<ul class="plan">\n{}</ul>\n').format(steps)
     titles = "<source | files | size | lines | malformed | repeated | <days without data"
     yield table("Inputs", titles, map(_input, run.inputs, run.inputs.values()))

@@ -1,4 +1,6 @@
-"""The section about features, by descending drift. The first have a card with a chart, the others a table row."""
+"""The section about features: those with a finding first, then by descending drift. The first have a card with a chart, the
+others a table row.
+"""
 
 from __future__ import annotations
 
@@ -31,6 +33,11 @@ _TOPS = 6
 _FEW = 12
 """Number of distinct values up to which the page lists the values instead of drawing a histogram."""
 
+_ORDER = (
+    "What failed a check or warns comes first, then the largest drift. Drift compares two distributions: 0 means equal, 1 "
+    "means no overlap."
+)
+
 
 def section_of(
     features: Mapping[str, FeatureFacts],
@@ -48,11 +55,11 @@ def section_of(
     ``positives`` is False without a 0/1 label; the tables then omit the share of positives. ``measured`` says which samples
     were measured, and ``listed`` what has the features for which there is no room.
     """
-    ranked = sorted(features, key=lambda name: (-drift.get(name, -1.0), name))
+    ranked = sorted(features, key=lambda name: (name not in standings, -drift.get(name, -1.0), name))
     drawn, others = ranked[:CARDS], ranked[CARDS:]
     parts: list[Part] = []
     if drift:
-        parts += [paragraph("hint", "Drift compares two distributions: 0 means equal, 1 means no overlap.")]
+        parts += [paragraph("hint", _ORDER)]
     if drawn:
         cards = (
             _card(name, features[name], before.get(name), drift.get(name), standings.get(name), positives=positives)

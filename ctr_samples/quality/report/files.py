@@ -13,8 +13,6 @@ from ctr_samples.quality.report import features
 from ctr_samples.quality.report.contents import sizes_of
 from ctr_samples.quality.report.wording import clipped, count, plural, shown, size
 
-_SENTENCE = 600
-
 
 class File(Protocol):
     """A checked TFRecord file."""
@@ -50,7 +48,7 @@ def render_files(title: str, files: Sequence[File], contents: Contents) -> str:
     damage = [file.damage for file in files if file.damage]
     tone, heading = ("refused", "Damaged") if damage else ("passed", "Intact")
     if contents.unknown:
-        found = Section("features", "Features", [paragraph("caution", clipped(contents.unknown, _SENTENCE))])
+        found = Section("features", "Features", [paragraph("caution", clipped(contents.unknown))])
     else:
         measured = _measured(sum(file.records for file in files if not file.damage), contents)
         listed = "ctr-samples infer --statistics"
@@ -77,7 +75,7 @@ def _verdict(files: Sequence[File], damage: Sequence[str]) -> Iterator[Part]:
         yield paragraph("summary", f"{damaged} {checked}")
     else:
         yield paragraph("summary", f"{checked} A file that is missing cannot be noticed.")
-    yield alerts(("blocks", paragraph("said", clipped(sentence, _SENTENCE))) for sentence in damage[:ROWS])
+    yield alerts(("blocks", paragraph("said", clipped(sentence))) for sentence in damage[:ROWS])
     yield left_out(len(damage) - ROWS, "ctr-samples verify")
 
 

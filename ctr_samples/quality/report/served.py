@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from ctr_samples.quality.html import Part, Section, alerts, beside, page, paragraph, table
+from ctr_samples.periods import in_zone
+from ctr_samples.quality.html import Part, Section, alerts, beside, page, paragraph, prose, table
 from ctr_samples.quality.prometheus import Gauge, text_of
 from ctr_samples.quality.report.charts import hourly
 from ctr_samples.quality.report.features import anchor_of, linked
@@ -32,9 +33,10 @@ def page_of(served: Served) -> str:
         paragraph("summary", summary_of(served)),
         alerts((standing, paragraph("said", sentence)) for sentence in sentences),
     )
+    why = ((shown(reason), count(lines)) for reason, lines in served.coverage.why_no_sample.items())
     coverage = (
-        table("Both sides", "<what | lines", coverage_rows(served.coverage)),
-        table("Served without a sample", "<why | lines looked up", _why(served.coverage)),
+        table("Both sides", "<what | lines", coverage_rows(served.coverage)).styled("plain"),
+        table("Served without a sample", "<why | lines looked up", why).styled("plain"),
     )
     details = (
         Section(anchor_of(name), shown(name), _detail(name, served.features[name])) for name in differing[:_DETAILS]
@@ -42,7 +44,11 @@ def page_of(served: Served) -> str:
     return page(
         "Served and samples",
         f"{shown(served.name)} {served.run_date}",
-        (f"generation {served.generation}", f"served: {shown(served.served, 200)}", served.created_at),
+        (
+            f"generation {served.generation}",
+            f"served: {shown(served.served, 200)}",
+            f"compared {in_zone(served.created_at, 'UTC')}",
+        ),
         (
             Section("verdict", "Verdict", verdict, heading, tone=tone),
             Section("coverage", "Coverage", coverage),
@@ -93,15 +99,10 @@ _COVERAGE = {
 }
 
 
-def _why(coverage: Coverage) -> Iterator[tuple[str, str]]:
-    for reason, lines in coverage.why_no_sample.items():
-        yield shown(reason), count(lines)
-
-
 def _features(served: Served, ranked: Sequence[str], *, any_differs: bool) -> Iterator[Part]:
-    titles = "<feature | equal | near | different | only served | only offline | differ | <first cause"
+    titles = "<feature | differ | <first cause | equal | near | different | only served | only offline"
     rows = (_row(name, served.features[name]) for name in ranked)
-    yield table("Features, most different first", titles, rows, 2000)
+    yield table("Samples by feature", titles, rows, 2000)
     if any_differs:
         yield _HOW_TO_LOOK.format(f"ctr-samples explain --config CONFIG --date {served.run_date} --impression-id=ID")
     if served.not_logged:
@@ -113,13 +114,13 @@ def _features(served: Served, ranked: Sequence[str], *, any_differs: bool) -> It
     yield table("Proposed clocks", "<view | <setting | now | proposed | agreement now | with it", proposals)
 
 
-_HOW_TO_LOOK = Markup('<p class="note">To see where the value of a sample comes from: <code>{}</code></p>\n')
+_HOW_TO_LOOK = Markup("<p>To see where the value of a sample comes from:</p>\n<pre><code>{}</code></pre>\n")
 
 
 def _row(name: str, one: Compared) -> tuple[str, ...]:
     told = one.causes[0].name if one.causes else "unexplained" if one.unexplained else ""
     counts = (one.equal, one.near, one.different, one.only_served, one.only_offline)
-    return linked(name) if one.differ else shown(name), *map(count, counts), share(one.share), told
+    return linked(name) if one.differ else shown(name), share(one.share), told, *map(count, counts)
 
 
 def _detail(name: str, one: Compared) -> Iterator[Part]:
@@ -129,10 +130,10 @@ def _detail(name: str, one: Compared) -> Iterator[Part]:
         yield hourly("Share that differs, by hour of serving", rates, label=label)
     notes = [f"{key.replace('_', ' ')} {number(value)}" for key, value in one.lists.items()]
     if one.unexplained is not None:
-        notes.append(f"{share(one.unexplained)} of {plural(one.looked_at, 'difference')} looked at unexplained")
+        notes.append(f"of {plural(one.looked_at, 'difference')} looked at, {share(one.unexplained)} unexplained")
     yield paragraph("note", "; ".join(notes))
-    causes = ((cause.name, share(cause.share), share(cause.rest), cause.sentence) for cause in one.causes)
-    yield table("Causes", "<cause | explains alone | beyond those above | ~in words", causes)
+    causes = ((cause.name, share(cause.share), share(cause.rest), prose(cause.sentence)) for cause in one.causes)
+    yield table("Causes", "<cause | explains alone | beyond those above | ~in words", causes).styled("stacked")
     ages = ((age, count(values), count(differ)) for age, values, differ in one.by_age)
     pairs = ((str(pair.impression_id), pair.offline, pair.served) for pair in one.pairs)
     yield beside(

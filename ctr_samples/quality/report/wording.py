@@ -34,7 +34,7 @@ def number(value: float | None) -> str:
     if size >= 1e12 or 0 < size < 1e-4:
         return f"{value:.3g}"
     if value == int(value) or size >= 10_000:
-        return f"{value:,.0f}"
+        return f"{value + 0.0:,.0f}"  # not -0
     return f"{value:,.4g}" if size < 1000 else f"{value:,.1f}"
 
 
@@ -101,8 +101,8 @@ def shown(value: Any, longest: int = _LONGEST) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
-def clipped(text: str, longest: int) -> str:
-    """Truncate text to ``longest`` characters."""
+def clipped(text: str, longest: int = 600) -> str:
+    """Truncate text to ``longest`` characters, by default those of a sentence."""
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
