@@ -3,6 +3,7 @@
 datasets.py       load_dataset and steps_per_epoch, the functions for TensorFlow
 batches.py        iter_batches: NumPy or torch, without TensorFlow
 resumable.py      the iterator of iter_batches: its position as a state, and how to continue from one
+standing.py       where workers stand, and where each goes on if their number changed
 stream.py         decodes on several threads, and cuts into batches
 sample_set.py     selects and checks days, splits and shards
 order.py          order of shards and their pieces, epoch by epoch

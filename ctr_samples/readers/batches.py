@@ -31,7 +31,7 @@ def iter_batches(
     seed: int = 0,
     shard: tuple[int, int] = (0, 1),
     epochs: int | None = 1,
-    skip: int = 0,
+    skip: int | Sequence[int] = 0,
     drop_remainder: bool = False,
     columns: Collection[str] | None = None,
     as_: Literal["numpy", "torch"] = "numpy",
@@ -48,11 +48,13 @@ def iter_batches(
     MiB, or up to 64 MiB of samples ordered by request, so that a batch has samples of many requests). The order depends
     only on ``seed``. Worker ``index`` of ``shard=(index, count)`` reads its own part; all workers must use the same
     seed. ``epochs=None`` never ends. ``skip`` is the number of batches to skip at the start, mostly without reading
-    them; the following batches are the same as without skipping. ``drop_remainder`` drops the last batch of an epoch if
-    it is smaller, or if another worker has no more. ``threads`` is the number of threads that decode ahead, with
-    bounded memory; it does not affect the batches.
+    them; the following batches are the same as without skipping. A list has the batches that each of the earlier
+    workers read: the workers of now share the rest of the epoch, each sample once. ``drop_remainder`` drops the last
+    batch of an epoch if it is smaller, or if another worker has no more. ``threads`` is the number of threads that
+    decode ahead, with bounded memory; it does not affect the batches.
 
-    The iterator has ``state_dict()`` and ``load_state_dict(state)``, which hand over its position, exact to the batch.
+    The iterator has ``state_dict()`` and ``load_state_dict(state)``, which hand over its position, exact to the batch,
+    also to another number of workers.
 
     Raises the errors of :func:`load_dataset` and, during iteration, DamagedFile for a record with a wrong checksum.
     """

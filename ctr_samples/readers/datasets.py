@@ -29,7 +29,7 @@ def load_dataset(
     seed: int = 0,
     shard: tuple[int, int] = (0, 1),
     epochs: int | None = 1,
-    skip: int = 0,
+    skip: int | Sequence[int] = 0,
     drop_remainder: bool = False,
     engine: Engine = "native",
     keys: bool = False,

@@ -8,8 +8,9 @@ block is permuted. Nothing here depends on threads or on timing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,17 +31,36 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Span:
+    """Records ``first`` to ``stop`` of those that ``worker`` of ``workers`` reads in an epoch, in its order."""
+
+    worker: int
+    workers: int
+    first: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.first
+
+
+@dataclass(frozen=True, slots=True)
 class Block:
     """The next ``records`` records of a lane. ``number`` counts the blocks of an epoch.
 
-    After the permutation, the first ``drop`` rows are dropped: a reader that resumes within the epoch has already seen
-    them.
+    After the permutation, only the rows from ``drop`` to ``keep`` remain: a reader that resumes within the epoch has
+    already seen the ones before, and another worker reads the ones behind. ``keep=None`` keeps all of them.
     """
 
     lane: int
     records: int
     number: int
     drop: int = 0
+    keep: int | None = None
+
+    @property
+    def rows(self) -> tuple[int, int]:
+        """The first row that remains, and the one behind the last."""
+        return self.drop, self.records if self.keep is None else self.keep
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +88,25 @@ class Order:
     most: int | None = None
     lanes: int = LANES
 
-    def epoch(self, number: int, skip: int = 0) -> Epoch:
-        """Plan epoch ``number`` without its first ``skip`` records."""
+    @property
+    def records(self) -> int:
+        """Number of records of the worker in an epoch."""
+        own = share(sum(self.counts), self.worker, self.workers)
+        return own if self.most is None else min(own, self.most)
+
+    def epoch(self, number: int, skip: int = 0, stop: int | None = None) -> Epoch:
+        """Plan epoch ``number`` from record ``skip`` of the worker to record ``stop``, the last one if it is None."""
         shards = np.arange(len(self.counts))
         if self.shuffle:
             shards = _draws(self.seed, number).permutation(shards)
         total = sum(self.counts)
-        first, stop = (total * n // self.workers for n in (self.worker, self.worker + 1))
-        if self.most is not None:
-            stop = min(stop, first + self.most)
-        pieces = cut([Piece(int(s), 0, self.counts[s]) for s in shards], first, stop)
+        first, stop = total * self.worker // self.workers, self.records if stop is None else stop
+        pieces = cut([Piece(int(s), 0, self.counts[s]) for s in shards], first, first + self.records)
         if not self.shuffle:
-            pieces, skip = cut(pieces, skip, stop - first), 0
+            pieces, skip, stop = cut(pieces, skip, stop), 0, stop - skip
         lanes = deal(pieces, self.lanes if self.shuffle else 1)
-        return after(Epoch(lanes, take_turns([sum(map(len, lane)) for lane in lanes], self.window)), skip)
+        epoch = Epoch(lanes, take_turns([sum(map(len, lane)) for lane in lanes], self.window))
+        return after(up_to(epoch, stop), skip)
 
     def permutation(self, epoch: int, block: int, records: int) -> npt.NDArray[np.int64]:
         """Return the source positions of the rows of a block."""
@@ -93,13 +118,31 @@ def share(total: int, worker: int, workers: int) -> int:
     return total * (worker + 1) // workers - total * worker // workers
 
 
-def cut(pieces: Sequence[Piece], first: int, stop: int) -> list[Piece]:
-    """Return the pieces for records ``first`` to ``stop`` of the concatenated pieces."""
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """What is left of an epoch that another number of workers began: spans of theirs, to be shared in this order."""
+
+    epoch: int
+    spans: tuple[Span, ...]
+
+    def of(self, worker: int, workers: int, batch: int | None = None) -> list[Span]:
+        """Return the spans of one worker. With a ``batch`` size, only full batches, the same number for each."""
+        total = sum(map(len, self.spans))
+        first = total * worker // workers
+        records = share(total, worker, workers) if batch is None else total // workers // batch * batch
+        return cut(self.spans, first, first + records)
+
+
+_Part = TypeVar("_Part", Piece, Span)
+
+
+def cut(pieces: Sequence[_Part], first: int, stop: int) -> list[_Part]:
+    """Return the pieces, or spans, for records ``first`` to ``stop`` of the concatenated ones."""
     kept, begin = [], 0
     for piece in pieces:
         low, high = max(first - begin, 0), min(stop - begin, len(piece))
         if low < high:
-            kept.append(Piece(piece.shard, piece.first + low, piece.first + high))
+            kept.append(replace(piece, first=piece.first + low, stop=piece.first + high))
         begin += len(piece)
     return kept
 
@@ -130,6 +173,28 @@ def after(epoch: Epoch, skip: int) -> Epoch:
         left[0] = replace(left[0], drop=skip)
     lanes = [cut(lane, gone, sum(map(len, lane))) for lane, gone in zip(epoch.lanes, passed, strict=True)]
     return Epoch(tuple(map(tuple, lanes)), tuple(left))
+
+
+def up_to(epoch: Epoch, records: int) -> Epoch:
+    """Keep only the first ``records`` records of an epoch that nothing was dropped from."""
+    read, kept = [0] * len(epoch.lanes), []
+    for block in epoch.blocks:
+        if records <= 0:
+            break
+        kept.append(block if records >= block.records else replace(block, keep=records))
+        read[block.lane] += block.records
+        records -= block.records
+    return Epoch(tuple(tuple(cut(lane, 0, some)) for lane, some in zip(epoch.lanes, read, strict=True)), tuple(kept))
+
+
+def in_turn(epochs: Iterable[Epoch]) -> Epoch:
+    """Return several plans as one: each in turn, with lanes of its own."""
+    lanes: list[tuple[Piece, ...]] = []
+    blocks: list[Block] = []
+    for epoch in epochs:
+        blocks += [replace(block, lane=len(lanes) + block.lane) for block in epoch.blocks]
+        lanes += epoch.lanes
+    return Epoch(tuple(lanes), tuple(blocks))
 
 
 def epochs_after(steps_per_epoch: int, skip: int, epochs: int | None) -> Iterator[tuple[int, int]]:

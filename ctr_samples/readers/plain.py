@@ -15,7 +15,7 @@ import tensorflow as tf
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.descriptions import parsing
 from ctr_samples.errors import ContractError
-from ctr_samples.readers.order import Order, epochs_after
+from ctr_samples.readers.order import LANES, Epoch
 from ctr_samples.readers.sample_set import SampleSet
 from ctr_samples.readers.stream import Reading
 from ctr_samples.shards.naming import compression_of
@@ -27,6 +27,7 @@ _COMPRESSION = {"none": "", "gzip": "GZIP", "zlib": "ZLIB"}
 def records_of(samples: SampleSet, reading: Reading) -> Any:
     """Build a dataset of batches of serialized records, in a worker's order."""
     order, batch_size = reading.order_of(samples), reading.batch_size
+    lanes = order.lanes if reading.rest is None else LANES * len(reading.rest.spans)
     files = tf.constant([samples.storage.locate(shard.path) for shard in samples.shards])
     kinds = tf.constant([_COMPRESSION[compression_of(shard.path)] for shard in samples.shards])
 
@@ -36,16 +37,16 @@ def records_of(samples: SampleSet, reading: Reading) -> Any:
 
     def of_epoch(number: Any, left_out: Any) -> Any:
         pieces, blocks = tf.numpy_function(
-            lambda n, k: planned(order, int(n), int(k)), [number, left_out], [tf.int64] * 2
+            lambda n, k: planned(reading.epoch_of(samples, int(n), int(k))), [number, left_out], [tf.int64] * 2
         )
-        pieces, blocks = tf.ensure_shape(pieces, [None, 4]), tf.ensure_shape(blocks, [None, 4])
+        pieces, blocks = tf.ensure_shape(pieces, [None, 4]), tf.ensure_shape(blocks, [None, 5])
         if not order.shuffle:
             return tf.data.Dataset.from_tensor_slices(pieces[:, 1:]).flat_map(read).batch(batch_size)
         read_lanes = [
             tf.data.Dataset.from_tensor_slices(tf.boolean_mask(pieces[:, 1:], pieces[:, 0] == lane))
             .flat_map(read)
             .batch(order.window)
-            for lane in range(order.lanes)  # of some epochs, fewer are in use
+            for lane in range(lanes)  # of some epochs, fewer are in use
         ]
         turns = tf.data.Dataset.from_tensor_slices(blocks[:, 0])
         chosen = tf.data.Dataset.choose_from_datasets(read_lanes, turns, stop_on_empty_dataset=False)
@@ -55,23 +56,22 @@ def records_of(samples: SampleSet, reading: Reading) -> Any:
     def permuted(records: Any, number: Any, block: Any) -> Any:
         arguments = [number, block[1], block[2]]
         rows = tf.numpy_function(lambda e, b, n: order.permutation(int(e), int(b), int(n)), arguments, tf.int64)
-        return tf.ensure_shape(tf.gather(records, rows[block[3] :]), [None])
+        return tf.ensure_shape(tf.gather(records, rows[block[3] : block[4]]), [None])
 
     def left() -> Any:
-        yield from (
-            (e, k * batch_size) for e, k in epochs_after(reading.steps_of(samples), reading.skip, reading.epochs)
-        )
+        yield from reading.begins(samples)
 
     signature = (tf.TensorSpec([], tf.int64), tf.TensorSpec([], tf.int64))
     return tf.data.Dataset.from_generator(left, output_signature=signature).flat_map(of_epoch)
 
 
-def planned(order: Order, epoch: int, skip: int) -> tuple[Any, Any]:
-    """Plan an epoch as two tables: (lane, shard, first, stop) per piece, (lane, number, records, drop) per block."""
-    plan = order.epoch(epoch, skip)
+def planned(plan: Epoch) -> tuple[Any, Any]:
+    """Return the plan of an epoch as two tables: (lane, shard, first, stop) of each piece, and (lane, number, records,
+    first row, stop) of each block.
+    """
     pieces = [(lane, one.shard, one.first, one.stop) for lane, pieces in enumerate(plan.lanes) for one in pieces]
-    blocks = [(b.lane, b.number, b.records, b.drop) for b in plan.blocks]
-    return tuple(np.array(rows, np.int64).reshape(-1, 4) for rows in (pieces, blocks))  # type: ignore[return-value]
+    blocks = [(b.lane, b.number, b.records, *b.rows) for b in plan.blocks]
+    return np.array(pieces, np.int64).reshape(-1, 4), np.array(blocks, np.int64).reshape(-1, 5)
 
 
 def check_size(contract: ExampleContract, batch_size: int) -> None:

@@ -8,11 +8,13 @@ from typing import Annotated, Any, NamedTuple
 
 from ctr_samples.errors import ContractError, DamagedFile, InputError, UsageError
 from ctr_samples.periods import days_of, parse_period
+from ctr_samples.readers.order import Rest, Span
 from ctr_samples.readers.sample_set import SampleSet, difference, samples_of
+from ctr_samples.readers.standing import Standing, beginning, parts_of, shared
 from ctr_samples.readers.stream import Reading
 from ctr_samples.shards import Manifest, Storage, require_generation
 from ctr_samples.shards.generations import last_forgotten
-from ctr_samples.typed import Count, Mistyped, Such, typed
+from ctr_samples.typed import Count, Mistyped, Positive, Such, typed
 
 _VERSION = 1
 """Version of the order of the batches. A state of another version would continue with other batches."""
@@ -32,13 +34,35 @@ class Batch(NamedTuple):
 Read = Callable[[SampleSet, Reading], Iterator[Batch]]
 
 
+_Span = tuple[Count, Positive, Count, Count]
+"""A span of records in a state: worker, workers, first and stop."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """The next batch: ``batch`` of ``epoch``, both from 0, over ``days`` as (name, generation, run)."""
+    """A worker's next batch: ``batch`` of ``epoch``, both from 0, over ``days`` as (name, generation, run).
 
+    ``rest`` has what is left of epochs that another number of workers began, as (epoch, spans).
+    """
+
+    shard: Annotated[
+        tuple[Count, Positive], Such(lambda shard: shard[0] < shard[1], "a worker and a number of workers")
+    ]
     epoch: Count
     batch: Count
     days: Annotated[tuple[tuple[str, Count, str], ...], Such(len, "at least one day")]
+    rest: tuple[tuple[Count, tuple[_Span, ...]], ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """Where the worker stands."""
+        rests = [Rest(epoch, tuple(Span(*span) for span in spans)) for epoch, spans in self.rest]
+        return Standing(self.epoch, self.batch, tuple(rests))
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the worker is in the middle of an epoch."""
+        return bool(self.batch or self.rest)
 
 
 class Batches(Iterator[Batch]):
@@ -49,14 +73,13 @@ class Batches(Iterator[Batch]):
 
     def __init__(self, samples: SampleSet, reading: Reading, read: Read) -> None:
         self._samples, self._reading, self._read = samples, reading, read
-        steps = reading.steps_of(samples)
-        self._start(samples, *(divmod(int(reading.skip), steps) if steps else (0, 0)))
+        self._start(samples, beginning(samples, reading))
 
     def __next__(self) -> Batch:
         batch = next(self._batches)
         self._batch += 1
         if self._batch == self._steps:
-            self._stand(self._samples, self._epoch + 1, 0)
+            self._stand(replace(self._standing, epoch=self._epoch + 1, batch=0))
         return batch
 
     def close(self) -> None:
@@ -67,47 +90,91 @@ class Batches(Iterator[Batch]):
         """Return the position after the last batch: numbers, texts and lists of them, ready for JSON.
 
         It names the arguments that decide which batches come, ``epoch`` and ``batch`` (of this worker, from 0), and the
-        generations that this epoch reads.
+        generations that this epoch reads. While an epoch lasts that another number of workers began, ``rest`` says
+        which of their records were left.
         """
-        return {**self._arguments(), "epoch": self._epoch, "batch": self._batch, "days": self._days}
+        state = {**self._arguments(), "epoch": self._epoch, "batch": self._batch, "days": self._days}
+        rests = [rest for rest in self._standing.rests if rest.epoch >= self._epoch]
+        if rests:
+            spans = [[[one.worker, one.workers, one.first, one.stop] for one in rest.spans] for rest in rests]
+            state["rest"] = [[rest.epoch, some] for rest, some in zip(rests, spans, strict=True)]
+        return state
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
         """Continue with the batch after the last one of ``state``, wherever this iterator is.
+
+        If there are more or fewer workers now, each loads the list of all states, in any order: together they read each
+        remaining sample of the epoch once. With ``drop_remainder``, where workers keep step, the state of one stands
+        for those of all.
 
         An epoch that has begun reads the generations that the state names, even if days were added, left out or
         republished since. Later epochs read the samples of this iterator.
 
-        Raises UsageError for a state of other arguments, InputError if a generation that it names can no longer be
-        read, and ContractError if that generation has another contract than the samples of this iterator.
+        Raises UsageError for a state of other arguments, and for states that are not those of all workers, InputError
+        if a generation that they name can no longer be read, and ContractError if that generation has another contract
+        than the samples of this iterator.
         """
-        position = _position_in(state, self._arguments())
+        positions = self._positions_in(state)
+        begun = [position for position in positions if position.has_begun]
         samples = self._samples
-        if position.batch and position.days != _named(samples.manifests):
-            samples = _pinned(samples, position)
-        if position.batch and position.batch >= self._reading.steps_of(samples):
-            raise UsageError(
-                f"The state has batch {position.batch} of an epoch of {self._reading.steps_of(samples)} batches; expected what "
-                "`state_dict()` returned."
-            )
+        if begun and begun[0].days != _named(samples.manifests):
+            samples = _pinned(samples, begun[0])
+        standings = [position.standing for position in positions]
+        for position, standing in zip(positions, standings, strict=True):
+            own = standing.reading(replace(self._reading, shard=position.shard), position.epoch)
+            self._check(samples, own, position)
         self.close()
-        self._start(samples, position.epoch, position.batch)
+        alone = positions[0].shard == tuple(self._reading.shard) and len(positions) == 1
+        self._start(samples, standings[0] if alone else shared(samples, self._reading, standings))
 
-    def _start(self, samples: SampleSet, epoch: int, batch: int) -> None:
-        """Read from a batch of an epoch over ``samples`` on, and all later epochs over the iterator's own samples."""
-        self._stand(samples, epoch, batch)
-        reading, parts = self._reading, []
-        if samples is not self._samples:
-            ends = epoch + 1 if reading.epochs is None else min(epoch + 1, reading.epochs)
-            parts = [(samples, replace(reading, skip=epoch * self._steps + batch, epochs=ends))]
-            epoch, batch = epoch + 1, 0
-        skip = epoch * reading.steps_of(self._samples) + batch
-        self._batches = _in_turn([*parts, (self._samples, replace(reading, skip=skip))], self._read)
+    def _positions_in(self, state: Any) -> list[_Position]:
+        """Return the position of this worker, or those of all workers that there were."""
+        arguments, own = self._arguments(), self._reading.shard
+        states = state if isinstance(state, list | tuple) and state else [state]
+        positions = sorted((_position_in(one, arguments) for one in states), key=lambda one: one.shard)
+        worker, workers = positions[0].shard
+        if len(positions) == 1 and workers > 1:
+            if (worker, workers) == tuple(own):
+                return positions
+            if not self._reading.drop_remainder:
+                raise UsageError(
+                    f"The state is of worker {worker} of {workers}, this is worker {own[0]} of {own[1]}; load the states of "
+                    f"all {workers} workers, as a list."
+                )
+            return [replace(positions[0], shard=(n, workers)) for n in range(workers)]
+        if [one.shard for one in positions] != [(n, workers) for n in range(workers)]:
+            found = ", ".join(f"{n} of {count}" for n, count in (one.shard for one in positions))
+            raise UsageError(f"The states are of the workers {found}; expected one of each of the {workers} workers.")
+        if len({one.days for one in positions if one.has_begun}) > 1:
+            raise UsageError("The states are of epochs over different days; expected the states of one moment.")
+        return positions
 
-    def _stand(self, samples: SampleSet, epoch: int, batch: int) -> None:
+    def _check(self, samples: SampleSet, own: Reading, position: _Position) -> None:
+        """Raise UsageError for a position that is not in its epoch."""
+        steps = own.steps_of(samples)
+        if position.batch and position.batch >= steps:
+            raise UsageError(
+                f"The state has batch {position.batch} of an epoch of {steps} batches; expected what `state_dict()` returned."
+            )
+        for worker, workers, _, stop in (span for _, spans in position.rest for span in spans):
+            if worker >= workers or stop > replace(own, shard=(worker, workers), rest=None).order_of(samples).records:
+                raise UsageError("The state has a `rest` of other samples; expected what `state_dict()` returned.")
+
+    def _start(self, pinned: SampleSet, standing: Standing) -> None:
+        """Read from a batch of an epoch over ``pinned`` on, and all later epochs over the iterator's own samples."""
+        self._pinned, self._began = pinned, standing.epoch
+        self._stand(standing)
+        self._batches = _in_turn(list(parts_of(standing, pinned, self._samples, self._reading)), self._read)
+
+    def _stand(self, standing: Standing) -> None:
         """Set the position. Loaders ask for a state at each batch, so its days are listed once for an epoch."""
-        self._epoch, self._batch = epoch, batch
-        self._steps = self._reading.steps_of(samples)
+        self._standing, self._epoch, self._batch = standing, standing.epoch, standing.batch
+        reading = standing.reading(self._reading, self._epoch)
+        samples = self._pinned if reading.rest is not None or self._epoch == self._began else self._samples
+        self._steps = reading.steps_of(samples)
         self._days = [list(day) for day in _named(samples.manifests)]
+        if reading.rest is not None and not self._steps:  # nothing is left for this worker
+            self._stand(replace(standing, epoch=self._epoch + 1))
 
     def _arguments(self) -> dict[str, Any]:
         """The arguments that decide which batches come."""
@@ -119,8 +186,8 @@ class Batches(Iterator[Batch]):
             "batch_size": int(reading.batch_size),
             "shuffle": reading.shuffle if isinstance(reading.shuffle, bool) else int(reading.shuffle),
             "seed": int(reading.seed),
-            "shard": [int(n) for n in reading.shard],
             "drop_remainder": bool(reading.drop_remainder),
+            "shard": [int(n) for n in reading.shard],
         }
 
 
@@ -135,7 +202,8 @@ def _named(manifests: Sequence[Manifest]) -> tuple[tuple[str, int, str], ...]:
 
 
 def _position_in(state: Any, arguments: dict[str, Any]) -> _Position:
-    """Return the position in a state. Raises UsageError if it is none, or one of other arguments."""
+    """Return the position in a state. Raises UsageError if it is none, or one of other arguments but ``shard``."""
+    arguments = {name: value for name, value in arguments.items() if name != "shard"}
     rest = (
         {name: value for name, value in state.items() if name not in arguments} if isinstance(state, Mapping) else state
     )

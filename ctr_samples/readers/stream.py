@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
 
@@ -18,7 +18,7 @@ from ctr_samples.errors import UsageError
 from ctr_samples.readers.arrays import Columns, joined
 from ctr_samples.readers.batch_decoder import BatchDecoder
 from ctr_samples.readers.lanes import Lane, Scratch
-from ctr_samples.readers.order import LANES, Block, Order, epochs_after, share
+from ctr_samples.readers.order import LANES, Block, Epoch, Order, Rest, Span, cut, epochs_after, in_turn, share
 from ctr_samples.readers.sample_set import SampleSet
 from ctr_samples.shards import Shard, Storage
 
@@ -45,18 +45,22 @@ class Reading:
     seed: int = 0
     shard: tuple[int, int] = (0, 1)
     epochs: int | None = 1
-    skip: int = 0
+    skip: int | Sequence[int] = 0
     drop_remainder: bool = False
     threads: int | None = None
+    rest: Rest | None = None
+    """What the workers read instead of whole epochs: the rest of one. ``skip`` counts from where it begins."""
 
     def __post_init__(self) -> None:
         if not _is_share(self.shard):
             raise UsageError(f"`shard` is {self.shard!r}; expected (index, count) with 0 <= index < count.")
-        least = {"batch_size": 1, "threads": 1, "skip": 0, "seed": 0, "shuffle": 0, "epochs": 1}
+        least = {"batch_size": 1, "threads": 1, "seed": 0, "shuffle": 0, "epochs": 1}
         for name, smallest in least.items():
             value = getattr(self, name)
             number = int(value) if name == "shuffle" and isinstance(value, bool) else value
             check_whole(name, number, smallest, optional=name in ("threads", "epochs"))
+        for skip in self.skip if isinstance(self.skip, Sequence) and self.skip else [self.skip]:
+            check_whole("skip", skip, 0)
 
     @property
     def decoders(self) -> int:
@@ -86,8 +90,37 @@ class Reading:
         return Order(counts, window, bool(self.shuffle), self.seed, *self.shard, most, lanes)
 
     def steps_of(self, samples: SampleSet) -> int:
-        """Return the number of batches per epoch for this worker."""
+        """Return the number of batches per epoch for this worker, or of the rest of one."""
+        if self.rest is not None:
+            return -(-sum(map(len, self.spans_of(samples))) // self.batch_size)
         return samples.steps(self.batch_size, self.shard, drop_remainder=self.drop_remainder)
+
+    def spans_of(self, samples: SampleSet) -> list[Span]:
+        """Return what this worker reads in an epoch, or of the rest of one."""
+        if self.rest is not None:
+            return self.rest.of(*self.shard, self.batch_size if self.drop_remainder else None)
+        return [Span(*self.shard, 0, self.order_of(samples).records)]
+
+    def begins(self, samples: SampleSet) -> Iterator[tuple[int, int]]:
+        """Yield the number of each epoch, and how many batches of it to skip."""
+        if self.rest is not None:
+            yield self.rest.epoch, self._skip
+        else:
+            yield from epochs_after(self.steps_of(samples), self._skip, self.epochs)
+
+    def epoch_of(self, samples: SampleSet, number: int, skip: int) -> Epoch:
+        """Plan an epoch without its first ``skip`` batches."""
+        if self.rest is None:
+            return self.order_of(samples).epoch(number, skip * self.batch_size)
+        spans = self.spans_of(samples)
+        left = cut(spans, skip * self.batch_size, sum(map(len, spans)))
+        orders = [replace(self, shard=(span.worker, span.workers), rest=None).order_of(samples) for span in left]
+        return in_turn(order.epoch(number, span.first, span.stop) for order, span in zip(orders, left, strict=True))
+
+    @property
+    def _skip(self) -> int:
+        assert isinstance(self.skip, int)
+        return self.skip
 
 
 def _is_share(shard: Any) -> bool:
@@ -99,11 +132,9 @@ def _is_share(shard: Any) -> bool:
 
 def columns_of(samples: SampleSet, reading: Reading, names: Collection[str] | None = None) -> Iterator[Columns]:
     """Yield batches as columns. Close the iterator to stop early."""
-    steps = reading.steps_of(samples)
-    order = reading.order_of(samples)
     decoder = BatchDecoder(samples.contract, None if names is None else list(names))
-    stream = Stream(samples.storage, samples.shards, order, decoder, reading.decoders)
-    epochs = ((e, skip * reading.batch_size) for e, skip in epochs_after(steps, reading.skip, reading.epochs))
+    stream = Stream(samples.storage, samples.shards, reading.order_of(samples), decoder, reading.decoders)
+    epochs = ((number, reading.epoch_of(samples, number, skip)) for number, skip in reading.begins(samples))
     blocks = stream.blocks(epochs)
     try:
         yield from cut_into_batches(blocks, reading.batch_size)
@@ -140,9 +171,8 @@ class Stream:
     decoder: BatchDecoder
     threads: int
 
-    def blocks(self, epochs: Iterable[tuple[int, int]]) -> Iterator[tuple[Columns, bool]]:
-        """Yield the columns of each block, and whether it ends an epoch. ``epochs`` has epoch numbers and records to
-        skip.
+    def blocks(self, epochs: Iterable[tuple[int, Epoch]]) -> Iterator[tuple[Columns, bool]]:
+        """Yield the columns of each block, and whether it ends an epoch. ``epochs`` has the plans of epochs by number.
 
         At most ``threads + 1`` blocks are in memory, raw or decoded. Close the iterator to stop early, which ends the
         threads. Raises DamagedFile for a damaged shard.
@@ -152,8 +182,7 @@ class Stream:
         opened: list[TakenInTurn] = []
         scratch = Scratch()
         try:
-            for number, skip in epochs:
-                epoch = self.order.epoch(number, skip)
+            for number, epoch in epochs:
                 # The end of the previous epoch may still be in progress.
                 ending = [lane for lane in opened if not lane.is_done]
                 lanes = [TakenInTurn(Lane(self.storage, self.shards, pieces, scratch)) for pieces in epoch.lanes]
@@ -176,13 +205,11 @@ class Stream:
     def _decoded(self, lane: TakenInTurn, turn: int, epoch: int, block: Block, scratch: Scratch) -> Columns:
         """Wait for the block's turn in the lane, read it, and decode it while other threads read. Runs in a thread."""
         runs = lane.read(turn, block.records)
-        order = None
+        order, (first, stop) = None, block.rows
         if self.order.shuffle:
-            order = self.order.permutation(epoch, block.number, block.records)[block.drop :]
+            order = self.order.permutation(epoch, block.number, block.records)[first:stop]
         columns = self.decoder.decode(Messages(runs, order))
         scratch.give(runs)
-        if order is None and block.drop:
-            return columns.rows(block.drop, block.records)
         return columns
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from ctr_samples.readers.arrays import Array, Columns, Ragged, Sparse
 from ctr_samples.readers.batch_decoder import SPARSE, scalars_of
 from ctr_samples.readers.plain import Parser, check_size, records_of
 from ctr_samples.readers.sample_set import SampleSet
+from ctr_samples.readers.standing import beginning, parts_of
 from ctr_samples.readers.stream import Reading, columns_of
 
 _DTYPES = {"int64": "int64", "float32": "float32", "float64": "float64", "bytes": "string"}
@@ -24,19 +26,25 @@ def dataset_of(samples: SampleSet, reading: Reading, engine: str = "native", *, 
     contract = samples.contract
     names = None if keys else [f.name for f in contract.features if f.role != "key"]
     wanted = contract if names is None else _with_only(contract, names)
-    steps = reading.steps_of(samples)
+    parts = [part for _, part in parts_of(beginning(samples, reading), samples, samples, reading)]
     if engine == "native":
         form = TensorForm(wanted, reading.batch_size if reading.drop_remainder else None)
-        dataset = dataset_from(lambda: columns_of(samples, reading, names), form, _arranged(wanted))
+        dataset = dataset_from(lambda: _in_turn(samples, parts, names), form, _arranged(wanted))
     else:
         check_size(wanted, reading.batch_size)
         parse, arranged = Parser(wanted), _arranged(wanted)
-        dataset = records_of(samples, reading).map(
+        records = [records_of(samples, part) for part in parts]
+        dataset = reduce(tf.data.Dataset.concatenate, records).map(
             lambda batch: arranged(parse(batch)), num_parallel_calls=reading.decoders
         )
-    dataset = with_length(dataset.prefetch(2), length(steps, reading.epochs, reading.skip))
-    dataset.steps_per_epoch = steps
+    dataset = with_length(dataset.prefetch(2), length(samples, parts))
+    dataset.steps_per_epoch = reading.steps_of(samples)
     return dataset
+
+
+def _in_turn(samples: SampleSet, parts: Sequence[Reading], names: Sequence[str] | None) -> Iterator[Columns]:
+    for part in parts:
+        yield from columns_of(samples, part, names)
 
 
 def _with_only(contract: ExampleContract, names: Sequence[str]) -> ExampleContract:
@@ -88,11 +96,15 @@ def with_length(dataset: Any, steps: int | None) -> Any:
     return dataset.apply(tf.data.experimental.assert_cardinality(count))
 
 
-def length(steps_per_epoch: int, epochs: int | None, skip: int) -> int | None:
-    """Return the number of remaining batches. None means infinite."""
-    if epochs is None:
-        return None if steps_per_epoch else 0
-    return max(0, steps_per_epoch * epochs - skip)
+def length(samples: SampleSet, parts: Sequence[Reading]) -> int | None:
+    """Return the number of batches of all parts. None means infinite."""
+    count = 0
+    for part in parts:
+        steps = part.steps_of(samples)
+        if steps and part.epochs is None and part.rest is None:
+            return None
+        count += sum(steps - skip for _, skip in part.begins(samples)) if steps else 0
+    return count
 
 
 def column_specs(contract: ExampleContract) -> list[FeatureSpec]:
