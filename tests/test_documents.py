@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 
 from tests.support.project import PROJECT
 
+IMPORTED = r"^ *from (ctr_samples[\w.]*) import (\([^)]*\)|.+)$"
 README = (PROJECT / "README.md").read_text()
 
 
@@ -133,6 +135,16 @@ def test_a_reference_is_that_of_the_code(reference: str) -> None:
 def test_every_link_of_a_document_leads_somewhere(document: Path) -> None:
     for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
         assert (document.parent / target).exists(), target
+
+
+def test_what_pages_import_from_the_package_is_there() -> None:
+    pages = [*PROJECT.glob("*.md"), *(PROJECT / "docs").rglob("*.md"), *(PROJECT / "docs").rglob("*.py")]
+    found = [(page, *one) for page in pages for one in re.findall(IMPORTED, page.read_text(), re.MULTILINE)]
+    assert len(found) > 50
+    for page, module, names in found:
+        for name in re.findall(r"\w+(?= as)|\w+(?=\s*[,)\n]|$)", names):
+            there = hasattr(importlib.import_module(module), name) or importlib.util.find_spec(f"{module}.{name}")
+            assert there, f"{page.name}: there is no {name} in {module}"
 
 
 def test_each_guarantee_names_tests_that_are_there() -> None:
