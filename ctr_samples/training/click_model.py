@@ -41,10 +41,10 @@ class ClickModel:
         self.recipe = recipe
         self.preparation = Preparation(recipe.contract, recipe.tokens)
         self.network = MODELS[recipe.model].build(recipe.contract, recipe.base_rate)
-        self.predict = tf.function(
-            lambda features: self.probability(self.preparation.prepare(features)), reduce_retracing=True
+        self.predict_log_odds = tf.function(
+            lambda features: self.log_odds_of_impressions(self.preparation.prepare(features)), reduce_retracing=True
         )
-        """Predicts probabilities from the features returned by load_dataset."""
+        """Predicts log-odds of a click on an impression from the features returned by load_dataset."""
 
     @property
     def variables(self) -> list[Any]:
@@ -58,14 +58,14 @@ class ClickModel:
         """
         return self.network(self.preparation.scale(prepared))[:, 0]
 
-    def probability(self, prepared: Tensors) -> Any:
-        """Return the probability of a click on an impression, ``[batch]``.
+    def log_odds_of_impressions(self, prepared: Tensors) -> Any:
+        """Return the log-odds of a click on an impression, ``[batch]``, from prepared, unscaled features.
 
         If samples keep a share of the negatives and predict p, the probability over all impressions is p / (p + (1 - p)
         / kept) (He et al. 2014, *Practical lessons from predicting clicks on ads at Facebook*). In log-odds, this
         correction is an addition.
         """
-        return tf.sigmoid(self.log_odds(prepared) + np.float32(np.log(self.recipe.kept)))
+        return self.log_odds(prepared) + np.float32(np.log(self.recipe.kept))
 
     def values(self) -> list[npt.NDArray[Any]]:
         """Return the current values of all variables."""

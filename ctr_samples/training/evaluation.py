@@ -63,25 +63,31 @@ def evaluate(labels: Floats, predicted: Floats, base_rate: float, weights: Float
 
     ``weights`` are the numbers of impressions that the samples represent. They affect all scores, but no counts.
     """
-    labels, predicted = np.asarray(labels, np.float64), np.asarray(predicted, np.float64)
-    constant = np.full(len(labels), base_rate)
+    return scores_of(labels, log_odds_of(predicted), base_rate, weights)
+
+
+def scores_of(labels: Floats, log_odds: Floats, base_rate: float, weights: Floats | None = None) -> Evaluation:
+    """Like :func:`evaluate`, but takes log-odds, which do not saturate: a float32 of 1 - 1e-9 ties with 1."""
+    labels, log_odds = np.asarray(labels, np.float64), np.asarray(log_odds, np.float64)
+    predicted = _probabilities(log_odds)
     counts = np.ones(len(labels)) if weights is None else np.asarray(weights, np.float64)
     positives = float((labels * counts).sum())
-    area, error = _mean_over_classes(labels, placements(labels, predicted, counts), counts)
+    area, error = _mean_over_classes(labels, placements(labels, log_odds, counts), counts)
+    losses, constant = _losses(labels, log_odds), _losses(labels, log_odds_of(np.full(len(labels), base_rate)))
     return Evaluation(
         samples=len(labels),
         positives=int(labels.sum()),
-        log_loss=log_loss(labels, predicted, weights),
-        constant_log_loss=log_loss(labels, constant, weights),
+        log_loss=float(np.average(losses, weights=counts)),
+        constant_log_loss=float(np.average(constant, weights=counts)),
         auc=area,
         auc_error=error,
         calibration=float((predicted * counts).sum()) / positives if positives else None,
-        bins=tuple(bins_of(labels, predicted, counts)),
+        bins=tuple(bins_of(labels, predicted, counts, np.argsort(log_odds, kind="stable"))),
     )
 
 
 def difference(labels: Floats, one: Floats, other: Floats, weights: Floats | None = None) -> Difference:
-    """Compare the probabilities of two models for the same samples, shape ``[n]`` each.
+    """Compare the log-odds of two models for the same samples, shape ``[n]`` each.
 
     The errors hold for independent samples; samples of one user or request are not quite.
     """
@@ -100,12 +106,25 @@ def counting(batches: Iterable[Sequence[Floats]]) -> list[Floats]:
 
 def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:
     """Return the mean negative log likelihood, in nats. Probabilities are clipped to [1e-7, 1 - 1e-7]."""
-    return float(np.average(_losses(labels, predicted), weights=weights))
+    return float(np.average(_losses(labels, log_odds_of(predicted)), weights=weights))
 
 
-def _losses(labels: Floats, predicted: Floats) -> Floats:
-    p = np.clip(np.asarray(predicted, np.float64), 1e-7, 1 - 1e-7)
-    return -(labels * np.log(p) + (1 - labels) * np.log(1 - p))
+def log_odds_of(predicted: Floats) -> Floats:
+    """Return the log-odds of probabilities, infinite for 0 and 1."""
+    p = np.asarray(predicted, np.float64)
+    with np.errstate(divide="ignore"):
+        return np.log(p) - np.log1p(-p)
+
+
+def _probabilities(log_odds: Floats) -> Floats:
+    return np.exp(-np.logaddexp(0.0, -log_odds))
+
+
+def _losses(labels: Floats, log_odds: Floats) -> Floats:
+    """Return the negative log likelihoods, with probabilities clipped to [1e-7, 1 - 1e-7]."""
+    most = np.log(1 - 1e-7) - np.log(1e-7)
+    clipped = np.clip(np.asarray(log_odds, np.float64), -most, most)
+    return np.logaddexp(0.0, clipped) - labels * clipped
 
 
 def placements(labels: Floats, scores: Floats, counts: Floats) -> Floats:
@@ -144,9 +163,8 @@ def _mean(values: Floats, counts: Floats) -> tuple[float, float | None]:
     return mean, float(np.sqrt((counts**2 * (values - mean) ** 2).sum() * rows / (rows - 1)) / counts.sum())
 
 
-def bins_of(labels: Floats, predicted: Floats, counts: Floats) -> list[Bin]:
+def bins_of(labels: Floats, predicted: Floats, counts: Floats, order: npt.NDArray[np.intp]) -> list[Bin]:
     """Split samples into ten equal bins by ascending prediction, or fewer bins if there are fewer samples."""
-    order = np.argsort(predicted, kind="stable")
     parts = [part for part in np.array_split(order, BINS) if len(part)]
     return [
         Bin(

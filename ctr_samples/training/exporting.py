@@ -25,9 +25,10 @@ from ctr_samples.readers.stream import Reading
 from ctr_samples.shards import Manifest
 from ctr_samples.training.checkpoints import not_written
 from ctr_samples.training.click_model import ClickModel
-from ctr_samples.training.evaluation import Evaluation, Floats, counting, evaluate
+from ctr_samples.training.evaluation import Evaluation, Floats, counting, log_odds_of, scores_of
 
-EXAMPLES, FEATURES, PROBABILITY = "serving_default", "features", "probability"
+EXAMPLES, FEATURES = "serving_default", "features"
+PROBABILITY, LOG_ODDS = "probability", "log_odds"
 
 
 ABOUT = "assets.extra/training.json"
@@ -38,9 +39,10 @@ def export(model: ClickModel, directory: str | Path, about: Mapping[str, Any]) -
 
     The version appears atomically. The signature ``serving_default`` accepts ``examples``, a vector of serialized
     records. The signature ``features`` accepts the features of the model as returned by :func:`load_dataset`, except
-    that variable-length lists are split into ``<name>.values`` and ``<name>.row_splits``. Both return a vector
-    ``probability``. Writes ``about``, and the contract of the features that it uses, to
-    ``assets.extra/training.json``. Raises UsageError if the directory is not writable.
+    that variable-length lists are split into ``<name>.values`` and ``<name>.row_splits``. Both return the vectors
+    ``probability`` and ``log_odds``, which tells samples apart whose probability rounds to 0 or 1. Writes ``about``,
+    and the contract of the features that it uses, to ``assets.extra/training.json``. Raises UsageError if the directory
+    is not writable.
     """
     root = Path(path_text("directory", directory))
     check_kind("model", model, ClickModel, "that was trained")
@@ -67,9 +69,14 @@ def _of_examples(model: ClickModel) -> Any:
     parse = Parser(model.preparation.contract)
 
     def predict(examples: Any) -> dict[str, Any]:
-        return {PROBABILITY: model.probability(model.preparation.prepare(parse(examples)))}
+        return _predicted(model, parse(examples))
 
     return tf.function(predict, input_signature=[tf.TensorSpec([None], tf.string, "examples")])
+
+
+def _predicted(model: ClickModel, columns: dict[str, Any]) -> dict[str, Any]:
+    log_odds = model.log_odds_of_impressions(model.preparation.prepare(columns))
+    return {PROBABILITY: tf.sigmoid(log_odds), LOG_ODDS: log_odds}
 
 
 def _of_features(model: ClickModel) -> Any:
@@ -78,7 +85,7 @@ def _of_features(model: ClickModel) -> Any:
 
     def predict(features: dict[str, Any]) -> dict[str, Any]:
         columns = {spec.name: _column(spec, features) for spec in specs}
-        return {PROBABILITY: model.probability(model.preparation.prepare(columns))}
+        return _predicted(model, columns)
 
     return tf.function(predict, input_signature=[given])
 
@@ -172,6 +179,13 @@ class Exported:
 
     def predict(self, features: Mapping[str, Any]) -> Any:
         """Return the probabilities for a batch of :func:`load_dataset`."""
+        return self._run(features)[PROBABILITY]
+
+    def predict_log_odds(self, features: Mapping[str, Any]) -> Any:
+        """Return the log-odds for a batch of :func:`load_dataset`."""
+        return log_odds_in(self._run(features))
+
+    def _run(self, features: Mapping[str, Any]) -> Any:
         given: dict[str, Any] = {}
         for spec in self._contract.features:
             column = features[spec.name]
@@ -180,7 +194,14 @@ class Exported:
                 if _is_ragged(spec)
                 else {spec.name: column}
             )
-        return self.model.signatures[FEATURES](**given)[PROBABILITY]
+        return self.model.signatures[FEATURES](**given)
+
+
+def log_odds_in(outputs: Mapping[str, Any]) -> Any:
+    """Return the log-odds that a signature gives. Exports of 0.1.0 have probabilities alone."""
+    if LOG_ODDS in outputs:
+        return outputs[LOG_ODDS]
+    return tf.constant(log_odds_of(outputs[PROBABILITY].numpy()))
 
 
 def evaluate_export(
@@ -207,10 +228,10 @@ def evaluate_export(
     def batches() -> Iterator[tuple[Floats, Floats, Floats]]:
         for records in records_of(sample_set, reading):
             truth = {name: column.numpy() for name, column in parse(records).items()}
-            predicted = predict(examples=records)[PROBABILITY].numpy()
+            predicted = log_odds_in(predict(examples=records)).numpy()
             yield truth[label], predicted, np.prod([truth[name] for name in factors], axis=0) * np.ones(len(predicted))
 
     labels, predictions, weights = counting(batches())
     if not len(labels):
         raise InputError(f"{split} of {period} has no sample that counts: none has all masks and a weight above 0.")
-    return evaluate(labels, predictions, about["base_rate"], weights)
+    return scores_of(labels, predictions, about["base_rate"], weights)

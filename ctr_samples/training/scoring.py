@@ -15,7 +15,7 @@ from ctr_samples.readers.stream import Reading
 from ctr_samples.readers.tensors import dataset_of
 from ctr_samples.shards import Manifest, Storage, latest_manifest, periods_of, require_manifest
 from ctr_samples.training.click_model import ClickModel
-from ctr_samples.training.evaluation import Difference, Evaluation, Floats, counting, difference, evaluate
+from ctr_samples.training.evaluation import Difference, Evaluation, Floats, counting, difference, scores_of
 from ctr_samples.training.exporting import Exported
 from ctr_samples.training.training_set import TrainingSet
 
@@ -90,7 +90,7 @@ def score(
                 target = training_set.target(labels).numpy()
                 counts = weight[0].numpy() if weight else np.ones(len(target))
                 counts = counts * training_set.chosen(labels).numpy() if training_set.masks else counts
-                yield [target, *(one.predict(features).numpy() for one in models), counts]
+                yield [target, *(one.predict_log_odds(features).numpy() for one in models), counts]
 
     columns = counting(batches())
     if not columns:
@@ -98,5 +98,5 @@ def score(
     labels, predicted, *others, counts = columns
     if not len(labels):
         return None
-    whole = evaluate(labels, predicted, training_set.base_rate, counts)
+    whole = scores_of(labels, predicted, training_set.base_rate, counts)
     return whole, (difference(labels, predicted, others[0], counts) if others else None)

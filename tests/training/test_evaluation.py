@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ctr_samples.training.evaluation import Bin, Difference, difference, evaluate, log_loss
+from ctr_samples.training.evaluation import Bin, Difference, difference, evaluate, log_loss, log_odds_of, scores_of
 
 
 @pytest.mark.parametrize(
@@ -60,6 +60,20 @@ def test_weights_of_one_change_no_difference_and_equal_models_have_none() -> Non
     assert plain.auc == pytest.approx(5 / 6 - 0.5)
     assert difference(labels, one, one) == Difference(0.0, 0.0, 0.0, 0.0)
     assert difference(labels[:2], one[:2], other[:2]).auc is None
+
+
+def test_log_odds_rank_samples_whose_probabilities_are_equal() -> None:
+    labels, log_odds = np.array([0.0, 1, 0, 1, 0, 1]), np.array([-60.0, -50, 20, 30, 40, 50])
+    probabilities = (1 / (1 + np.exp(-log_odds))).astype(np.float32)
+    assert len(set(probabilities)) == 3
+    assert evaluate(labels, probabilities, 0.5).auc == pytest.approx(5 / 9)
+    scores = scores_of(labels, log_odds, 0.5)
+    assert scores.auc == pytest.approx(6 / 9)
+    assert scores.calibration == pytest.approx(4 / 3)
+    assert scores.bins[-1] == Bin(1, 1.0, 1.0)
+    most = math.log(1e7)
+    assert scores.log_loss == pytest.approx((most + most + most) / 6, rel=1e-6), "a probability counts as at least 1e-7"
+    assert difference(labels, log_odds, log_odds_of(probabilities)).auc == pytest.approx(1 / 9)
 
 
 def test_log_loss_is_the_mean_negative_log_likelihood() -> None:

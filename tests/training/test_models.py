@@ -40,6 +40,12 @@ def batch() -> dict[str, Any]:
     }
 
 
+def probability(model: ClickModel, prepared: dict[str, Any]) -> Any:
+    import tensorflow as tf
+
+    return tf.sigmoid(model.log_odds_of_impressions(prepared))
+
+
 def model_of(name: str, contract: ExampleContract = EVERYTHING, **more: Any) -> ClickModel:
     recipe = {"tokens": {}, "base_rate": 0.2, "kept": 1.0, "seed": 3, **more}
     return ClickModel(Recipe(name, contract, **recipe))
@@ -79,7 +85,7 @@ def test_samples_without_anything_to_learn_from_and_ids_without_end_are_refused(
 @pytest.mark.parametrize("name", MODELS)
 def test_an_untrained_model_says_the_base_rate_for_every_kind_of_field(name: str) -> None:
     model = model_of(name)
-    probabilities = model.probability(model.preparation.prepare(batch())).numpy()
+    probabilities = probability(model, model.preparation.prepare(batch())).numpy()
     assert probabilities.shape == (3,)
     assert probabilities == pytest.approx([0.2] * 3, abs=0.002)
 
@@ -88,7 +94,7 @@ def test_an_untrained_model_says_the_base_rate_for_every_kind_of_field(name: str
 @pytest.mark.parametrize("contract", [(CITY,), (VECTOR,), (WORDS, CITY)])
 def test_a_model_needs_neither_ids_nor_numbers_but_one_of_them(name: str, contract: tuple[FeatureSpec, ...]) -> None:
     model = model_of(name, ExampleContract(contract))
-    assert model.probability(model.preparation.prepare(batch())).shape == (3,)
+    assert probability(model, model.preparation.prepare(batch())).shape == (3,)
 
 
 NAMES = ("numbers", "weights", "deep", "hidden_0", "number_vectors", "city", "city_weight", "city_vector", "self")
@@ -109,7 +115,7 @@ def test_a_model_does_not_depend_on_the_names_of_its_features(name: str, numbers
         model.network.set_weights([rng.normal(size=weight.shape) for weight in model.network.get_weights()])
         rows = {one: tf.constant([n % 9, 1, 0], tf.int64) for n, one in enumerate(names)}
         prepared = model.preparation.prepare(batch() | {"weight": batch()["vector"]} | rows)
-        return model.probability(prepared).numpy().tolist()
+        return probability(model, prepared).numpy().tolist()
 
     keras.backend.clear_session()
     names = sorted({*NAMES, *[operation.name for operation in model_of(name).network.operations]})
@@ -168,7 +174,7 @@ def test_only_a_model_that_crosses_features_learns_an_exclusive_or(name: str) ->
 
     for _ in range(300):
         step()
-    probabilities = model.probability(features).numpy()
+    probabilities = probability(model, features).numpy()
     if name == "logistic":
         assert probabilities == pytest.approx([0.5] * 4, abs=0.01)
     else:
@@ -219,5 +225,5 @@ def test_what_a_contract_leaves_to_the_model_is_done_before_it() -> None:
 def test_probabilities_are_corrected_for_the_negatives_that_were_left_out() -> None:
     plain, corrected = (model_of("logistic", base_rate=0.3, kept=kept) for kept in (1.0, 0.1))
     rows = plain.preparation.prepare(batch())
-    assert plain.probability(rows).numpy() == pytest.approx([0.3] * 3)
-    assert corrected.probability(rows).numpy() == pytest.approx([0.3 / (0.3 + 0.7 / 0.1)] * 3)
+    assert probability(plain, rows).numpy() == pytest.approx([0.3] * 3)
+    assert probability(corrected, rows).numpy() == pytest.approx([0.3 / (0.3 + 0.7 / 0.1)] * 3)
