@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, NamedTuple
@@ -73,9 +74,17 @@ class Batches(Iterator[Batch]):
 
     def __init__(self, samples: SampleSet, reading: Reading, read: Read) -> None:
         self._samples, self._reading, self._read = samples, reading, read
+        self._process: int | None = None
+        """The process that reads, once it does."""
         self._start(samples, beginning(samples, reading))
 
     def __next__(self) -> Batch:
+        if self._process not in (None, os.getpid()):
+            raise UsageError(
+                "This iterator was begun before its process was forked, and its threads are in the parent. Call `iter_batches` "
+                "in the child, as `__iter__` of a dataset does, or load the parent's `state_dict()`."
+            )
+        self._process = os.getpid()
         batch = next(self._batches)
         self._batch += 1
         if self._batch == self._steps:
@@ -164,6 +173,7 @@ class Batches(Iterator[Batch]):
         """Read from a batch of an epoch over ``pinned`` on, and all later epochs over the iterator's own samples."""
         self._pinned, self._began = pinned, standing.epoch
         self._stand(standing)
+        self._process = None
         self._batches = _in_turn(list(parts_of(standing, pinned, self._samples, self._reading)), self._read)
 
     def _stand(self, standing: Standing) -> None:

@@ -16,6 +16,7 @@ from ctr_samples.errors import ContractError, InputError, UsageError
 from ctr_samples.readers import Batches, iter_batches
 from ctr_samples.shards import open_storage
 from ctr_samples.shards.generations import mark_forgotten
+from tests.storage.forks import fork
 from tests.support.small_days import CONTRACT, published, rows
 
 FIRST, SECOND = "2019-06-05", "2019-06-06"
@@ -247,6 +248,21 @@ def test_what_is_no_state_at_all_is_told(samples: Path, state: Any) -> None:
         UsageError, match="This is no state of an iterator: it .*; pass what `state_dict\\(\\)` returned"
     ):
         read(samples).load_state_dict(state)
+
+
+def test_an_iterator_that_had_begun_before_a_fork_is_told_in_the_child_and_one_that_had_not_is_read(
+    samples: Path,
+) -> None:
+    begun, fresh = read(samples), read(samples)
+    ids(begun, 1)
+    state = begun.state_dict()
+    told = fork(lambda: ids(begun, 1)).outcome()
+    assert told.error == "UsageError"
+    assert "was begun before its process was forked" in told.message
+    whole = ids(read(samples))
+    assert fork(lambda: ids(fresh)).outcome().value == whole
+    assert fork(lambda: go_on(begun, state)).outcome().value == whole[1:]
+    assert ids(begun) == whole[1:]
 
 
 def test_an_iterator_that_is_let_go_leaves_no_thread(samples: Path) -> None:

@@ -94,11 +94,11 @@ def kill_while_writing(started: Callable[..., subprocess.Popen[str]]) -> Callabl
 
 
 @pytest.fixture
-def read_after_fork(started: Callable[..., subprocess.Popen[str]]) -> Callable[[str, str], str]:
-    """``read_after_fork(url, path)``: what a child reads whose parent had used the storage before it forked."""
+def read_after_fork(started: Callable[..., subprocess.Popen[str]]) -> Callable[[str, str, str], str]:
+    """``read_after_fork(url, path, what)``: what a child reads whose parent had used the storage before it forked."""
 
-    def run(url: str, path: str) -> str:
-        return started("forked_reader", url, path).communicate(timeout=60)[0]
+    def run(url: str, path: str, what: str) -> str:
+        return started("forked_reader", url, path, what).communicate(timeout=60)[0]
 
     return run
 

@@ -1,4 +1,7 @@
-"""Uses a storage, forks, and uses it in the child; prints what the child read or why not. Usage: URL PATH"""
+"""Uses a storage, forks, and uses it in the child, or a file that was open; prints what the child read or why not.
+
+Usage: URL PATH store|file
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,15 @@ from ctr_samples.shards import open_storage
 PATIENCE_S = 20.0
 
 
-def main(url: str, path: str) -> None:
+def main(url: str, path: str, what: str) -> None:
     """The child writes to the same standard output; one that hangs, waiting for threads that only its parent has, is ended."""
     storage = open_storage(url)
     storage.read(path)
+    opened = storage.open(path)
     child = os.fork()
     if child == 0:
         try:
-            os.write(1, storage.read(path))
+            os.write(1, storage.read(path) if what == "store" else opened.read())
         except StorageError as error:
             os.write(1, f"{type(error).__name__}: {error}".encode())
         os._exit(0)

@@ -293,11 +293,12 @@ def test_it_works_in_another_process_after_a_pickle(storage: Storage) -> None:
     assert pickle.loads(before).read("x") == b"1"
 
 
+@pytest.mark.parametrize("what", ["store", "file"])
 def test_a_process_that_was_forked_after_its_use_can_use_it_or_is_told_that_it_cannot(
-    storage: Storage, read_after_fork: Callable[[str, str], str]
+    storage: Storage, read_after_fork: Callable[[str, str, str], str], what: str
 ) -> None:
     storage.put_new("x", b"read by a child")
-    assert read_after_fork(storage.url, "x").startswith(("read by a child", "StorageError: "))
+    assert read_after_fork(storage.url, "x", what).startswith(("read by a child", "StorageError: "))
 
 
 @pytest.mark.parametrize("size", [5, LARGE])

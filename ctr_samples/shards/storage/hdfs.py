@@ -181,6 +181,7 @@ class _HadoopSink:
         self._location = location
 
     def write(self, data: memoryview | bytes) -> int:
+        check_process("hdfs-native", self._location)
         with writing(self._location), _speaking():
             return int(self._file.write(data))
 
@@ -203,6 +204,7 @@ class _Source(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        check_process("hdfs-native", self._location)
         with reading(self._location), _speaking():
             data = self._reader.read(len(buffer))
             if not data and self._left > 0 and len(buffer) > 0:

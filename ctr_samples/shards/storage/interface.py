@@ -156,7 +156,7 @@ _first_used: dict[str, int] = {}
 
 def check_process(library: str, location: str) -> None:
     """Raise StorageError in a process that was forked after its parent had used the library. Called before each
-    connection.
+    connection, and before each read or write of an open file: the library would wait for threads that only its parent has.
     """
     first = _first_used.setdefault(library, os.getpid())
     if first != os.getpid():

@@ -175,6 +175,7 @@ class _ObjectSink:
         self._location = location
 
     def write(self, data: memoryview | bytes) -> int:
+        check_process("obstore", self._location)
         with writing(self._location):
             return int(self._writer.write(data))
 
@@ -190,6 +191,7 @@ class _ObjectSource(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
+        check_process("obstore", self._location)
         with reading(self._location):
             data = memoryview(self._reader.read(len(buffer)))
         buffer[: len(data)] = data
