@@ -33,13 +33,16 @@ def load_dataset(
     drop_remainder: bool = False,
     engine: Engine = "native",
     keys: bool = False,
+    pad: bool = False,
     threads: int | None = None,
 ) -> tf.data.Dataset:
     """Load batches of ``(features, labels)`` of one split, from one or several days, as listed by the newest manifests.
 
     ``features`` maps each feature of the contract with the role ``feature`` to a tensor of shape ``[batch, *shape]``,
     or to a RaggedTensor if it has no shape. The layout ``sparse`` gives a single SparseTensor ``features``. With
-    ``keys`` it also has the impression's id, which a model must not see. ``labels`` is a tensor of shape ``[batch]``,
+    ``keys`` it also has the impression's id, which a model must not see. With ``pad``, lists are dense tensors, as
+    inputs of Keras must be: filled up to the longest list of the batch with 0 or empty text, beside ``<name>__mask``,
+    which is 1 where a list has a value. ``labels`` is a tensor of shape ``[batch]``,
     or a dict of labels and masks if the sample set has several labels. Sample weights, if any, come third, as
     ``model.fit`` expects. The dataset's attribute ``steps_per_epoch`` is the number of batches per epoch. TensorFlow's
     autotuning is off (``options().autotune``): it has nothing to tune here, and delays the end of an iteration.
@@ -58,7 +61,7 @@ def load_dataset(
     reading = Reading(batch_size, shuffle, seed, shard, epochs, skip, drop_remainder, threads)
     from ctr_samples.readers.tensors import dataset_of  # here, since it imports TensorFlow
 
-    return dataset_of(open_samples(path, date=date, dates=dates, split=split), reading, engine, keys=keys)
+    return dataset_of(open_samples(path, date=date, dates=dates, split=split), reading, engine, keys=keys, pad=pad)
 
 
 def steps_per_epoch(

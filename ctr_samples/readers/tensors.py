@@ -18,10 +18,13 @@ from ctr_samples.readers.sample_set import SampleSet
 from ctr_samples.readers.standing import beginning, parts_of
 from ctr_samples.readers.stream import Reading, columns_of
 
+MASK = "__mask"
 _DTYPES = {"int64": "int64", "float32": "float32", "float64": "float64", "bytes": "string"}
 
 
-def dataset_of(samples: SampleSet, reading: Reading, engine: str = "native", *, keys: bool = False) -> Any:
+def dataset_of(
+    samples: SampleSet, reading: Reading, engine: str = "native", *, keys: bool = False, pad: bool = False
+) -> Any:
     """Like :func:`load_dataset`, but takes samples that are open: always the same generations."""
     contract = samples.contract
     names = None if keys else [f.name for f in contract.features if f.role != "key"]
@@ -29,10 +32,10 @@ def dataset_of(samples: SampleSet, reading: Reading, engine: str = "native", *, 
     parts = [part for _, part in parts_of(beginning(samples, reading), samples, samples, reading)]
     if engine == "native":
         form = TensorForm(wanted, reading.batch_size if reading.drop_remainder else None)
-        dataset = dataset_from(lambda: _in_turn(samples, parts, names), form, _arranged(wanted))
+        dataset = dataset_from(lambda: _in_turn(samples, parts, names), form, _arranged(wanted, pad=pad))
     else:
         check_size(wanted, reading.batch_size)
-        parse, arranged = Parser(wanted), _arranged(wanted)
+        parse, arranged = Parser(wanted), _arranged(wanted, pad=pad)
         records = [records_of(samples, part) for part in parts]
         dataset = reduce(tf.data.Dataset.concatenate, records).map(
             lambda batch: arranged(parse(batch)), num_parallel_calls=reading.decoders
@@ -51,7 +54,7 @@ def _with_only(contract: ExampleContract, names: Sequence[str]) -> ExampleContra
     return replace(contract, features=tuple(f for f in contract.features if f.name in names))
 
 
-def _arranged(contract: ExampleContract) -> Any:
+def _arranged(contract: ExampleContract, *, pad: bool) -> Any:
     """Return a function that maps columns to ``(features, labels)`` or ``(features, labels, weight)``."""
     specs = column_specs(contract)
     features = [f.name for f in specs if f.role in ("feature", "key")]
@@ -60,9 +63,24 @@ def _arranged(contract: ExampleContract) -> Any:
 
     def arrange(columns: dict[str, Any]) -> tuple[Any, ...]:
         target = columns[labels[0]] if len(labels) == 1 else {name: columns[name] for name in labels}
-        return {name: columns[name] for name in features}, target, *[columns[name] for name in weights]
+        inputs = {name: columns[name] for name in features}
+        return padded(inputs) if pad else inputs, target, *[columns[name] for name in weights]
 
     return arrange
+
+
+def padded(features: dict[str, Any]) -> dict[str, Any]:
+    """Return lists as dense tensors, filled up to the longest list of the batch with 0 or empty text. ``<name>__mask`` is 1
+    where a list has a value.
+    """
+    made: dict[str, Any] = {}
+    for name, column in features.items():
+        if isinstance(column, tf.RaggedTensor):
+            there = column.with_flat_values(tf.ones(tf.shape(column.flat_values)[:1]))
+            made |= {name: column.to_tensor(), f"{name}{MASK}": there.to_tensor()}
+        else:
+            made[name] = column
+    return made
 
 
 def dataset_from(
