@@ -37,13 +37,15 @@ Read = Callable[[SampleSet, Reading], Iterator[Batch]]
 
 _Span = tuple[Count, Positive, Count, Count]
 """A span of records in a state: worker, workers, first and stop."""
+_Days = Annotated[tuple[tuple[str, Count, str], ...], Such(len, "at least one day")]
+"""Days in a state, as (name, generation, run)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Position:
-    """A worker's next batch: ``batch`` of ``epoch``, both from 0, over ``days`` as (name, generation, run).
+    """A worker's next batch: ``batch`` of ``epoch``, both from 0, over ``days``.
 
-    ``rest`` has what is left of epochs that another number of workers began, as (epoch, spans).
+    ``rest`` has what is left of epochs that another number of workers began, as (epoch, spans, days).
     """
 
     shard: Annotated[
@@ -51,19 +53,19 @@ class _Position:
     ]
     epoch: Count
     batch: Count
-    days: Annotated[tuple[tuple[str, Count, str], ...], Such(len, "at least one day")]
-    rest: tuple[tuple[Count, tuple[_Span, ...]], ...] = ()
+    days: _Days
+    rest: tuple[tuple[Count, tuple[_Span, ...], _Days], ...] = ()
 
     @property
     def standing(self) -> Standing:
         """Where the worker stands."""
-        rests = [Rest(epoch, tuple(Span(*span) for span in spans)) for epoch, spans in self.rest]
+        rests = [Rest(epoch, tuple(Span(*span) for span in spans)) for epoch, spans, _ in self.rest]
         return Standing(self.epoch, self.batch, tuple(rests))
 
     @property
-    def has_begun(self) -> bool:
-        """Whether the worker is in the middle of an epoch."""
-        return bool(self.batch or self.rest)
+    def begun(self) -> dict[int, _Days]:
+        """The days of the epochs that have begun."""
+        return {**({self.epoch: self.days} if self.batch else {}), **{epoch: days for epoch, _, days in self.rest}}
 
 
 class Batches(Iterator[Batch]):
@@ -76,7 +78,7 @@ class Batches(Iterator[Batch]):
         self._samples, self._reading, self._read = samples, reading, read
         self._process: int | None = None
         """The process that reads, once it does."""
-        self._start(samples, beginning(samples, reading))
+        self._start({}, beginning(samples, reading))
 
     def __next__(self) -> Batch:
         if self._process not in (None, os.getpid()):
@@ -105,8 +107,7 @@ class Batches(Iterator[Batch]):
         state = {**self._arguments(), "epoch": self._epoch, "batch": self._batch, "days": self._days}
         rests = [rest for rest in self._standing.rests if rest.epoch >= self._epoch]
         if rests:
-            spans = [[[one.worker, one.workers, one.first, one.stop] for one in rest.spans] for rest in rests]
-            state["rest"] = [[rest.epoch, some] for rest, some in zip(rests, spans, strict=True)]
+            state["rest"] = [[rest.epoch, _spans_in(rest), _days_of(self._over(rest.epoch))] for rest in rests]
         return state
 
     def load_state_dict(self, state: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> None:
@@ -124,17 +125,20 @@ class Batches(Iterator[Batch]):
         than the samples of this iterator.
         """
         positions = self._positions_in(state)
-        begun = [position for position in positions if position.has_begun]
-        samples = self._samples
-        if begun and begun[0].days != _named(samples.manifests):
-            samples = _pinned(samples, begun[0])
-        standings = [position.standing for position in positions]
-        for position, standing in zip(positions, standings, strict=True):
-            own = standing.reading(replace(self._reading, shard=position.shard), position.epoch)
-            self._check(samples, own, position)
+        begun = {epoch: days for position in positions for epoch, days in position.begun.items()}
+        if any(begun[epoch] != days for position in positions for epoch, days in position.begun.items()):
+            raise UsageError("The states are of an epoch over different days; expected the states of one moment.")
+        own = _named(self._samples.manifests)
+        pinned = {epoch: _pinned(self._samples, days) for epoch, days in begun.items() if days != own}
+        for position in positions:
+            self._check(pinned, position)
         self.close()
-        alone = positions[0].shard == tuple(self._reading.shard) and len(positions) == 1
-        self._start(samples, standings[0] if alone else shared(samples, self._reading, standings))
+        standings = [position.standing for position in positions]
+        alone = len(positions) == 1 and positions[0].shard == tuple(self._reading.shard)
+        whole = (
+            standings[0] if alone else shared(lambda epoch: pinned.get(epoch, self._samples), self._reading, standings)
+        )
+        self._start(pinned, whole)
 
     def _positions_in(self, state: Any) -> list[_Position]:
         """Return the position of this worker, or those of all workers that there were."""
@@ -154,35 +158,40 @@ class Batches(Iterator[Batch]):
         if [one.shard for one in positions] != [(n, workers) for n in range(workers)]:
             found = ", ".join(f"{n} of {count}" for n, count in (one.shard for one in positions))
             raise UsageError(f"The states are of the workers {found}; expected one of each of the {workers} workers.")
-        if len({one.days for one in positions if one.has_begun}) > 1:
-            raise UsageError("The states are of epochs over different days; expected the states of one moment.")
         return positions
 
-    def _check(self, samples: SampleSet, own: Reading, position: _Position) -> None:
+    def _check(self, pinned: Mapping[int, SampleSet], position: _Position) -> None:
         """Raise UsageError for a position that is not in its epoch."""
-        steps = own.steps_of(samples)
+        reading = replace(self._reading, shard=position.shard)
+        steps = position.standing.reading(reading, position.epoch).steps_of(pinned.get(position.epoch, self._samples))
         if position.batch and position.batch >= steps:
             raise UsageError(
                 f"The state has batch {position.batch} of an epoch of {steps} batches; expected what `state_dict()` returned."
             )
-        for worker, workers, _, stop in (span for _, spans in position.rest for span in spans):
-            if worker >= workers or stop > replace(own, shard=(worker, workers), rest=None).order_of(samples).records:
-                raise UsageError("The state has a `rest` of other samples; expected what `state_dict()` returned.")
+        for epoch, spans, _ in position.rest:
+            samples = pinned.get(epoch, self._samples)
+            for worker, workers, first, stop in spans:
+                there = worker < workers and replace(reading, shard=(worker, workers)).order_of(samples).records
+                if not first <= stop <= there:
+                    raise UsageError("The state has a `rest` of other samples; expected what `state_dict()` returned.")
 
-    def _start(self, pinned: SampleSet, standing: Standing) -> None:
-        """Read from a batch of an epoch over ``pinned`` on, and all later epochs over the iterator's own samples."""
-        self._pinned, self._began = pinned, standing.epoch
+    def _over(self, epoch: int) -> SampleSet:
+        """Return the samples of an epoch."""
+        return self._pinned.get(epoch, self._samples)
+
+    def _start(self, pinned: Mapping[int, SampleSet], standing: Standing) -> None:
+        """Read from a batch of an epoch on: ``pinned`` epochs over their days, all others over the iterator's own."""
+        self._pinned = pinned
         self._stand(standing)
         self._process = None
-        self._batches = _in_turn(list(parts_of(standing, pinned, self._samples, self._reading)), self._read)
+        self._batches = _in_turn(list(parts_of(standing, self._over, self._samples, self._reading)), self._read)
 
     def _stand(self, standing: Standing) -> None:
         """Set the position. Loaders ask for a state at each batch, so its days are listed once for an epoch."""
         self._standing, self._epoch, self._batch = standing, standing.epoch, standing.batch
         reading = standing.reading(self._reading, self._epoch)
-        samples = self._pinned if reading.rest is not None or self._epoch == self._began else self._samples
-        self._steps = reading.steps_of(samples)
-        self._days = [list(day) for day in _named(samples.manifests)]
+        samples = self._over(self._epoch)
+        self._steps, self._days = reading.steps_of(samples), _days_of(samples)
         if reading.rest is not None and not self._steps:  # nothing is left for this worker
             self._stand(replace(standing, epoch=self._epoch + 1))
 
@@ -205,6 +214,14 @@ def _in_turn(parts: Sequence[tuple[SampleSet, Reading]], read: Read) -> Generato
     """Yield the batches of all parts. It knows no Batches, so that one that is let go closes its files at once."""
     for samples, reading in parts:
         yield from read(samples, reading)
+
+
+def _spans_in(rest: Rest) -> list[list[int]]:
+    return [[one.worker, one.workers, one.first, one.stop] for one in rest.spans]
+
+
+def _days_of(samples: SampleSet) -> list[list[Any]]:
+    return [list(day) for day in _named(samples.manifests)]
 
 
 def _named(manifests: Sequence[Manifest]) -> tuple[tuple[str, int, str], ...]:
@@ -231,12 +248,12 @@ def _position_in(state: Any, arguments: dict[str, Any]) -> _Position:
     return position
 
 
-def _pinned(samples: SampleSet, position: _Position) -> SampleSet:
+def _pinned(samples: SampleSet, days: _Days) -> SampleSet:
     """Return the samples that a state counts over, and check that they can still be read."""
     storage = samples.storage
     try:
-        days_of([name for name, _, _ in position.days], "days")
-        pinned = samples_of(storage, [_generation(storage, *day) for day in position.days], samples.split)
+        days_of([name for name, _, _ in days], "days")
+        pinned = samples_of(storage, [_generation(storage, *day) for day in days], samples.split)
         pinned.check()
     except (InputError, UsageError, DamagedFile) as error:
         raise InputError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from ctr_samples.readers.order import Rest, cut
@@ -26,6 +26,10 @@ class Standing:
         return replace(reading, rest=next((rest for rest in self.rests if rest.epoch == epoch), None))
 
 
+Over = Callable[[int], SampleSet]
+"""The samples of an epoch: one that has begun keeps the days with which it began."""
+
+
 def beginning(samples: SampleSet, reading: Reading) -> Standing:
     """Return where a worker begins after ``reading.skip`` batches, or after those of each of the earlier workers."""
     if isinstance(reading.skip, Sequence):
@@ -33,12 +37,12 @@ def beginning(samples: SampleSet, reading: Reading) -> Standing:
             beginning(samples, replace(reading, skip=skip, shard=(worker, len(reading.skip))))
             for worker, skip in enumerate(reading.skip)
         ]
-        return shared(samples, reading, each)
+        return shared(lambda epoch: samples, reading, each)
     steps = reading.steps_of(samples)
     return Standing(*(divmod(int(reading.skip), steps) if steps else (0, 0)))
 
 
-def shared(samples: SampleSet, reading: Reading, workers: Sequence[Standing]) -> Standing:
+def shared(over: Over, reading: Reading, workers: Sequence[Standing]) -> Standing:
     """Return where a worker goes on for all of some earlier ``workers``.
 
     As many workers go on as they were. Others share what was left of each epoch that had begun, in the order of the
@@ -55,7 +59,7 @@ def shared(samples: SampleSet, reading: Reading, workers: Sequence[Standing]) ->
     for epoch in range(first, stop):
         spans = []
         for index, worker in enumerate(workers):
-            own = worker.reading(replace(reading, shard=(index, count)), epoch).spans_of(samples)
+            own = worker.reading(replace(reading, shard=(index, count)), epoch).spans_of(over(epoch))
             read = worker.batch * reading.batch_size if worker.epoch == epoch else 0
             spans += cut(own, read, sum(map(len, own))) if worker.epoch <= epoch else []
         rests.append(Rest(epoch, tuple(spans)))
@@ -63,14 +67,15 @@ def shared(samples: SampleSet, reading: Reading, workers: Sequence[Standing]) ->
 
 
 def parts_of(
-    standing: Standing, pinned: SampleSet, samples: SampleSet, reading: Reading
+    standing: Standing, over: Over, samples: SampleSet, reading: Reading
 ) -> Iterator[tuple[SampleSet, Reading]]:
-    """Yield what to read one after the other: an epoch that has begun over ``pinned``, later ones over ``samples``."""
+    """Yield what to read one after the other: epochs that have begun over their days, later ones over ``samples``."""
     epoch, batch = standing.epoch, standing.batch
     for rest in standing.rests:
         if reading.epochs is None or rest.epoch < reading.epochs:
-            yield pinned, replace(reading, skip=batch if rest.epoch == standing.epoch else 0, rest=rest)
+            yield over(rest.epoch), replace(reading, skip=batch if rest.epoch == standing.epoch else 0, rest=rest)
         epoch, batch = rest.epoch + 1, 0
+    pinned = over(epoch)
     if pinned is not samples and not standing.rests:
         steps = reading.steps_of(pinned)
         ends = epoch + 1 if reading.epochs is None else min(epoch + 1, reading.epochs)

@@ -29,7 +29,7 @@ def dataset_of(
     contract = samples.contract
     names = None if keys else [f.name for f in contract.features if f.role != "key"]
     wanted = contract if names is None else _with_only(contract, names)
-    parts = [part for _, part in parts_of(beginning(samples, reading), samples, samples, reading)]
+    parts = [part for _, part in parts_of(beginning(samples, reading), lambda epoch: samples, samples, reading)]
     if engine == "native":
         form = TensorForm(wanted, reading.batch_size if reading.drop_remainder else None)
         dataset = dataset_from(lambda: _in_turn(samples, parts, names), form, _arranged(wanted, pad=pad))

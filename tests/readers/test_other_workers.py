@@ -142,6 +142,19 @@ def test_an_epoch_that_others_began_ends_over_its_days_and_the_next_one_has_the_
     assert counted(read) == {**dict.fromkeys(range(EVERY), 2), **dict.fromkeys(range(1000, 1000 + EVERY), 1)}
 
 
+def test_epochs_that_began_over_different_days_end_over_them(tmp_path: Path) -> None:
+    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
+    published(tmp_path, CONTRACT, lambda split, first: rows(1000 + first, 50), day=SECOND)
+    first = workers_of(tmp_path, 2, FIRST, epochs=3)
+    read = [some(worker, 10) for worker in first]
+    both = [workers_of(tmp_path, 2, FIRST, SECOND, epochs=3)[n] for n in range(2)]
+    for worker, state in zip(both, states_of(first), strict=True):
+        worker.load_state_dict(state)
+    read += [some(both[0], 30), some(both[1], 4)]  # one is in the next epoch, over both days, and one is not
+    read += [some(worker) for worker in loaded(workers_of(tmp_path, 3, FIRST, epochs=3), states_of(both))]
+    assert counted(read) == {**dict.fromkeys(range(EVERY), 3), **dict.fromkeys(range(1000, 1000 + EVERY), 1)}
+
+
 def test_a_state_stays_a_few_numbers(one_day: Path) -> None:
     states = states_of(workers_of(one_day, 4))
     for count in (3, 5, 2):  # each job stops after a batch
@@ -149,7 +162,7 @@ def test_a_state_stays_a_few_numbers(one_day: Path) -> None:
         for worker in workers:
             some(worker, 1)
         states = states_of(workers)
-    assert [epoch for epoch, _ in states[0]["rest"]] == [0]
+    assert [epoch for epoch, *_ in states[0]["rest"]] == [0]
     assert (
         4 <= len(states[0]["rest"][0][1]) <= 4 + 3 + 5
     )  # spans of the first job, cut where a worker of a later one began

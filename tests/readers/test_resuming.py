@@ -220,7 +220,10 @@ def test_a_day_that_has_another_contract_now_is_refused(two_days: Path) -> None:
             "state is of worker 0 of 3, this is worker 0 of 2; load the states of all 3 workers, as a list",
         ),
         ({"shard": [2, 2]}, "no state of an iterator: shard is a list of 2, expected a worker and a number of workers"),
-        ({"rest": [[0, [[0, 3, 0, 500]]]]}, "The state has a `rest` of other samples"),
+        (
+            {"rest": [[0, [[0, 3, 0, 500]], [[FIRST, 1, "20190606T020000-aaaaaaaa"]]]]},
+            "The state has a `rest` of other samples",
+        ),
         ({"drop_remainder": True}, "with `drop_remainder` True, this one has False"),
         ({"version": 2}, "with `version` 2, this one has 1"),
         ({"epoch": "1"}, "no state of an iterator: epoch is '1', expected a whole number"),
