@@ -145,7 +145,7 @@ class SampleBuilder:
     def _started(self) -> tuple[DataFrame, _Joins, SampleColumns]:
         """Return impressions and actions, the joins, and the features."""
         events = self._events()
-        every = shown_in(events)
+        every = shown_in(events.schema)
         shown = StructType([every[name] for name in self.inputs.config.impressions.column_names])
         joins = _Joins.of(self.inputs, shown)
         return events, joins, SampleColumns.of(joins.blank(), self.inputs.config, self.state)
@@ -235,7 +235,7 @@ class SampleBuilder:
         carried: tuple[str, ...] = ()
         if not is_late:
             there = F.col(LABEL).isNull()
-            whole = F.struct(*[of_shown(name).alias(name) for name in shown_in(events).names])
+            whole = F.struct(*[of_shown(name).alias(name) for name in shown_in(events.schema).names])
             has_item = F.lit(True) if shown.shown_key is None else of_shown(shown.shown_key).isNotNull()
             is_sample = there & has_item & inputs.span.contains(of_shown("impression_time"))
             told = events.withColumn(_IS_SAMPLE, is_sample).withColumn(IMPRESSION, whole)
@@ -399,7 +399,7 @@ class _Joins:
         analyses it faster than the joins.
         """
         kinds: dict[str, StructType] = {IMPRESSION: self.shown, **self.views.types()}
-        kinds |= {plan.name: history_type(actions, plan) for plan, actions in self.histories}
+        kinds |= {plan.name: history_type(actions.schema, plan) for plan, actions in self.histories}
         fields = [StructField(name, kind) for name, kind in kinds.items()]
         return self.inputs.spark.createDataFrame([], StructType(fields))
 

@@ -228,16 +228,21 @@ def join_history(left: Stage, actions: DataFrame, plan: HistoryPlan, partitions:
 
     ``left`` has a struct ``impression``. ``actions`` come from :func:`actions_of_history`. One shuffle of both.
     """
-    kind = StructType([*left.kind, StructField(plan.name, history_type(actions, plan))])
     ready = actions.withColumns({TIE: content_hash(actions), PLACE: place_of([F.col(KEY)])})
+    return with_history(left, Stage.of(ready), plan, partitions)
+
+
+def with_history(left: Stage, actions: Stage, plan: HistoryPlan, partitions: int) -> Stage:
+    """Add the struct of :func:`join_history`, given actions with their hashes and places."""
+    kind = StructType([*left.kind, StructField(plan.name, history_type(actions.kind, plan))])
     left = placed_by(left, (plan.on,), partitions, "histories")
-    return left.then_with([Stage.of(ready)], partial(AddLists, plan), kind)
+    return left.then_with([actions], partial(AddLists, plan), kind)
 
 
-def history_type(actions: DataFrame, plan: HistoryPlan) -> StructType:
+def history_type(actions: StructType, plan: HistoryPlan) -> StructType:
     """Return the type of the struct that :func:`join_history` adds, without planning the join."""
-    lists = {"items": actions.schema[ITEM].dataType, "ages_s": DoubleType()}
-    lists |= {column: actions.schema[column].dataType for column in plan.columns}
+    lists = {"items": actions[ITEM].dataType, "ages_s": DoubleType()}
+    lists |= {column: actions[column].dataType for column in plan.columns}
     kind = StructType([StructField(name, ArrayType(item)) for name, item in lists.items()])
     return kind.add("length", IntegerType()).add("matched", BooleanType())
 

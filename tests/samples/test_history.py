@@ -8,22 +8,38 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from ctr_samples.config import Feature, History, JobConfig
 from ctr_samples.config.references import check_references
 from ctr_samples.errors import InputError
 from ctr_samples.explain.rules import HistoryRules, PastAction, judge_history
+from ctr_samples.samples.columnar.blocks import PLACE
+from ctr_samples.samples.columnar.columns import place_of_texts
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.features.one_feature import feature_column
-from ctr_samples.samples.histories import ITEM, HistoryPlan, actions_of_history, history_type, join_history
+from ctr_samples.samples.histories import (
+    ITEM,
+    KEY,
+    KNOWN,
+    REQUEST,
+    TIE,
+    TIME,
+    HistoryPlan,
+    actions_of_history,
+    history_type,
+    join_history,
+    with_history,
+)
 from ctr_samples.samples.period import Span
-from tests.support.marks import slow_except
+from tests.support.stages import hashed, ran, stage_of, table
 
 Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
+MINUTE = pa.scalar(timedelta(minutes=1), pa.duration("us"))
 PLAN = HistoryPlan("clicks", last=3, within=timedelta(days=1), by_request=True, columns=("channel",))
 CONFIGURED = History(
     source="log",
@@ -116,93 +132,120 @@ def moment(text: str) -> str:
     return text if " " in text else f"2019-06-05 {text}"
 
 
-def impressions(frame: Frame, rows: Sequence[tuple[int, str, str | None, str | None]]) -> DataFrame:
+def impressions(rows: Sequence[tuple[int, str, str | None, str | None]]) -> pa.Table:
     """Rows of (id, time, user, request)."""
-    flat = frame("id bigint, time timestamp, user string, request string", list(rows))
-    own = F.struct(F.col("id").alias("impression_id"), F.col("time").alias("impression_time"), "user", "request")
-    return flat.select(own.alias("impression"), F.lit(7).alias("label"))
+    shown = table("impression_id bigint, impression_time timestamp, user string, request string", rows)
+    return pa.table({"impression": shown.to_struct_array(), "label": pa.array([7] * len(rows))})
 
 
-def log(frame: Frame, rows: Sequence[tuple[str | None, Action]]) -> DataFrame:
-    schema = "user string, at timestamp, item bigint, request string, channel int"
-    return frame(schema, [(user, moment(a.at), a.item, a.request, a.channel) for user, a in rows])
+LOG = "user string, at timestamp, item bigint, request string, channel int"
 
 
-def joined(
-    frame: Frame,
-    shown: DataFrame,
-    rows: Sequence[tuple[str | None, Action]],
-    plan: HistoryPlan,
-    configured: History = CONFIGURED,
-) -> dict[int, Any]:
+def log(rows: Sequence[tuple[str | None, Action]]) -> pa.Table:
+    return table(LOG, [(user, moment(a.at), a.item, a.request, a.channel) for user, a in rows])
+
+
+def actions(rows: Sequence[tuple[str | None, Action]], known_late: bool = False) -> pa.Table:
+    """The rows of a log as a history reads them, see ``actions_of_history``."""
+    every = log([(u, a) for u, a in rows if not (u is None or a.item is None or (known_late and a.channel is None))])
+    columns = {KEY: every["user"], TIME: every["at"], ITEM: every["item"], REQUEST: every["request"]}
+    if known_late:
+        columns[KNOWN] = pc.add(every["at"], pc.multiply(every["channel"], MINUTE))
+    return pa.table({**columns, "channel": every["channel"]})
+
+
+def ready(rows: pa.Table) -> Stage:
+    """Actions with their hashes and places."""
+    places = place_of_texts([rows[KEY].cast(pa.string())])
+    return stage_of(rows.append_column(TIE, pa.array(hashed(*rows.columns))).append_column(PLACE, pa.array(places)))
+
+
+def histories(rows: Sequence[Row]) -> dict[int, Any]:
     """Impression id -> its history; no impression may come out twice."""
-    actions = actions_of_history(log(frame, rows), "clicks", configured, DAY)
-    result = join_history(Stage.of(shown), actions, plan, 3).rows()
+    found = {row.impression.impression_id: row.clicks for row in rows}
+    assert len(found) == len(rows), "an impression came out twice"
+    return found
+
+
+def joined(shown: pa.Table, rows: pa.Table, plan: HistoryPlan) -> dict[int, Any]:
+    return histories(ran(with_history(stage_of(shown), ready(rows), plan, 3))[0])
+
+
+def joined_in_spark(
+    spark: SparkSession, shown: pa.Table, rows: pa.Table, plan: HistoryPlan, configured: History = CONFIGURED
+) -> dict[int, Any]:
+    known = actions_of_history(spark.createDataFrame(rows), "clicks", configured, DAY)
+    result = join_history(Stage.of(spark.createDataFrame(shown)), known, plan, 3).rows()
     assert result.columns == ["impression", "label", "clicks"]
-    assert result.schema["clicks"].dataType.simpleString() == history_type(actions, plan).simpleString()
-    found = result.collect()
-    histories = {row.impression.impression_id: row.clicks for row in found}
-    assert len(histories) == len(found), "an impression came out twice"
-    return histories
+    assert result.schema["clicks"].dataType.simpleString() == history_type(known.schema, plan).simpleString()
+    return histories(result.collect())
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_an_impression_sees_the_last_actions_before_it(frame: Frame, room: int) -> None:
+def of_cases() -> tuple[pa.Table, list[tuple[str | None, Action]], dict[int, Any]]:
+    """Impressions and actions of all cases, each with a user of its own, and what each impression finds."""
     shown, rows, expected = [], [], {}
-    for number, (name, one) in enumerate(CASES.items()):
+    for number, one in enumerate(CASES.values()):
         user = f"user{number:02}"
         rows += [(user, action) for action in one.actions]
         for (time, request), found in one.found.items():
-            expected[len(shown)] = (name, time, found)
+            expected[len(shown)] = found
             shown.append((len(shown), moment(time), user, request))
-    result = joined(frame, impressions(frame, shown), rows, replace(PLAN, room=room))
-    assert {
-        i: (name, time, list(zip(result[i]["items"], result[i].ages_s, strict=True)))
-        for i, (name, time, _) in expected.items()
-    } == expected
+    return impressions(shown), rows, expected
+
+
+def found_in(result: dict[int, Any]) -> dict[int, list[tuple[int, float]]]:
     assert all((row.length, row.matched) == (len(row["items"]), bool(row["items"])) for row in result.values())
+    return {i: list(zip(row["items"], row.ages_s, strict=True)) for i, row in result.items()}
 
 
-def test_an_action_is_seen_once_it_is_known(frame: Frame) -> None:
-    shown = impressions(frame, [(1, "2019-06-05 10:04:59.999999", "u", None), (2, "2019-06-05 10:05:00", "u", None)])
-    result = joined(frame, shown, [("u", Action("10:00:00", 1))], replace(PLAN, delay=timedelta(minutes=5)))
+@pytest.mark.parametrize("room", ROOMS)
+def test_an_impression_sees_the_last_actions_before_it(room: int) -> None:
+    shown, rows, expected = of_cases()
+    assert found_in(joined(shown, actions(rows), replace(PLAN, room=room))) == expected
+
+
+def test_spark_brings_the_same_actions_to_each_impression(spark: SparkSession) -> None:
+    shown, rows, expected = of_cases()
+    nobody = [(1000 + n, moment("10:00:00"), None, None) for n in range(2)]
+    shown = pa.concat_tables([shown, impressions(nobody)])
+    expected |= {1000: [], 1001: []}
+    assert found_in(joined_in_spark(spark, shown, log([*rows, (None, Action("09:00:00", 1))]), PLAN)) == expected
+
+
+def test_an_action_is_seen_once_it_is_known() -> None:
+    shown = impressions([(1, "2019-06-05 10:04:59.999999", "u", None), (2, "2019-06-05 10:05:00", "u", None)])
+    result = joined(shown, actions([("u", Action("10:00:00", 1))]), replace(PLAN, delay=timedelta(minutes=5)))
     assert (result[1]["items"], result[2]["items"], result[2].ages_s) == ([], [1], [300.0])
 
 
-def test_an_action_that_is_known_late_takes_its_place_by_time(frame: Frame) -> None:
+def test_an_action_that_is_known_late_takes_its_place_by_time(spark: SparkSession) -> None:
     rows = [Action("09:00:00", 1, channel=0), Action("09:10:00", 2, channel=50), Action("09:20:00", 3, channel=0)]
     rows += [Action("09:40:00", 1, channel=30), Action("09:50:00", 9)]
+    mine = [("u", action) for action in rows]
     times = ["09:59:59.999999", "10:00:00", "10:09:59", "10:10:00"]
-    shown = impressions(frame, [(n, moment(time), "u", None) for n, time in enumerate(times)])
-    result = joined(frame, shown, [("u", action) for action in rows], PLAN, KNOWN_LATE)
+    shown = impressions([(n, moment(time), "u", None) for n, time in enumerate(times)])
+    result = joined(shown, actions(mine, known_late=True), PLAN)
     assert [result[n]["items"] for n in range(4)] == [[3, 1], [3, 2, 1], [3, 2, 1], [1, 3, 2]]
+    assert joined_in_spark(spark, shown, log(mine), PLAN, KNOWN_LATE) == result
 
 
-def test_impressions_without_a_user_have_no_history_and_no_action_without_one_is_anyones(frame: Frame) -> None:
-    shown = impressions(frame, [(1, "2019-06-05 10:00:00", None, None), (2, "2019-06-05 10:00:00", None, None)])
-    result = joined(frame, shown, [(None, Action("09:00:00", 1))], PLAN)
-    assert {i: (row["items"], row.matched) for i, row in result.items()} == {1: ([], False), 2: ([], False)}
-
-
-@pytest.mark.thorough
-def test_further_columns_are_lists_beside_the_items(frame: Frame) -> None:
-    shown = impressions(frame, [(1, "2019-06-05 10:00:00", "u", None)])
+def test_further_columns_are_lists_beside_the_items() -> None:
+    shown = impressions([(1, "2019-06-05 10:00:00", "u", None)])
     rows = [("u", Action("09:00:00", 1, channel=5)), ("u", Action("09:30:00", 2, channel=None))]
-    assert joined(frame, shown, rows, PLAN)[1].channel == [None, 5]
+    assert joined(shown, actions(rows), PLAN)[1].channel == [None, 5]
 
 
-def test_a_number_and_its_text_are_one_user(frame: Frame) -> None:
-    actions = actions_of_history(log(frame, [("7", Action("09:00:00", 1))]), "clicks", CONFIGURED, DAY)
-    numbers = actions.withColumn("_key", F.col("_key").cast("bigint"))
-    shown = impressions(frame, [(1, "2019-06-05 10:00:00", "7", None)])
-    (row,) = join_history(Stage.of(shown), numbers, PLAN, 2).rows().collect()
-    assert row.clicks["items"] == [1]
+def test_a_number_and_its_text_are_one_user() -> None:
+    rows = actions([("7", Action("09:00:00", 1))])
+    numbers = rows.set_column(0, KEY, rows[KEY].cast(pa.int64()))
+    shown = impressions([(1, "2019-06-05 10:00:00", "7", None)])
+    assert joined(shown, numbers, PLAN)[1]["items"] == [1]
 
 
-def test_only_actions_that_an_impression_of_the_day_can_see_are_read(frame: Frame) -> None:
+def test_only_actions_that_an_impression_of_the_day_can_see_are_read(spark: SparkSession) -> None:
     times = ["2019-06-03 23:59:59.999999", "2019-06-04 00:00:00", "2019-06-05 23:59:59", "2019-06-06 00:00:00"]
     rows = [("u", Action(time, n)) for n, time in enumerate(times)]
-    seen = actions_of_history(log(frame, rows), "clicks", CONFIGURED, DAY)
+    seen = actions_of_history(spark.createDataFrame(log(rows)), "clicks", CONFIGURED, DAY)
     assert sorted(row[ITEM] for row in seen.collect()) == [1, 2]
 
 
@@ -211,7 +254,7 @@ def test_a_further_column_must_be_one_value(frame: Frame) -> None:
     with pytest.raises(
         InputError, match=r"histories.clicks.columns.both: array\(item, item\) is array<bigint>, expected one"
     ):
-        actions_of_history(log(frame, []), "clicks", lists, DAY)
+        actions_of_history(frame(LOG, []), "clicks", lists, DAY)
 
 
 def oracle(shown: Sequence[Any], rows: Sequence[tuple[str | None, Action]], plan: HistoryPlan) -> dict[int, list[Any]]:
@@ -257,11 +300,10 @@ def explained(
     return result
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("room", slow_except([2], [1, 2, 9, 256]))
-@pytest.mark.parametrize("by_request", [pytest.param(False, marks=pytest.mark.slow), True])
-@pytest.mark.parametrize("late", [False, True])
-def test_random_logs_agree_with_the_definition(frame: Frame, room: int, by_request: bool, late: bool) -> None:
+@pytest.mark.parametrize(
+    ("room", "by_request", "late"), [(1, False, False), (2, True, True), (9, False, True), (256, True, False)]
+)
+def test_random_logs_agree_with_the_definition(room: int, by_request: bool, late: bool) -> None:
     rng = random.Random(20190605)
     start = datetime(2019, 6, 5, tzinfo=UTC)
 
@@ -288,29 +330,31 @@ def test_random_logs_agree_with_the_definition(frame: Frame, room: int, by_reque
     shown = [(n, stamp(rng.randrange(120)), rng.choice([*users, "nobody", None]), request()) for n in range(300)]
     delay = timedelta() if late else timedelta(minutes=3)
     plan = replace(PLAN, within=timedelta(minutes=45), delay=delay, by_request=by_request, room=room)
-    result = joined(frame, impressions(frame, shown), rows, plan, KNOWN_LATE if late else CONFIGURED)
-    found = {i: list(zip(row["items"], row.ages_s, strict=True)) for i, row in result.items()}
+    found = found_in(joined(impressions(shown), actions(rows, known_late=late), plan))
     assert found == oracle(shown, rows, plan) == explained(shown, rows, plan)
 
 
+PADDED, RAGGED = {"shape": [3], "default": -1}, {"ragged": True}
+
+
 @pytest.mark.parametrize(
-    ("items", "shape", "expected"),
-    [([5, 6], [3], [5, 6, -1]), ([5, 6, 7], [2], [5, 6]), ([], [2], [-1, -1]), (None, [2], [-1, -1])],
+    ("items", "how", "expected"),
+    [
+        ([5, 6], PADDED, [5, 6, -1]),
+        ([5, 6, 7, 8], PADDED, [5, 6, 7]),
+        ([], PADDED, [-1, -1, -1]),
+        (None, PADDED, [-1, -1, -1]),
+        ([5, 6], RAGGED, [5, 6]),
+        ([], RAGGED, []),
+        (None, RAGGED, []),
+    ],
 )
-def test_a_feature_of_a_history_is_cut_or_padded_at_the_end(
-    frame: Frame, items: list[int] | None, shape: list[int], expected: list[int]
+def test_a_feature_of_a_history_is_cut_or_padded_at_the_end_or_as_long_as_its_list(
+    frame: Frame, items: list[int] | None, how: dict[str, Any], expected: list[int]
 ) -> None:
     rows = frame("clicks struct<items: array<bigint>>", [((items,),)])
-    padded = Feature.model_validate({"from": "clicks.items", "dtype": "int64", "shape": shape, "default": -1})
-    (row,) = rows.select(feature_column(rows, "f", padded, histories=["clicks"])).collect()
-    assert row[0] == expected
-
-
-@pytest.mark.parametrize(("items", "expected"), [([5, 6], [5, 6]), ([], []), (None, [])])
-def test_a_ragged_feature_is_as_long_as_its_list(frame: Frame, items: list[int] | None, expected: list[int]) -> None:
-    rows = frame("clicks struct<items: array<bigint>>", [((items,),)])
-    ragged = Feature.model_validate({"from": "clicks.items", "dtype": "int64", "ragged": True})
-    (row,) = rows.select(feature_column(rows, "f", ragged)).collect()
+    feature = Feature.model_validate({"from": "clicks.items", "dtype": "int64", **how})
+    (row,) = rows.select(feature_column(rows, "f", feature, histories=["clicks"])).collect()
     assert row[0] == expected
 
 
@@ -371,22 +415,17 @@ def test_a_column_that_a_history_does_not_have_is_named() -> None:
     assert found == ["features.f.from: history 'clicks' has no column 'item'; did you mean 'items'?"]
 
 
-@pytest.mark.some(3)
 @pytest.mark.parametrize(
-    "column", ["time", "item", "request", "Time", "ITEM", "key", "kind", "moment", "tie", "alone", "shown", "action"]
+    "columns", ["time item request key kind moment tie alone shown action", "Time ITEM"], ids=["lower", "upper"]
 )
-def test_a_column_of_a_history_may_have_any_name(frame: Frame, column: str) -> None:
-    history = CONFIGURED.model_copy(update={"columns": {column: "channel"}})
-    actions = actions_of_history(log(frame, [("u", Action("09:00:00", 7, "r", 5))]), "clicks", history, DAY)
-    shown = impressions(frame, [(1, "2019-06-05 10:00:00", "u", "r1"), (2, "2019-06-05 10:00:00", "u", "r")])
-    plan = replace(PLAN, columns=(column,))
-    found = {
-        row.impression.impression_id: row.clicks
-        for row in join_history(Stage.of(shown), actions, plan, 2).rows().collect()
-    }
-    assert (found[1]["items"], found[1]["ages_s"], found[1][column]) == ([7], [3600.0], [5])
+def test_a_column_of_a_history_may_have_any_name(spark: SparkSession, columns: str) -> None:
+    history = CONFIGURED.model_copy(update={"columns": dict.fromkeys(columns.split(), "channel")})
+    shown = impressions([(1, "2019-06-05 10:00:00", "u", "r1"), (2, "2019-06-05 10:00:00", "u", "r")])
+    plan = replace(PLAN, columns=tuple(columns.split()))
+    found = joined_in_spark(spark, shown, log([("u", Action("09:00:00", 7, "r", 5))]), plan, history)
+    assert found[1] == ([7], [3600.0], *[[5] for _ in plan.columns], 1, True)
     assert found[2]["items"] == []
-    assert history_type(actions, plan).fieldNames() == ["items", "ages_s", column, "length", "matched"]
+    assert found[1].__fields__ == ["items", "ages_s", *plan.columns, "length", "matched"]
 
 
 @pytest.mark.parametrize("column", ["time", "item", "request", "TIME"])

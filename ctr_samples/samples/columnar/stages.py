@@ -121,11 +121,15 @@ class Stage:
         """Return the rows as blocks, marked with the number of their ``frame``."""
         return self._mapped(Scatter(frame, partitions, place), BLOCK)
 
-    def _mapped(self, last: Step, kind: StructType | str) -> DataFrame:
+    def task(self, last: Step) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+        """Return what a task does with the rows of its partition, or with their blocks: all steps, and then a last one."""
         assert not self.shared, "shared fields stay in Python"
-        if isinstance(self.source, DataFrame):
-            return self.source.mapInArrow(_InOne((*self.steps, last)), kind)
-        return self.source.frame().mapInArrow(_InOne((self.source.gather(), *self.steps, last)), kind)
+        first = (self.source.gather(),) if isinstance(self.source, Shuffle) else ()
+        return _InOne((*first, *self.steps, last))
+
+    def _mapped(self, last: Step, kind: StructType | str) -> DataFrame:
+        rows = self.source.frame() if isinstance(self.source, Shuffle) else self.source
+        return rows.mapInArrow(self.task(last), kind)
 
     def rows(self, counted: TaskCounts | None = None) -> DataFrame:
         """Return the rows as a frame. ``counted`` receives the counts of the tasks, once the frame was computed."""

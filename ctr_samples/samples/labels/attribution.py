@@ -59,7 +59,8 @@ class LabelState:
                 new.numbers = np.bincount(owners, values, minlength=len(self.there)).astype(np.float64)
             case "max":  # NaN is the greatest number, as in Spark
                 new.numbers = np.full(len(self.there), -np.inf)
-                np.maximum.at(new.numbers, owners, values)
+                with np.errstate(invalid="ignore"):
+                    np.maximum.at(new.numbers, owners, values)
             case "first":  # written backwards, so that the first stays
                 new.numbers[owners[::-1]], new.times[owners[::-1]] = values[::-1], times[::-1]
         self._merge(new)

@@ -113,9 +113,9 @@ def of_shown(name: str) -> Column:
     return F.col(quoted(shown_as(name)))
 
 
-def shown_in(events: DataFrame) -> StructType:
+def shown_in(events: StructType) -> StructType:
     """Return the type of the impressions among events."""
-    fields = [field for field in events.schema if field.name.startswith(_SHOWN)]
+    fields = [field for field in events if field.name.startswith(_SHOWN)]
     return StructType([StructField(field.name.removeprefix(_SHOWN), field.dataType) for field in fields])
 
 
@@ -136,7 +136,7 @@ def events_of(
     near = F.when(F.col(IS_ACTION), is_near_action(time, span, plans)).otherwise(is_near(span, time, reach))
     frames = _frames(lines, source_of, config, plans)
     events = reduce(DataFrame.unionByName, [frame.where(near) for frame in frames])
-    kinds = shown_in(events)
+    kinds = shown_in(events.schema)
     content = hash_of_fields([of_shown(name) for name in lines.in_order], [kinds[n].dataType for n in lines.in_order])
     return _named(events.withColumn(CONTENT, content))
 
@@ -215,7 +215,7 @@ def _action_rows(actions: DataFrame, names: Sequence[str], shown: DataFrame) -> 
         F.unix_micros(f"{ACTION}.time").alias(AT),
         F.lit(0).cast("bigint").alias(TIE),
         F.lit(True).alias(IS_ACTION),
-        *[F.lit(None).cast(field.dataType).alias(shown_as(field.name)) for field in shown_in(shown)],
+        *[F.lit(None).cast(field.dataType).alias(shown_as(field.name)) for field in shown_in(shown.schema)],
         F.col(ACTION),
     )
 

@@ -60,14 +60,19 @@ class Labelling:
 
         Has the columns of an impression, those carried along, then a column for each label, and its mask if values are reduced.
         """
-        some = stops(self.plans, self.by)
-        events = placed(events, some, repeated)
-        own = _own_columns(events, keys_among(self.plans))
+        events = placed(events, stops(self.plans, self.by), repeated)
+        own = _own_columns(events.schema, keys_among(self.plans))
         narrow = events.drop(*[shown_as(name) for name, column in own.items() if column != shown_as(name)])
-        stage = Stage.of(narrow)
-        between = StructType([*narrow.schema, *_states(self.plans), StructField(_UNTIL, LongType())])
+        return self.through_stops(Stage.of(narrow), events.schema, partitions)
+
+    def through_stops(self, stage: Stage, events: StructType, partitions: int) -> Stage:
+        """Return the impressions of :meth:`stage`, given events with their places, and the type that they had before columns
+        with equal values were dropped.
+        """
+        some, own = stops(self.plans, self.by), _own_columns(events, keys_among(self.plans))
+        between = StructType([*stage.kind, *_states(self.plans), StructField(_UNTIL, LongType())])
         labels = label_fields({plan.name: plan.label for plan in self.plans})
-        labelled = StructType([*shown_in(events), *[events.schema[n] for n in self.carried], *labels])
+        labelled = StructType([*shown_in(events), *[events[n] for n in self.carried], *labels])
         for number, stop in enumerate(some):
             last = number == len(some) - 1
             kind = labelled if last else between
@@ -77,12 +82,12 @@ class Labelling:
         return stage
 
 
-def _own_columns(events: DataFrame, keys: Sequence[str]) -> dict[str, str]:
+def _own_columns(events: StructType, keys: Sequence[str]) -> dict[str, str]:
     """Return the column of events with each column of their impressions. No value is handed over twice."""
     own = {field.name: shown_as(field.name) for field in shown_in(events)}
     alike = {"impression_id": TIE, "impression_time": AT}
     for name in keys:
-        if name in own and events.schema[own[name]].dataType == events.schema[key_of_action(name)].dataType:
+        if name in own and events[own[name]].dataType == events[key_of_action(name)].dataType:
             alike[name] = key_of_action(name)
     return own | {name: column for name, column in alike.items() if name in own}
 

@@ -12,16 +12,17 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
+from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.labels.events import events_among
 from ctr_samples.samples.labels.labelling import Labelling
 from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import EVER
 from tests.samples.labels.labelling import label as label_all
+from tests.samples.labels.labelling import label_in_spark, stage_of_labels
+from tests.support.stages import parts, table
 
 Frame = Callable[..., DataFrame]
 SHOWN = Impressions(source="log", time="at", request="request_id", user="user_id", article="article_id")
@@ -58,6 +59,7 @@ class Case:
 
 
 TEN = "10:00:00"
+NO_TIME = "no time at all here"
 
 BY_USER = {
     "a click at the moment of its impression": Case([Shown(TEN)], [Click(TEN, 0)]),
@@ -87,7 +89,7 @@ BY_USER = {
     "a click without a user": Case([Shown(TEN, user=None)] * 2, [Click("10:01:00", ORPHANED, user=None)]),
     "a click without an article": Case([Shown(TEN)], [Click("10:01:00", ORPHANED, article=None)]),
     "a click without a time": Case([Shown(TEN)], [Click(None, ORPHANED)]),
-    "a click whose time is none": Case([Shown(TEN)], [Click("no time at all here", ORPHANED)]),
+    "a click whose time is none": Case([Shown(TEN)], [Click(NO_TIME, ORPHANED)]),
     "a click without anything": Case([Shown(TEN)], [Click(None, ORPHANED, user=None, article=None)]),
 }
 
@@ -173,21 +175,42 @@ def own(name: str, key: str | None) -> str | None:
     return key and f"{name}: {key}"
 
 
+SCHEMA = "impression_id bigint, impression_time timestamp, request string, user string, article string"
+ACTIONS = "at timestamp, request string, user string, article string"
+
+
+def impressions(rows: Sequence[tuple[Any, ...]]) -> pa.Table:
+    return table(SCHEMA, rows)
+
+
+def clicks(rows: Sequence[tuple[Any, ...]], label: str = "clicked", schema: str = ACTIONS) -> pa.Table:
+    """Actions of a label, each with the value 1."""
+    actions = table(schema, rows)
+    each = {"label": pa.array([label] * len(rows), pa.string()), "value": pa.array([1.0] * len(rows), pa.float64())}
+    return pa.table({**dict(zip(actions.column_names, actions.columns, strict=True)), **each})
+
+
 def labelled(
-    frame: Frame,
-    impressions: list[tuple[Any, ...]],
-    log: list[tuple[Any, ...]],
-    label: ActionLabel,
-    keys: Impressions = SHOWN,
-) -> tuple[list[Row], dict[str, Any]]:
-    """The labelled impressions, and what is counted of their label."""
-    shown = frame(
-        "impression_id bigint, impression_time timestamp, request string, user string, article string", impressions
-    )
-    actions = frame("at string, request_id string, user_id string, article_id string, action string", log)
-    plans = [plan_label("clicked", label, keys)]
-    rows, counts = label_all(shown, plans, EVER, lambda _: actions)
-    return rows, counts["clicked"]
+    shown: pa.Table, actions: pa.Table, label: ActionLabel = CLICKED, keys: Impressions = SHOWN
+) -> tuple[dict[int, int], dict[str, Any]]:
+    """The label of each impression, and what is counted of it."""
+    rows, counts = label_all(shown, actions, [plan_label("clicked", label, keys)], EVER)
+    return {row.impression_id: int(row.clicked) for row in rows}, counts["clicked"]
+
+
+def of_cases(cases: dict[str, Case]) -> tuple[list[Any], list[Any], list[int], int]:
+    """Impressions and clicks of all cases, the label of each impression, and the number of orphans."""
+    shown, log, expected, orphans = [], [], [], 0
+    for name, case in cases.items():
+        for place, one in enumerate(case.shown):
+            keys = own(name, one.request), own(name, one.user), own(name, one.article)
+            shown.append((len(shown), dated(one.at), *keys))
+            expected.append(int(any(click.to == place for click in case.clicks)))
+        for click in case.clicks:
+            keys = own(name, click.request), own(name, click.user), own(name, click.article)
+            log.append((dated(click.at), *keys))
+            orphans += click.to == ORPHANED
+    return shown, log, expected, orphans
 
 
 @pytest.mark.parametrize(
@@ -195,69 +218,56 @@ def labelled(
     [(CASES, None, SHOWN), (WRITTEN_OUT, ORDER, SHOWN), (BY_USER, None, BY_USER_ALONE)],
     ids=["default", "written out", "by user alone"],
 )
-def test_every_case(
-    frame: Frame, cases: dict[str, Case], match: tuple[tuple[str, ...], ...] | None, keys: Impressions
-) -> None:
-    impressions, log, expected, orphans = [], [], {}, 0
-    for name, case in cases.items():
-        for place, one in enumerate(case.shown):
-            number = len(impressions)
-            impressions.append(
-                (number, dated(one.at), own(name, one.request), own(name, one.user), own(name, one.article))
-            )
-            expected[name, place] = int(any(click.to == place for click in case.clicks))
-        for click in case.clicks:
-            own_keys = own(name, click.request), own(name, click.user), own(name, click.article)
-            log.append((dated(click.at), *own_keys, "click"))
-            orphans += click.to == ORPHANED
-    rows, counts = labelled(frame, impressions, log, CLICKED.model_copy(update={"match": match}), keys)
-    places = list(expected)
-    assert {places[r.impression_id]: r.clicked for r in rows} == expected
+def test_every_case(cases: dict[str, Case], match: tuple[tuple[str, ...], ...] | None, keys: Impressions) -> None:
+    shown, log, expected, orphans = of_cases(cases)
+    readable = [(None if at == NO_TIME else at, *rest) for at, *rest in log]
+    label = CLICKED.model_copy(update={"match": match})
+    found, counts = labelled(impressions(shown), clicks(readable), label, keys)
+    assert found == dict(enumerate(expected))
     assert (counts["orphans"], counts["actions"]) == (orphans, len(log))
 
 
-def test_without_a_tolerance_no_click_before_its_impression_counts(frame: Frame) -> None:
-    strict = CLICKED.model_copy(update={"skew": timedelta()})
-    rows, counts = labelled(
-        frame, [(1, dated(TEN), "r", "u", "a")], [(dated("09:59:59.999999"), "r", "u", "a", "click")], strict
+def test_spark_labels_the_same_impressions(frame: Frame) -> None:
+    shown, log, expected, orphans = of_cases(CASES)
+    actions = frame(
+        "at string, request_id string, user_id string, article_id string, action string",
+        [*[(*row, "click") for row in log], *[(*row, "read") for row in log]],
     )
-    assert ([r.clicked for r in rows], counts["orphans"]) == ([0], 1)
+    plans = [plan_label("clicked", CLICKED, SHOWN)]
+    rows, counts = label_in_spark(frame(SCHEMA, shown), plans, EVER, lambda _: actions)
+    assert {row.impression_id: row.clicked for row in rows} == dict(enumerate(expected))
+    assert (counts["clicked"]["orphans"], counts["clicked"]["actions"]) == (orphans, len(log))
 
 
-def test_an_early_click_is_counted_apart(frame: Frame) -> None:
-    log = [(dated(time), "r", "u", "a", "click") for time in ("09:59:59.5", "10:00:00", "10:29:00", "10:31:00")]
-    _, counts = labelled(frame, [(1, dated(TEN), "r", "u", "a")], log, CLICKED)
+def test_without_a_tolerance_no_click_before_its_impression_counts() -> None:
+    strict = CLICKED.model_copy(update={"skew": timedelta()})
+    shown, log = [(1, dated(TEN), "r", "u", "a")], [(dated("09:59:59.999999"), "r", "u", "a")]
+    found, counts = labelled(impressions(shown), clicks(log), strict)
+    assert (found, counts["orphans"]) == ({1: 0}, 1)
+
+
+def test_an_early_click_is_counted_apart() -> None:
+    log = [(dated(time), "r", "u", "a") for time in ("09:59:59.5", "10:00:00", "10:29:00", "10:31:00")]
+    _, counts = labelled(impressions([(1, dated(TEN), "r", "u", "a")]), clicks(log))
     delays = {"before": 1, "1s": 1, "10s": 0, "1m": 0, "10m": 0, "30m": 1}
     assert (counts["delays"], counts["orphans"]) == (delays, 1)
 
 
-@pytest.mark.thorough
-def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_the_order_of_the_log(
-    frame: Frame,
-) -> None:
+def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_the_order_of_the_log() -> None:
     # By user alone: looking by request first would bring the rows into an order.
-    plans = [plan_label("clicked", CLICKED, BY_USER_ALONE)]
-    log = frame("at string, user_id string, article_id string, action string", [(dated("10:01:00"), "u", "a", "click")])
+    log = clicks([(dated("10:01:00"), None, "u", "a")])
     for order in ((7, 9, 8), (9, 8, 7)):
-        shown = frame(
-            "impression_id bigint, impression_time timestamp, user string, article string",
-            [(number, dated(TEN), "u", "a") for number in order],
-        )
-        rows, _ = label_all(shown, plans, EVER, lambda _: log)
-        assert {r.impression_id: r.clicked for r in rows} == {7: 0, 8: 0, 9: 1}
+        shown = impressions([(number, dated(TEN), None, "u", "a") for number in order])
+        assert labelled(shown, log, CLICKED, BY_USER_ALONE)[0] == {7: 0, 8: 0, 9: 1}
 
 
-def test_a_log_without_users_is_looked_up_by_request_alone(frame: Frame) -> None:
-    shown = frame(
-        "impression_id bigint, impression_time timestamp, request string, article string",
-        [(1, dated(TEN), "r1", "a"), (2, dated("10:10:00"), "r2", "a")],
-    )
-    log = frame("at timestamp, request_id string, article_id string", [(dated("10:11:00"), "r1", "a")])
+def test_a_log_without_users_is_looked_up_by_request_alone() -> None:
+    shown = impressions([(1, dated(TEN), "r1", None, "a"), (2, dated("10:10:00"), "r2", None, "a")])
+    log = clicks([(dated("10:11:00"), "r1", "a")], schema="at timestamp, request string, article string")
     by_request = Impressions(source="log", time="at", article="article_id", request="request_id")
-    plans = [plan_label("clicked", ActionLabel(source="log", window="30m"), by_request)]
-    assert plans[0].tried == (("request", "article"),)
-    rows, _ = label_all(shown, plans, EVER, lambda _: log)
-    assert {r.impression_id: r.clicked for r in rows} == {1: 1, 2: 0}
+    label = ActionLabel(source="log", window="30m")
+    assert plan_label("clicked", label, by_request).tried == (("request", "article"),)
+    assert labelled(shown, log, label, by_request)[0] == {1: 1, 2: 0}
 
 
 def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
@@ -270,30 +280,29 @@ def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
         [(dated("10:01:00"), "5", None, 9007199254740993), (dated("10:01:00"), "six", 71, 9007199254740993)],
     )
     plans = [plan_label("clicked", CLICKED.model_copy(update={"where": None, "match": ORDER}), SHOWN)]
-    rows, _ = label_all(shown, plans, EVER, lambda _: log)
+    rows, _ = label_in_spark(shown, plans, EVER, lambda _: log)
     assert {r.impression_id: r.clicked for r in rows} == {1: 1, 2: 1, 3: 0}
 
 
 @pytest.mark.thorough
-def test_labels_with_other_keys_and_logs_meet_on_one_impression(frame: Frame) -> None:
-    shown = frame(
-        "impression_id bigint, impression_time timestamp, request string, user string, article string",
-        [(1, dated(TEN), "r1", "u", "a"), (2, dated(TEN), "r2", "v", "a")],
-    )
-    logs = {
-        "clicks": frame("t timestamp, rid string, item string", [(dated("10:01:00"), "r1", "a")]),
-        "carts": frame(
-            "t timestamp, who string, item string", [(dated("10:50:00"), "v", "a"), (dated("10:59:00"), "u", "a")]
-        ),
-    }
+def test_labels_with_other_keys_and_logs_meet_on_one_impression(spark: SparkSession) -> None:
+    shown = impressions([(1, dated(TEN), "r1", "u", "a"), (2, dated(TEN), "r2", "v", "a")])
+    bought = [(dated("10:50:00"), "v", "a"), (dated("10:59:00"), "u", "a")]
+    carts = clicks(bought, "bought", "at timestamp, user string, article string")
+    actions = clicks([(dated("10:01:00"), "r1", "a")], schema="at timestamp, request string, article string")
     labels = {
-        "clicked": ActionLabel(source="clicks", time="t", request="rid", article="item", window="30m"),
-        "bought": ActionLabel(source="carts", time="t", user="who", article="item", window="55m"),
+        "clicked": ActionLabel(source="clicks", time="at", request="request", article="article", window="30m"),
+        "bought": ActionLabel(source="carts", time="at", user="user", article="article", window="55m"),
     }
     plans = [plan_label(name, label, SHOWN) for name, label in labels.items()]
-    rows, counts = label_all(shown, plans, EVER, logs.__getitem__)
-    assert {r.impression_id: (r.clicked, r.bought) for r in rows} == {1: (1, 0), 2: (0, 1)}
-    assert sum(of_label["orphans"] for of_label in counts.values()) == 1
+    logs = {"clicks": spark.createDataFrame(actions), "carts": spark.createDataFrame(carts)}
+    both = pa.concat_tables([actions, carts], promote_options="default")
+    for rows, counts in (
+        label_all(shown, both, plans, EVER),
+        label_in_spark(spark.createDataFrame(shown), plans, EVER, logs.__getitem__),
+    ):
+        assert {r.impression_id: (r.clicked, r.bought) for r in rows} == {1: (1, 0), 2: (0, 1)}
+        assert sum(of_label["orphans"] for of_label in counts.values()) == 1
 
 
 Rows = list[tuple[int, int, str | None, str]]
@@ -316,14 +325,13 @@ def oracle(shown: Rows, clicks: Rows, window: int, skew: int, is_bound: bool) ->
     return found
 
 
-@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("match", "keys", "requests", "skew"),
     [(None, SHOWN, 3, 7), (ORDER, SHOWN, 3, 7), (None, BY_USER_ALONE, 0, 0)],
     ids=["default", "written out", "by user alone"],
 )
 def test_random_logs_agree_with_the_rule_in_plain_python(
-    frame: Frame, match: tuple[tuple[str, ...], ...] | None, keys: Impressions, requests: int, skew: int
+    match: tuple[tuple[str, ...], ...] | None, keys: Impressions, requests: int, skew: int
 ) -> None:
     rng = random.Random(11)
 
@@ -331,38 +339,30 @@ def test_random_logs_agree_with_the_rule_in_plain_python(
         some = [*[f"r{n}" for n in range(requests)], None]
         return [(n, rng.randrange(900), rng.choice(some), rng.choice("uv")) for n in range(count)]
 
-    shown, clicks = rows(70), rows(150)
+    shown, clicked = rows(70), rows(150)
 
     def clock(second: int) -> str:
         return f"2019-06-05 10:{second // 60:02d}:{second % 60:02d}"
 
     counted = ActionLabel(source="log", window="20s", skew=f"{skew}s", value="1", reduce="sum", match=match)
-    impressions = [(n, clock(t), request, user, "a") for n, t, request, user in shown]
-    log = [(clock(t), request, user, "a", "click") for _, t, request, user in clicks]
-    rows_found, counts = labelled(frame, impressions, log, counted, keys)
-    found = {r.impression_id: int(r.clicked) for r in rows_found}
-    expected = oracle(shown, clicks, 20, skew, is_bound=match is None)
+    actions = clicks([(clock(t), request, user, "a") for _, t, request, user in clicked])
+    found, counts = labelled(impressions([(n, clock(t), *of, "a") for n, t, *of in shown]), actions, counted, keys)
+    expected = oracle(shown, clicked, 20, skew, is_bound=match is None)
     assert found == expected
-    assert counts["orphans"] == len(clicks) - sum(expected.values())
-    assert 0 < sum(expected.values()) < len(clicks)
+    assert counts["orphans"] == len(clicked) - sum(expected.values())
+    assert 0 < sum(expected.values()) < len(clicked)
 
 
-def test_impressions_that_a_later_step_finds_by_user_lie_user_by_user_in_order_of_time(frame: Frame) -> None:
+def test_impressions_that_a_later_step_finds_by_user_lie_user_by_user_in_order_of_time() -> None:
     rng = random.Random(7)
-    shown = [
-        (n, f"2019-06-05 10:00:{rng.randrange(60):02d}", rng.choice(["u", "v", "w", "x", None])) for n in range(90)
-    ]
-    impressions = frame(
-        "impression_id bigint, impression_time timestamp, user string, article string",
-        [(n, at, user, f"a{n}") for n, at, user in shown],
-    )
-    plans = [plan_label("clicked", CLICKED, BY_USER_ALONE)]
-    events = events_among(impressions, [], plans)
-    stage = Labelling(plans, EVER, by=("user",)).stage(events, 2)
-    found = stage.rows().select(F.spark_partition_id().alias("part"), "user", "impression_time").collect()
-    runs = [key for key, _ in groupby(found, key=lambda row: (row.part, row.user))]
+    users = ["u", "v", "w", "x", None]
+    shown = [(n, f"2019-06-05 10:00:{rng.randrange(60):02d}", None, rng.choice(users), f"a{n}") for n in range(90)]
+    labelling = Labelling([plan_label("clicked", CLICKED, BY_USER_ALONE)], EVER, by=("user",))
+    runs = []
+    for part, rows in enumerate(parts(stage_of_labels(impressions(shown), clicks([]), labelling, 2))):
+        for user, some in groupby(rows, key=lambda row: row.user):
+            times = [row.impression_time for row in some]
+            assert times == sorted(times)
+            runs.append((part, user))
     assert len(runs) == len({*runs})
-    assert len({user for _, user in runs}) == 5
-    for _, rows in groupby(found, key=lambda row: (row.part, row.user)):
-        times = [row.impression_time for row in rows]
-        assert times == sorted(times)
+    assert {user for _, user in runs} == {*users}

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date, timedelta
-
-import pytest
-from pyspark.sql import DataFrame
 
 from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.columnar.blocks import Counts
@@ -14,8 +10,8 @@ from ctr_samples.samples.labels.counts import delay_ends, label_counts
 from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import Span
 from tests.samples.labels.labelling import label
+from tests.support.stages import table
 
-Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id")
 CLICKED = ActionLabel(source="log", where="action = 'click'", window="30m")
@@ -49,15 +45,16 @@ def test_of_orphans_of_one_moment_the_same_are_listed_whatever_their_order() -> 
     assert found[0] == found[1]
 
 
-def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(frame: Frame) -> None:
-    shown = frame(
-        "impression_id bigint, impression_time timestamp, user string, article string",
-        [
-            (1, "2019-06-05 10:00:00", "u", "a"),
-            (2, "2019-06-04 23:59:59", "v", "a"),
-            (3, "2019-06-05 23:59:59", "w", "a"),
-        ],
-    )
+SCHEMA = "impression_id bigint, impression_time timestamp, user string, article string"
+ACTIONS = "at timestamp, user string, article string, label string, value double"
+
+
+def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan() -> None:
+    shown = [
+        (1, "2019-06-05 10:00:00", "u", "a"),
+        (2, "2019-06-04 23:59:59", "v", "a"),
+        (3, "2019-06-05 23:59:59", "w", "a"),
+    ]
     clicks = [
         "10:00:00",
         "10:00:01",
@@ -68,19 +65,18 @@ def test_each_action_of_the_day_is_counted_once_by_its_delay_or_as_an_orphan(fra
         "10:30:00",
         "10:30:00.001",
     ]
-    log = [(f"2019-06-05 {time}", "u", "a", "click", None) for time in clicks]
+    log = [(f"2019-06-05 {time}", "u", "a", "clicked", 1.0) for time in clicks]
     log += [
-        ("2019-06-05 00:00:30", "v", "a", "click", None),  # of an impression of the day before
-        ("2019-06-06 00:00:30", "w", "a", "click", None),  # of the day's impression, yet on the next day
-        ("not a time", "w", "a", "click", None),
-        ("2019-06-05 09:59:59", "u", "a", "read", "1"),
-        ("2019-06-05 11:00:00", "u", "a", "read", ""),
-        ("2019-06-05 11:00:00.001", "u", "a", "read", "1"),
-        ("2019-06-05 23:00:00", "x", "a", "read", ""),
+        ("2019-06-05 00:00:30", "v", "a", "clicked", 1.0),  # of an impression of the day before
+        ("2019-06-06 00:00:30", "w", "a", "clicked", 1.0),  # of the day's impression, yet on the next day
+        (None, "w", "a", "clicked", 1.0),
+        ("2019-06-05 09:59:59", "u", "a", "read", 1.0),
+        ("2019-06-05 11:00:00", "u", "a", "read", None),
+        ("2019-06-05 11:00:00.001", "u", "a", "read", 1.0),
+        ("2019-06-05 23:00:00", "x", "a", "read", None),
     ]
-    actions = frame("at string, user_id string, article_id string, action string, read_ms string", log)
     plans = [plan_label(name, label, SHOWN) for name, label in (("clicked", CLICKED), ("read", READ))]
-    _, counts = label(shown, plans, DAY, lambda _: actions)
+    _, counts = label(table(SCHEMA, shown), table(ACTIONS, log), plans, DAY)
     zeros = dict.fromkeys(["before", "1s", "10s", "1m", "10m", "1h", "6h", "1d", "2d"], 0)
     late = {"user": "u", "article": "a"}
     assert counts == {
@@ -105,16 +101,10 @@ def test_a_part_of_the_plan_that_never_ran_counts_zero() -> None:
     }
 
 
-@pytest.mark.thorough
-def test_of_many_orphans_the_same_hundred_are_kept_whatever_the_order_of_the_log(frame: Frame) -> None:
-    shown = frame("impression_id bigint, impression_time timestamp, user string, article string", [])
-    log = [(f"2019-06-05 10:{n // 60:02d}:{n % 60:02d}", "u", f"a{n}", "click", None) for n in range(150)]
+def test_of_many_orphans_the_same_hundred_are_kept_whatever_the_order_of_the_log() -> None:
+    log = [(f"2019-06-05 10:{n // 60:02d}:{n % 60:02d}", "u", f"a{n}", "clicked", 1.0) for n in range(150)]
     plans = [plan_label("clicked", CLICKED, SHOWN)]
-    kept = []
-    for order in (log, log[::-1]):
-        actions = frame("at string, user_id string, article_id string, action string, read_ms string", order)
-        _, counts = label(shown, plans, DAY, lambda _, a=actions: a)
-        kept.append(counts["clicked"])
-    assert kept[0] == kept[1]
-    assert kept[0]["orphans"] == 150
-    assert len({orphan["article"] for orphan in kept[0]["orphan_sample"]}) == 100
+    once, again = (label(table(SCHEMA, []), table(ACTIONS, order), plans, DAY)[1] for order in (log, log[::-1]))
+    assert once == again
+    assert once["clicked"]["orphans"] == 150
+    assert len({orphan["article"] for orphan in once["clicked"]["orphan_sample"]}) == 100

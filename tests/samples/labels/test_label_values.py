@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from datetime import date
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ctr_samples.config import ActionLabel, Impressions
+from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import Reach, Span
-from tests.samples.labels.labelling import label
+from tests.samples.labels.labelling import label, label_in_spark
+from tests.support.stages import table
 
 Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
@@ -83,50 +85,43 @@ CASES: dict[str, tuple[list[Action], tuple[Any, ...]]] = {
 }
 
 
-def test_every_case(frame: Frame) -> None:
-    impressions, log = [], []
+def test_every_case() -> None:
+    shown, log = [], []
     for number, (name, (actions, _)) in enumerate(CASES.items()):
-        impressions.append((number, "2019-06-05 10:00:00", f"{name} r", name, "a"))
+        shown.append((number, "2019-06-05 10:00:00", f"{name} r", name, "a"))
         for time, request, what, value in actions:
             log.append((f"2019-06-05 {time}", request and f"{name} {request}", name, "a", what, value))
-    shown = frame(
-        "impression_id bigint, impression_time timestamp, request string, user string, article string", impressions
-    )
-    actions = frame(
-        "at string, request_id string, user_id string, article_id string, action string, read_ms string", log
-    )
-    plans = [plan_label(name, label, SHOWN) for name, label in LABELS.items()]
-    rows, _ = label(shown, plans, DAY, lambda _: actions)
-    found = {r.user: tuple(r[c] for c in COLUMNS) for r in rows}
+    found = {row.user: tuple(row[column] for column in COLUMNS) for row in labelled(shown, log)}
     assert found == {name: expected for name, (_, expected) in CASES.items()}
 
 
-def test_a_day_without_actions_labels_everything_zero(frame: Frame) -> None:
-    shown = frame(
-        "impression_id bigint, impression_time timestamp, request string, user string, article string",
-        [(1, "2019-06-05 10:00:00", "r", "u", "a")],
+def labelled(shown: list[Any], log: list[Any], labels: Sequence[str] = tuple(LABELS)) -> list[Row]:
+    """Label impressions by a log of (time, request, user, article, action, milliseconds)."""
+    schema = "at timestamp, request string, user string, article string, label string, value double"
+    actions = [
+        (*keys, name, 1.0 if name == "clicked" else float(ms) if ms else None)
+        for *keys, what, ms in log
+        for name in labels
+        if (name == "clicked") == (what == "click")
+    ]
+    impressions = table(
+        "impression_id bigint, impression_time timestamp, request string, user string, article string", shown
     )
-    log = frame("at string, request_id string, user_id string, article_id string, action string, read_ms string", [])
-    plans = [plan_label(name, label, SHOWN) for name, label in LABELS.items()]
-    ((row,), _) = label(shown, plans, DAY, lambda _: log)
+    plans = [plan_label(name, LABELS[name], SHOWN) for name in labels]
+    return label(impressions, table(schema, actions), plans, DAY)[0]
+
+
+def test_a_day_without_actions_labels_everything_zero() -> None:
+    (row,) = labelled([(1, "2019-06-05 10:00:00", "r", "u", "a")], [])
     assert tuple(row[column] for column in COLUMNS) == NOTHING
 
 
-@pytest.mark.thorough
-def test_a_sum_of_fractions_does_not_depend_on_the_order_of_the_log(frame: Frame) -> None:
+def test_a_sum_of_fractions_does_not_depend_on_the_order_of_the_log() -> None:
     values = ["1e16", "1", "-1e16", "1", "0.5"]
-    shown = frame(
-        "impression_id bigint, impression_time timestamp, user string, article string",
-        [(1, "2019-06-05 10:00:00", "u", "a")],
-    )
-    log = [("2019-06-05 10:01:00", "u", "a", "read", value) for value in values]
-    plans = [
-        plan_label("sum", LABELS["sum"], Impressions(source="log", time="at", user="user_id", article="article_id"))
-    ]
+    log = [("2019-06-05 10:01:00", None, "u", "a", "read", value) for value in values]
     sums = set()
     for order in (log, log[::-1], log[3:] + log[:3]):
-        actions = frame("at string, user_id string, article_id string, action string, read_ms string", order)
-        ((row,), _) = label(shown, plans, DAY, lambda _, a=actions: a)
+        (row,) = labelled([(1, "2019-06-05 10:00:00", None, "u", "a")], order, ["sum"])
         sums.add(row["sum"])
     assert len(sums) == 1
 
@@ -149,44 +144,32 @@ CUT = Impressions(source="log", where="action = 'exposure'", time="at", user="us
 
 
 def new_labels(log: DataFrame, how: str) -> list[tuple[Any, ...]]:
-    from datetime import timedelta
-
-    from ctr_samples.samples.impressions import DROPPED, cut_impressions
-
     plans = [plan_label(name, LABELS[name], CUT) for name in ("clicked", how)]
     shown = (
         cut_impressions(log, CUT, DAY, 2, Reach(after=timedelta(hours=2))).where(F.col(DROPPED).isNull()).drop(DROPPED)
     )
-    rows, _ = label(shown, plans, DAY, lambda _: log)
+    rows, _ = label_in_spark(shown, plans, DAY, lambda _: log)
     return [(r.user, r.clicked, r[how], r[f"{how}__mask"]) for r in sorted(rows, key=lambda r: r.user)]
 
 
-@pytest.mark.thorough
-def test_reading_times_are_numbers_that_add_up_and_not_texts_of_which_the_greatest_stays(frame: Frame) -> None:
+def test_reading_times_are_numbers_that_add_up_and_an_action_is_no_impression_and_reading_is_no_click(
+    frame: Frame,
+) -> None:
+    times = ("10:00:00", "10:01:00", "10:02:00")
     log = frame(
         LOG,
         [
-            ("2019-06-05 10:00:00", "u", "a", "exposure", ""),
-            ("2019-06-05 10:01:00", "u", "a", "read", "900"),
-            ("2019-06-05 10:02:00", "u", "a", "read", "1000"),
-        ],
-    )
-    assert old_table(log).first()["read_time"] == "900"  # '9' comes after '1', and the second reading is lost
-    assert new_labels(log, "max") == [("u", 0, 1000.0, 1)]
-    assert new_labels(log, "sum") == [("u", 0, 1900.0, 1)]
-
-
-def test_an_action_is_no_impression_and_reading_is_no_click(frame: Frame) -> None:
-    log = frame(
-        LOG,
-        [
-            ("2019-06-05 10:00:00", "reader", "a", "exposure", ""),
-            ("2019-06-05 10:01:00", "reader", "a", "read", "1500"),
+            *[
+                (f"2019-06-05 {time}", "reader", "a", what, ms)
+                for time, what, ms in zip(times, ("exposure", "read", "read"), ("", "900", "1000"), strict=True)
+            ],
             ("2019-06-05 10:00:00", "clicker", "a", "exposure", ""),
             ("2019-06-05 10:01:00", "clicker", "a", "click", ""),
             ("2019-06-05 10:01:00", "from a link", "a", "share", ""),
         ],
     )
-    old = {r.user_id: (r.exposure, r.clicked) for r in old_table(log).collect()}
-    assert old == {"reader": (True, True), "clicker": (True, True), "from a link": (True, False)}
-    assert new_labels(log, "sum") == [("clicker", 1, 0.0, 0), ("reader", 0, 1500.0, 1)]
+    old = {r.user_id: (r.exposure, r.clicked, r.read_time) for r in old_table(log).collect()}
+    # '9' comes after '1', and the second reading is lost; what nobody was shown is an impression.
+    assert old == {"reader": (True, True, "900"), "clicker": (True, True, ""), "from a link": (True, False, "")}
+    assert new_labels(log, "max") == [("clicker", 1, 0.0, 0), ("reader", 0, 1000.0, 1)]
+    assert new_labels(log, "sum") == [("clicker", 1, 0.0, 0), ("reader", 0, 1900.0, 1)]

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import AccountingError
 from ctr_samples.job import run as job
 from ctr_samples.samples.columnar.columns import Integers, integers, there
-from ctr_samples.samples.columnar.stages import Stage, TaskCounts
+from ctr_samples.samples.columnar.stages import TaskCounts
 from ctr_samples.samples.views.as_of.matching import END, EVENT, FOREVER, KNOWN, AsOf
 from ctr_samples.samples.views.as_of.planning import JoinStep
 from ctr_samples.samples.watches.leak_canary import MOST, Canary, LeakCanary, apart, check_canaries
 from ctr_samples.sparksql.columns import micros_of
 from tests.support.project import PROJECT
+from tests.support.stages import ran, stage_of, table
 
 TEN = 1_559_728_800_000_000
 """2019-06-05 10:00 UTC in microseconds."""
@@ -63,33 +63,31 @@ def config(tmp_path: Path) -> JobConfig:
     return load_config(tmp_path / "c.yaml").config
 
 
-def sampled(impressions: DataFrame) -> LeakCanary:
+def sampled(impressions: pa.Table) -> LeakCanary:
     """A canary that has seen these impressions."""
-    tasks = TaskCounts()
-    canary = LeakCanary(("user", "article"), tasks)
-    stage = Stage.of(impressions)
-    stage.counted(canary.step(stage.kind), stage.kind).rows(tasks).collect()
+    tasks = TaskCounts(active=False)
+    canary, shown = LeakCanary(("user", "article"), tasks), stage_of(impressions)
+    tasks.include(ran(shown.counted(canary.step(shown.kind), shown.kind))[1])
     return canary
 
 
-def seen_by(spark: SparkSession, shown: Sequence[tuple[int, int, Any, Any]]) -> LeakCanary:
+def seen_by(shown: Sequence[tuple[int, int, Any, Any]]) -> LeakCanary:
     """A canary that has seen these impressions: id, microseconds after ten, user, article."""
-    flat = spark.createDataFrame(list(shown), "id bigint, micros bigint, user string, article bigint")
-    time = F.timestamp_micros(F.col("micros") + TEN).alias("impression_time")
-    row = F.struct(F.col("id").alias("impression_id"), time, "user", "article")
-    return sampled(flat.select(row.alias("impression")))
+    at = [datetime.fromtimestamp(TEN / 1e6, UTC) + timedelta(microseconds=micros) for _, micros, *_ in shown]
+    rows = [(own, time, *keys) for (own, _, *keys), time in zip(shown, at, strict=True)]
+    flat = table("impression_id bigint, impression_time timestamp, user string, article bigint", rows)
+    return sampled(pa.table({"impression": flat.to_struct_array()}))
 
 
 MINUTE = 60_000_000
 SHOWN = [(1, 0, "a", 7), (2, MINUTE, "b", 8), (3, 2 * MINUTE, None, 9), (4, 3 * MINUTE, "c", None)]
 
 
-@pytest.mark.slow
-def test_no_canary_is_seen_by_any_planned_join(spark: SparkSession, config: JobConfig) -> None:
-    counts = check_canaries(config, STEPS, seen_by(spark, SHOWN))
+def test_no_canary_is_seen_by_any_planned_join(config: JobConfig) -> None:
+    counts = check_canaries(config, STEPS, seen_by(SHOWN))
     assert counts == {name: {"canaries": 3} for name in ("small", "daily", "one", "two")} | {"pair": {"canaries": 2}}
     del counts["pair"]
-    assert check_canaries(config, SHARED, seen_by(spark, SHOWN)) == counts
+    assert check_canaries(config, SHARED, seen_by(SHOWN)) == counts
 
 
 ENDS = """
@@ -114,9 +112,8 @@ def with_ends(tmp_path: Path) -> JobConfig:
     return load_config(tmp_path / "ends.yaml").config
 
 
-@pytest.mark.slow
-def test_no_canary_of_rows_that_end_is_seen(spark: SparkSession, with_ends: JobConfig) -> None:
-    counts = check_canaries(with_ends, OF_ENDS, seen_by(spark, SHOWN))
+def test_no_canary_of_rows_that_end_is_seen(with_ends: JobConfig) -> None:
+    counts = check_canaries(with_ends, OF_ENDS, seen_by(SHOWN))
     assert counts == {name: {"canaries": 3} for name in ("open", "told", "small")}
 
 
@@ -139,13 +136,12 @@ def as_soon_as_they_end(how: AsOf, rows: pa.Table) -> Integers:
         ),
     ],
 )
-@pytest.mark.slow
 def test_a_join_that_knows_too_little_or_too_much_of_the_ends_is_found(
-    spark: SparkSession, with_ends: JobConfig, monkeypatch: pytest.MonkeyPatch, end: Any, view: str, found: str
+    with_ends: JobConfig, monkeypatch: pytest.MonkeyPatch, end: Any, view: str, found: str
 ) -> None:
     monkeypatch.setattr(AsOf, "seen_until", end)
     with pytest.raises(AccountingError, match=f"views.{view}: . of 3 impressions {found}"):
-        check_canaries(with_ends, OF_ENDS, seen_by(spark, SHOWN))
+        check_canaries(with_ends, OF_ENDS, seen_by(SHOWN))
 
 
 def of_the_same_instant(how: AsOf, rows: pa.Table) -> Integers:
@@ -168,56 +164,49 @@ def a_day_late(how: AsOf, rows: pa.Table) -> Integers:
     ("clock", "steps", "view"),
     [
         (of_the_same_instant, STEPS, "small"),
-        pytest.param(of_the_same_instant, STEPS[2:3], "daily", marks=pytest.mark.slow),
+        (of_the_same_instant, STEPS[2:3], "daily"),
         (of_the_same_instant, STEPS[3:4], "one"),
-        pytest.param(of_the_same_instant, STEPS[4:], "pair", marks=pytest.mark.slow),
-        pytest.param(true_but_not_yet_known, STEPS, "small", marks=pytest.mark.slow),
-        pytest.param(true_but_not_yet_known, STEPS[2:3], "daily", marks=pytest.mark.slow),
+        (of_the_same_instant, STEPS[4:], "pair"),
+        (true_but_not_yet_known, STEPS, "small"),
+        (true_but_not_yet_known, STEPS[2:3], "daily"),
         (true_but_not_yet_known, STEPS[3:], "one"),
         (a_microsecond_too_early, STEPS[3:], "one"),
         (of_the_same_instant, SHARED[:1], "one"),
     ],
 )
 def test_a_clock_that_lets_the_future_through_is_found(
-    spark: SparkSession, config: JobConfig, monkeypatch: pytest.MonkeyPatch, clock: Any, steps: Any, view: str
+    config: JobConfig, monkeypatch: pytest.MonkeyPatch, clock: Any, steps: Any, view: str
 ) -> None:
     monkeypatch.setattr(AsOf, "seen_from", clock)
     seen = 2 if view == "pair" else 3
     with pytest.raises(AccountingError) as caught:
-        check_canaries(config, steps, seen_by(spark, SHOWN))
+        check_canaries(config, steps, seen_by(SHOWN))
     assert str(caught.value) == (
         f"views.{view}: {seen} of {seen} impressions saw a row from the future, so features may contain what happened "
         "after the impression. Nothing was published; report it."
     )
 
 
-def test_a_join_that_finds_nothing_is_found_too(
-    spark: SparkSession, config: JobConfig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_join_that_finds_nothing_is_found_too(config: JobConfig, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(AsOf, "seen_from", a_day_late)
     with pytest.raises(
         AccountingError,
         match="views.one: 0 of 3 impressions saw the row that was true before them and known by then, so the",
     ):
-        check_canaries(config, STEPS[3:], seen_by(spark, SHOWN))
+        check_canaries(config, STEPS[3:], seen_by(SHOWN))
 
 
-def test_a_day_without_impressions_or_without_times_has_no_canaries(spark: SparkSession, config: JobConfig) -> None:
-    assert check_canaries(config, STEPS, seen_by(spark, [])) == {}
-    assert check_canaries(config, STEPS[1:2], seen_by(spark, SHOWN)) == {}
+def test_a_day_without_impressions_or_without_times_has_no_canaries(config: JobConfig) -> None:
+    assert check_canaries(config, STEPS, seen_by([])) == {}
+    assert check_canaries(config, STEPS[1:2], seen_by(SHOWN)) == {}
 
 
-@pytest.mark.thorough
-def test_the_sample_of_impressions_is_small_and_the_same_however_rows_arrive(spark: SparkSession) -> None:
-    flat = spark.range(2000).select(
-        F.struct(
-            F.col("id").alias("impression_id"),
-            F.timestamp_micros(F.col("id") + TEN).alias("impression_time"),
-            F.lit("a").alias("user"),
-            F.lit(7).alias("article"),
-        ).alias("impression")
-    )
-    samples = [sorted(one.id for one in sampled(frame).sample()[0]) for frame in (flat, flat.repartition(5))]
+def test_the_sample_of_impressions_is_small_and_the_same_however_rows_arrive() -> None:
+    rows = [{"impression_id": n, "impression_time": TEN + n, "user": "a", "article": 7} for n in range(2000)]
+    samples = [
+        sorted(one.id for one in sampled(pa.table({"impression": rows[start:] + rows[:start]})).sample()[0])
+        for start in (0, 700)
+    ]
     assert len(samples[0]) == MOST
     assert samples[0] == samples[1]
 

@@ -37,13 +37,29 @@ def join_by_shuffle(
     ``left`` has a struct ``impression``. Impressions that lie by the key already are not moved again, and share the
     ``wide`` fields of a row of the view.
     """
-    on = joins[0].how.on
-    assert all(join.how.on == on for join in joins), "views of one shuffle have one key"
-    kind = _with_views(left.kind, {join.how.name: join.kind for join in joins})
+    kinds = {join.how.name: join.kind for join in joins}
+    return join_rows(left, [join.how for join in joins], kinds, _rows_of(joins, partitions), partitions, hot, wide)
+
+
+def join_rows(
+    left: Stage,
+    views: Sequence[AsOf],
+    kinds: Mapping[str, StructType],
+    rows: Sequence[Stage],
+    partitions: int,
+    hot: HotKeys = NONE_HOT,
+    wide: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> Stage:
+    """Add the structs of :func:`join_by_shuffle`, given their types, the rows of each view, and then the snapshots of each
+    snapshot view in every place.
+    """
+    on = views[0].on
+    assert all(view.on == on for view in views), "views of one shuffle have one key"
     placed = placed_by(left, on, partitions, "views", hot)
     shared = {name: tuple(fields) for name, fields in wide.items() if fields and placed is left}
-    views = tuple(replace(join.how, shared=shared.get(join.how.name, ())) for join in joins)
-    joined = placed.then_with(_rows_of(joins, hot, partitions), partial(_JoinHere, views), kind)
+    here = tuple(replace(view, shared=shared.get(view.name, ())) for view in views)
+    beside = [*[hot.placed(stage, partitions) for stage in rows[: len(views)]], *rows[len(views) :]]
+    joined = placed.then_with(beside, partial(_JoinHere, here), _with_views(left.kind, kinds))
     return replace(joined, shared={**joined.shared, **shared})
 
 
@@ -56,8 +72,8 @@ def placed_by(left: Stage, on: tuple[str, ...], partitions: int, name: str, hot:
     return Stage(Shuffle((left,), (place,), partitions, as_they_are, name, by), left.kind)
 
 
-def _rows_of(joins: Sequence[Join], hot: HotKeys, partitions: int) -> list[Stage]:
-    """Return the rows of views in the places of their keys, and the snapshots of each snapshot view in every place."""
+def _rows_of(joins: Sequence[Join], partitions: int) -> list[Stage]:
+    """Return the rows of views, and the snapshots of each snapshot view in every place."""
     frames = [join.ready() for join in joins]
     to_each = F.explode(F.sequence(F.lit(0).cast("bigint"), F.lit(partitions - 1).cast("bigint"))).alias(PLACE)
     snapshots = [
@@ -65,7 +81,7 @@ def _rows_of(joins: Sequence[Join], hot: HotKeys, partitions: int) -> list[Stage
         for join, frame in zip(joins, frames, strict=True)
         if join.how.snapshot
     ]
-    return [Stage.of(frame) for frame in (*[hot.placed(frame, partitions) for frame in frames], *snapshots)]
+    return [Stage.of(frame) for frame in (*frames, *snapshots)]
 
 
 def join_by_broadcast(left: Stage, joins: Sequence[Join]) -> Stage:

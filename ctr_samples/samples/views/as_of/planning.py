@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from itertools import groupby
 from typing import Literal
 
@@ -13,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, DataType, DoubleType, StructField, StructType
+from pyspark.sql.types import BooleanType, DataType, DoubleType, IntegerType, LongType, StructField, StructType
 
 from ctr_samples.samples.columnar.blocks import PLACE
-from ctr_samples.samples.columnar.columns import Integers
-from ctr_samples.samples.columnar.stages import place_of
+from ctr_samples.samples.columnar.columns import Flags, Integers, flags, place_of_texts
+from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.views.as_of import matching
 from ctr_samples.samples.views.as_of.matching import CONTENT, COPY, END, EVENT, KEY, KNOWN, PAYLOAD, AsOf
 from ctr_samples.sparksql.columns import hash_of_fields, later
@@ -224,23 +225,33 @@ class HotKeys:
 
     keys: tuple[str, ...] = ()
 
-    def placed(self, rows: DataFrame, partitions: int) -> DataFrame:
+    def placed(self, rows: Stage, partitions: int) -> Stage:
         """Add the places of a view's rows. A row of a hot key has several, each with the number of the copy."""
-        place = place_of([F.col(KEY)])
-        if not self.keys:
-            return rows.withColumn(PLACE, place)
-        copies = F.when(F.col(KEY).cast("string").isin(*self.keys), F.lit(min(partitions, MOST_COPIES))).otherwise(
-            F.lit(1)
-        )
-        each = rows.withColumn(COPY, F.explode(F.sequence(F.lit(0), copies - 1)))
-        return each.withColumn(PLACE, F.pmod(place, F.lit(partitions)) + F.col(COPY))
+        copy = [StructField(COPY, IntegerType())] if self.keys else []
+        kind = StructType([*rows.kind, *copy, StructField(PLACE, LongType())])
+        return rows.then(partial(self._placed, partitions), kind)
+
+    def _placed(self, partitions: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for rows in batches:
+            keys = rows.column(KEY).cast(pa.string())
+            places = place_of_texts([keys])
+            if not self.keys:
+                yield rows.append_column(PLACE, pa.array(places))
+                continue
+            hot = self._are_hot(keys)
+            for copy in range(min(partitions, MOST_COPIES)):
+                mine = np.ones(len(hot), np.bool_) if copy == 0 else hot
+                some = rows.filter(pa.array(mine)).append_column(COPY, pa.array(np.full(mine.sum(), copy, np.int32)))
+                yield some.append_column(PLACE, pa.array(places[mine] % partitions + copy))
 
     def spread(self, places: Integers, keys: pa.Array, ids: Integers, partitions: int) -> Integers:
         """Return the places of impressions, given those of their keys: one of the copies. Runs on executors."""
         if not self.keys:
             return places
-        hot = pc.is_in(keys, value_set=pa.array(self.keys, keys.type)).to_numpy(zero_copy_only=False)
-        return np.where(hot, places % partitions + ids % min(partitions, MOST_COPIES), places)
+        return np.where(self._are_hot(keys), places % partitions + ids % min(partitions, MOST_COPIES), places)
+
+    def _are_hot(self, keys: pa.Array) -> Flags:
+        return flags(pc.is_in(keys, value_set=pa.array(self.keys, keys.type)))
 
 
 NONE_HOT = HotKeys()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import EventView, load_config
@@ -24,26 +24,29 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle, key_among
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows, pieces_of
-from ctr_samples.samples.views.as_of.planning import HotKeys, Join
+from ctr_samples.samples.views.as_of.planning import Join
 from ctr_samples.samples.views.rows import lasting, usable, view_rows
 from ctr_samples.samples.watches.all import Watches
 from ctr_samples.samples.watches.times import counts_of_view
 from ctr_samples.sparksql.columns import joint_key
+from tests.samples.views.as_of.joins import (
+    EACH,
+    NESTED,
+    NOTHING,
+    PAYLOADS,
+    found,
+    impressions,
+    joined,
+    joined_in_spark,
+    ready,
+    with_payload,
+)
 from tests.support.frames_as_inputs import inputs_of
+from tests.support.stages import table
 
 Frame = Callable[..., DataFrame]
 START = datetime(2019, 6, 5, tzinfo=UTC)
-NOTHING = (None, None, False)
 HOW = AsOf("profile", ("user",), timedelta(days=1))
-HOT = HotKeys(tuple(f"key{i:02}" for i in range(0, 40, 2)))
-"""Every second key is hot."""
-
-METHODS: dict[str, Callable[[DataFrame, Join], DataFrame]] = {
-    "shuffle": lambda left, join: join_by_shuffle(Stage.of(left), [join], 3).rows(),
-    "shuffle with hot keys": lambda left, join: join_by_shuffle(Stage.of(left), [join], 3, HOT).rows(),
-    "broadcast": lambda left, join: join_by_broadcast(Stage.of(left), [join]).rows(),
-}
-EACH = pytest.mark.parametrize("method", METHODS)
 
 
 @dataclass(frozen=True)
@@ -130,10 +133,9 @@ def stamp(minutes: float) -> str:
     return (START + timedelta(microseconds=round(minutes * 60e6))).strftime("%Y-%m-%d %H:%M:%S.%f")
 
 
-def impressions(frame: Frame, rows: Sequence[tuple[int, float, str | None]]) -> DataFrame:
-    flat = frame("id bigint, time timestamp, user string", [(n, stamp(at), user) for n, at, user in rows])
-    shown = F.struct(F.col("id").alias("impression_id"), F.col("time").alias("impression_time"), "user")
-    return flat.select(shown.alias("impression"), F.lit(7).alias("label"))
+def shown_at(rows: Sequence[tuple[int, float, str | None]]) -> pa.Table:
+    """Impressions of (id, minute, user)."""
+    return impressions([(number, stamp(at), user) for number, at, user in rows])
 
 
 FEATURES = (
@@ -142,7 +144,7 @@ FEATURES = (
 )
 
 
-def features(frame: Frame, rows: Sequence[tuple[str, Row]]) -> DataFrame:
+def features(rows: Sequence[tuple[str, Row]]) -> pa.Table:
     def written(minutes: int | None) -> str | None:
         return None if minutes is None else stamp(minutes)
 
@@ -150,44 +152,36 @@ def features(frame: Frame, rows: Sequence[tuple[str, Row]]) -> DataFrame:
         times = (row.at, row.at if row.known is None else row.known, row.to, row.closed)
         return (*map(written, times), row.sequence, row.gone, row.value)
 
-    flat = frame(FEATURES, [(key, *values(row)) for key, row in rows])
-    return flat.select(*flat.columns[:-1], F.struct("value").alias("payload"))
+    return with_payload(table(FEATURES, [(key, *values(row)) for key, row in rows]), "value")
 
 
-def found(joined: DataFrame) -> dict[int, tuple[Any, Any, bool]]:
-    """Impression id -> (value, age in seconds, matched); no impression may come out twice."""
-    rows = joined.collect()
-    assert joined.columns[:2] == ["impression", "label"]
-    result = {r.impression.impression_id: (r.profile.value, r.profile.age_s, r.profile.matched) for r in rows}
-    assert len(result) == len(rows), "an impression came out twice"
-    return result
-
-
-def check(frame: Frame, cases: dict[str, Case], how: AsOf, method: str) -> None:
-    """All cases in one join, each with a key of its own."""
+def of_cases(cases: dict[str, Case]) -> tuple[pa.Table, pa.Table, dict[int, tuple[Any, Any, bool]]]:
+    """Impressions and rows of all cases, each with a key of its own, and what each impression finds."""
     shown, known, expected = [], [], {}
-    for number, (name, one) in enumerate(cases.items()):
+    for number, one in enumerate(cases.values()):
         known += [(f"key{number:02}", row) for row in one.rows]
         for at, value in one.found.items():
-            answer = NOTHING if value is None else (value[0], round(value[1] * 60, 6), True)
-            expected[len(shown)] = (name, at, answer)
+            expected[len(shown)] = NOTHING if value is None else (value[0], round(value[1] * 60, 6), True)
             shown.append((len(shown), at, f"key{number:02}"))
-    join = Join(how, features(frame, known))
-    joined = METHODS[method](impressions(frame, shown), join)
-    assert joined.schema["profile"].dataType.simpleString() == join.kind.simpleString()
-    result = found(joined)
-    assert {i: (name, at, result[i]) for i, (name, at, _) in expected.items()} == expected
+    return shown_at(shown), features(known), expected
 
 
-@pytest.mark.thorough
-@EACH
-def test_each_method_sees_a_row_until_it_ends(frame: Frame, method: str) -> None:
-    check(frame, STRICT, HOW, method)
+KINDS = {"before": (HOW, STRICT), "at the instant": (replace(HOW, inclusive=True), INCLUSIVE)}
 
 
 @EACH
-def test_each_method_lets_rows_begin_and_end_at_the_instant_if_asked_to(frame: Frame, method: str) -> None:
-    check(frame, INCLUSIVE, replace(HOW, inclusive=True), method)
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_method_sees_a_row_until_it_ends(method: str, kind: str) -> None:
+    how, cases = KINDS[kind]
+    shown, rows, expected = of_cases(cases)
+    assert found(joined(method, shown, [(how, rows)])) == expected
+
+
+@pytest.mark.some(1)
+@EACH
+def test_spark_sees_the_same_row_until_it_ends(spark: SparkSession, method: str) -> None:
+    shown, rows, expected = of_cases(STRICT)
+    assert found(joined_in_spark(spark, method, shown, [(HOW, rows)])) == expected
 
 
 def oracle(shown: Sequence[Any], known: Sequence[tuple[str, Row]], how: AsOf) -> dict[int, tuple[Any, Any, bool]]:
@@ -226,26 +220,29 @@ def random_rows(rng: random.Random, keys: Sequence[str], late: bool) -> list[tup
     return list(rows.values())
 
 
-@EACH
-@pytest.mark.parametrize("inclusive", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("late", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_random_tables_with_ends_agree_with_the_definition(
-    frame: Frame, method: str, inclusive: bool, late: bool
-) -> None:
+@pytest.mark.parametrize(
+    ("method", "inclusive", "late"),
+    [
+        ("shuffle", False, True),
+        ("shuffle with hot keys", True, False),
+        ("broadcast", True, True),
+        ("broadcast", False, False),
+    ],
+)
+def test_random_tables_with_ends_agree_with_the_definition(method: str, inclusive: bool, late: bool) -> None:
     rng = random.Random(f"{inclusive} {late}")
     keys = [f"key{i:02}" for i in range(9)]
     shown = [(n, rng.randrange(-5, 60), rng.choice([*keys, "nobody", None])) for n in range(500)]
     known = random_rows(rng, keys, late)
     how = replace(HOW, ttl=timedelta(minutes=25), inclusive=inclusive)
-    join = Join(how, features(frame, known))
-    assert found(METHODS[method](impressions(frame, shown), join)) == oracle(shown, known, how)
+    assert found(joined(method, shown_at(shown), [(how, features(known))])) == oracle(shown, known, how)
 
 
-def test_rows_that_overlap_an_earlier_one_of_their_key_are_counted(frame: Frame) -> None:
+def test_rows_that_overlap_an_earlier_one_of_their_key_are_counted() -> None:
     known = [("a", Row(0, "1", to=10)), ("a", Row(10, "2", to=20)), ("b", Row(0, "3")), ("c", Row(0, "4", to=9))]
     known += [("c", Row(8, "5"))]
     counts = Counts()
-    ViewRows.of(HOW, Join(HOW, features(frame, known)).ready().toArrow(), counts=counts)
+    ViewRows.of(HOW, ready(features(known)), counts=counts)
     assert counts.sums == {"profile.overlaps": 1, "profile.contradictions": 1, "profile.ties": 0}
 
 
@@ -274,10 +271,10 @@ CONTRADICTING = {
 
 
 @pytest.mark.parametrize("what", CONTRADICTING)
-def test_rows_that_contradict_the_row_that_was_seen_are_counted(frame: Frame, what: str) -> None:
+def test_rows_that_contradict_the_row_that_was_seen_are_counted(what: str) -> None:
     rows, overlaps, contradictions = CONTRADICTING[what]
-    table = Join(HOW, features(frame, [("b", Row(0, "9")), *[("a", row) for row in rows]])).ready().toArrow()
-    for order in (table, table.take(list(reversed(range(table.num_rows))))):
+    every = ready(features([("b", Row(0, "9")), *[("a", row) for row in rows]]))
+    for order in (every, every.take(list(reversed(range(every.num_rows))))):
         counts = Counts()
         ViewRows.of(HOW, order, counts=counts)
         ties = counts.sums.pop("profile.ties")
@@ -299,21 +296,19 @@ def test_pieces_are_cut_where_the_answer_changes() -> None:
     assert met == [("high", "low"), ("middle", "high")]
 
 
-@EACH
-def test_keys_that_are_no_utf8_are_told_apart_by_their_bytes(frame: Frame, method: str) -> None:
+def test_keys_that_are_no_utf8_are_told_apart_by_their_bytes(spark: SparkSession) -> None:
     def in_bytes(key: Column) -> Column:
         return F.when(key == "a", F.lit(b"\xfe")).otherwise(F.lit(b"\xff")).cast("string")
 
-    known = features(frame, [(key, Row(0, f"row of {key}", to=20)) for key in ("a", "b")])
-    left = impressions(frame, [(1, 5, "a"), (2, 5, "b")])
-    shown = F.struct(
-        "impression.impression_id", "impression.impression_time", in_bytes(F.col("impression.user")).alias("user")
-    )
-    joined = METHODS[method](
-        left.select(shown.alias("impression"), "label"), Join(HOW, known.withColumn("key", in_bytes(F.col("key"))))
-    )
-    values = {row[0]: row[1] for row in joined.select("impression.impression_id", "profile.value").collect()}
-    assert values == {1: "row of a", 2: "row of b"}
+    rows = spark.createDataFrame(features([(key, Row(0, f"row of {key}", to=20)) for key in ("a", "b")]))
+    known = rows.withColumn("key", in_bytes(F.col("key")))
+    left = spark.createDataFrame(shown_at([(1, 5, "a"), (2, 5, "b")]))
+    user = F.col("impression").withField("user", in_bytes(F.col("impression.user")))
+    shown = Stage.of(left.withColumn("impression", user))
+    methods = join_by_shuffle(shown, [Join(HOW, known)], 3), join_by_broadcast(shown, [Join(HOW, known)])
+    for stage in methods:
+        values = {row[0]: row[1] for row in stage.rows().select("impression.impression_id", "profile.value").collect()}
+        assert values == {1: "row of a", 2: "row of b"}
 
 
 def test_joint_keys_that_are_no_utf8_are_equal_on_both_sides_of_a_join(frame: Frame) -> None:
@@ -346,8 +341,8 @@ DAY = Span.of(date(2019, 6, 5), "UTC")
 
 
 def ends(frame: Frame, kind: str, *written: str | None) -> list[str | None]:
-    table = frame(f"user_id int, since timestamp, until {kind}", [(1, "2019-06-01 00:00:00", end) for end in written])
-    rows = view_rows(table, "v", VIEW, [])
+    rows = frame(f"user_id int, since timestamp, until {kind}", [(1, "2019-06-01 00:00:00", end) for end in written])
+    rows = view_rows(rows, "v", VIEW, [])
     return [r.until for r in rows.select(F.date_format("valid_to", "yyyy-MM-dd HH:mm").alias("until")).collect()]
 
 
@@ -381,30 +376,17 @@ def test_rows_that_had_ended_before_the_day_and_rows_that_were_never_true_are_le
     frame: Frame, until: str | None, closed: str | None, kept: bool
 ) -> None:
     view = VIEW.model_copy(update={"closed_available": "closed"})
-    table = frame(
+    rows = frame(
         "user_id int, since timestamp, until timestamp, closed timestamp", [(1, "2019-06-01 00:00:00", until, closed)]
     )
-    assert lasting(usable(view_rows(table, "v", view, [])), DAY).count() == kept
+    assert lasting(usable(view_rows(rows, "v", view, [])), DAY).count() == kept
 
 
-@pytest.mark.some(1)
 @EACH
-def test_a_payload_with_maps_lists_and_structs_is_cut_too(frame: Frame, method: str) -> None:
-    left = impressions(frame, [(1, 35, "u1")])
-    flat = frame(
-        "since timestamp, until timestamp, tags map<string, double>, ids array<bigint>, place struct<city: string>",
-        [(stamp(10), None, {"a": 0.5}, [1, 2], ("Lund",)), (stamp(20), stamp(30), {"b": 0.5}, [3], ("Oslo",))],
-    )
-    right = flat.select(
-        F.lit("u1").alias("key"),
-        F.col("since").alias("event_time"),
-        F.col("since").alias("available_time"),
-        F.col("until").alias("valid_to"),
-        F.lit(None).cast("timestamp").alias("closed_available"),
-        F.struct("tags", "ids", "place").alias("payload"),
-    )
-    row = METHODS[method](left, Join(HOW, right)).first()
-    assert row is not None
+def test_a_payload_with_maps_lists_and_structs_is_cut_too(method: str) -> None:
+    times = [("u1", stamp(10), stamp(10), None, None), ("u1", stamp(20), stamp(20), stamp(30), None)]
+    rows = table(FEATURES.partition(", sequence")[0], times).append_column("payload", pa.array(PAYLOADS, NESTED))
+    (row,) = joined(method, shown_at([(1, 35, "u1")]), [(HOW, rows)])
     assert (row.profile.tags, row.profile.ids, row.profile.place.city) == ({"a": 0.5}, [1, 2], "Lund")
 
 
