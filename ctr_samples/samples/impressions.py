@@ -66,7 +66,7 @@ NO_TIME, REPEATED = "no_time", "repeated"
 TIED_REPEATS = "tied_repeats"
 """Count of repeats that only their content tells from the impression that stays."""
 IMPRESSIONS = "impressions"
-_CONTENT = "_content"
+CONTENT = "_content"
 _LABEL = "_label "
 """Column prefix of a label stored in the impression row."""
 
@@ -92,9 +92,14 @@ def cut_impressions(
     """Return :func:`impressions_in` a log with ``_dropped``. Costs a shuffle into ``partitions``."""
     every = _with_content(log, config, span, reach, labels)
     rows = Stage.of(every.withColumn(PLACE, F.xxhash64(*keys_of_repeats(config))))
-    mark = _MarkDropped(Repeats.of(config, str(log.sparkSession.conf.get("spark.sql.session.timeZone"))))
+    repeats = Repeats.of(config, str(log.sparkSession.conf.get("spark.sql.session.timeZone")))
+    return marked(rows, repeats, partitions).rows().drop(CONTENT, PLACE)
+
+
+def marked(rows: Stage, repeats: Repeats, partitions: int) -> Stage:
+    """Add ``_dropped`` to impressions with a hash of their content, and the place of their request and keys."""
     kind = StructType([*rows.kind, StructField(DROPPED, StringType())])
-    return Stage(Shuffle((rows,), (PLACE,), partitions, mark), kind).rows().drop(_CONTENT, PLACE)
+    return Stage(Shuffle((rows,), (PLACE,), partitions, _MarkDropped(repeats)), kind)
 
 
 def impressions_in(
@@ -109,7 +114,7 @@ def impressions_in(
     Returns the standard impression columns, ``config.columns`` and the :func:`row_label` columns. A row without a time belongs
     to no day; it is kept so that every run that reads it counts it as dropped.
     """
-    return _with_content(log, config, span, reach, labels).drop(_CONTENT)
+    return _with_content(log, config, span, reach, labels).drop(CONTENT)
 
 
 def _with_content(
@@ -120,9 +125,9 @@ def _with_content(
     near = rows.where(is_near(span, F.col("impression_time"), reach))
     exploded = _explode(near) if config.explode else near
     if config.identity != "row":
-        exploded = exploded.withColumn(_CONTENT, content_hash(exploded))
+        exploded = exploded.withColumn(CONTENT, content_hash(exploded))
     identity = _identity_of_row() if config.identity == "row" else identity_of(config)
-    own = [*config.column_names, *[quoted(row_label(name)) for name in labels], _CONTENT]
+    own = [*config.column_names, *[quoted(row_label(name)) for name in labels], CONTENT]
     return exploded.withColumn("impression_id", identity).select(*own)
 
 
@@ -210,7 +215,7 @@ def line_columns(
     columns += [compile_expression(log, e, f"impressions.columns.{n}").alias(n) for n, e in config.columns.items()]
     columns += [_value_of(log, name, label).alias(row_label(name)) for name, label in labels.items()]
     if config.identity == "row":
-        columns.append(content_hash(log.select(*map(quoted, columns_of_data(log)))).alias(_CONTENT))
+        columns.append(content_hash(log.select(*map(quoted, columns_of_data(log)))).alias(CONTENT))
     return columns
 
 
@@ -374,7 +379,7 @@ class _MarkDropped:
     def __call__(self, tables: list[pa.Table], _: Counts) -> Iterator[pa.RecordBatch]:
         rows = tables.pop().combine_chunks()
         columns = {name: whole(rows[name]) for name in self.repeats.columns}
-        reasons, _tied = self.repeats.reasons(columns, integers(rows[_CONTENT]))
+        reasons, _tied = self.repeats.reasons(columns, integers(rows[CONTENT]))
         dropped = np.full(rows.num_rows, None, np.object_)
         for reason in reversed(reasons):
             dropped[reasons[reason]] = reason
@@ -383,5 +388,5 @@ class _MarkDropped:
 
 def _identity_of_row() -> Column:
     """Hash of a row's content and its number among identical rows. The order of identical rows does not matter."""
-    alike = Window.partitionBy(_CONTENT, "position").orderBy(_CONTENT)
-    return stable_hash("row", [F.col(_CONTENT), F.col("position"), F.row_number().over(alike)])
+    alike = Window.partitionBy(CONTENT, "position").orderBy(CONTENT)
+    return stable_hash("row", [F.col(CONTENT), F.col("position"), F.row_number().over(alike)])

@@ -12,11 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from ctr_samples.config import ColumnarSource, Impressions, JobConfig, SnapshotView, load_config
+from ctr_samples.config import ColumnarSource, JobConfig, SnapshotView, load_config
 from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.explain.rules import judge_actions, judge_history, judge_rows
 from ctr_samples.samples.builder import SampleBuilder
-from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.period import Span, days_needed
 from ctr_samples.samples.views.rows import view_rows
 from ctr_samples.sparksql.session import run_session
@@ -183,19 +182,6 @@ def test_an_explanation_agrees_with_the_samples_where_the_clocks_change(
             history = evidence.histories[name]
             taken = [v.what.item for v in judge_history(at, history.actions, history.rules) if v.taken]
             assert " ".join(taken) == row[name]
-
-
-@pytest.mark.parametrize(("zone", "change"), EACH)
-def test_without_an_interval_only_what_was_logged_twice_is_a_repeat(
-    spark: SparkSession, zone: str, change: str
-) -> None:
-    rows = [("u", "a", "shown", minutes) for minutes in (-45.5, -30.0, -14.5, 0.0, 0.0, 0.001, 4.5, 15.5, 30.0)]
-    log = table(run_session(spark, zone), "user string, article string, action string, at bigint", change, rows)
-    shown = Impressions(source="log", time="at", user="user", article="article")
-    cut = cut_impressions(log, shown, day_of(change, zone), 2)
-    assert [r[DROPPED] for r in cut.orderBy("impression_time", F.col(DROPPED)).collect()] == [
-        None, None, None, None, "repeated", None, None, None, None,
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("zone", "change"), EACH)

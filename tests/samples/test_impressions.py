@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from datetime import date, datetime, timedelta
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, date, datetime, timedelta
 from operator import itemgetter
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Impressions
 from ctr_samples.errors import InputError
-from ctr_samples.samples.impressions import DROPPED, cut_impressions
+from ctr_samples.samples.columnar.blocks import PLACE
+from ctr_samples.samples.impressions import CONTENT, DROPPED, Repeats, cut_impressions, marked
 from ctr_samples.samples.period import NO_REACH, Reach, Span
+from tests.support.stages import hashed, ran, stage_of, table
 
 Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
@@ -33,21 +37,30 @@ def cut(log: DataFrame, shown: Impressions, span: Span = DAY, reach: Reach = NO_
     return [(r.time, r.user, r.article, r.position, r[DROPPED]) for r in rows.collect()]
 
 
-def test_only_rows_of_the_action_and_the_day_are_impressions(frame: Frame) -> None:
+def test_only_rows_of_the_action_and_the_day_are_impressions_and_those_without_a_readable_time_are_dropped(
+    frame: Frame,
+) -> None:
     log = frame(
-        LOG,
+        LOG.replace("timestamp", "string"),
         [
             ("2019-06-04 23:59:59.999999", "u1", "a", "exposure"),
             ("2019-06-05 00:00:00", "u1", "b", "exposure"),
             ("2019-06-05 12:00:00", "u1", "b", "click"),
             ("2019-06-05 23:59:59", "u1", "c", "exposure"),
             ("2019-06-06 00:00:00", "u1", "d", "exposure"),
+            ("not yet", "u1", "a", "exposure"),
         ],
     )
-    assert cut(log, SHOWN) == [("00:00:00", "u1", "b", 0, None), ("23:59:59", "u1", "c", 0, None)]
+    assert cut(log, SHOWN) == [
+        (None, "u1", "a", 0, "no_time"),
+        ("00:00:00", "u1", "b", 0, None),
+        ("23:59:59", "u1", "c", 0, None),
+    ]
 
 
-def test_a_list_becomes_one_impression_for_each_article_with_its_position(frame: Frame) -> None:
+def test_a_list_becomes_one_impression_for_each_article_with_its_position_and_an_article_twice_in_it_is_a_repeat(
+    frame: Frame,
+) -> None:
     log = frame(
         LOG,
         [
@@ -55,6 +68,7 @@ def test_a_list_becomes_one_impression_for_each_article_with_its_position(frame:
             ("2019-06-05 11:00:00", "u1", "7", "exposure"),
             ("2019-06-05 12:00:00", "u1", "[]", "exposure"),
             ("2019-06-05 13:00:00", "u1", "[1, 2", "exposure"),
+            ("2019-06-05 14:00:00", "u1", "[7, 8, 7]", "exposure"),
         ],
     )
     assert cut(log, SHOWN.model_copy(update={"explode": "article"})) == [
@@ -62,6 +76,9 @@ def test_a_list_becomes_one_impression_for_each_article_with_its_position(frame:
         ("10:00:00", "u1", "14299", 1, None),
         ("11:00:00", "u1", "7", 0, None),
         ("13:00:00", "u1", None, 0, "no_article"),
+        ("14:00:00", "u1", "7", 0, None),
+        ("14:00:00", "u1", "8", 1, None),
+        ("14:00:00", "u1", "7", 2, "repeated"),
     ]
 
 
@@ -83,29 +100,96 @@ def test_what_is_no_number_is_no_place_in_a_list(frame: Frame, kind: str) -> Non
         cut(log, shown)
 
 
-def test_an_article_twice_in_one_list_is_a_repeat(frame: Frame) -> None:
-    log = frame(LOG, [("2019-06-05 10:00:00", "u1", "[7, 8, 7]", "exposure")])
-    assert [row[2:] for row in cut(log, SHOWN.model_copy(update={"explode": "article"}))] == [
-        ("7", 0, None),
-        ("8", 1, None),
-        ("7", 2, "repeated"),
-    ]
-
-
-def test_a_repeat_is_the_same_user_and_article_within_the_interval_after_the_one_before(frame: Frame) -> None:
-    log = frame(
-        LOG,
+TEN_MINUTES, HALF_A_MINUTE = timedelta(minutes=10), timedelta(seconds=30)
+BY_USER = Impressions(source="log", time="at", user="user_id", article="article_id")
+BY_REQUEST = BY_USER.model_copy(update={"request": "request_id"})
+REPEATS: dict[str, tuple[Impressions, list[tuple[str | None, str | None, str | None, str | None]]]] = {
+    "the same user and article within the interval after the one before": (
+        BY_USER.model_copy(update={"dedup": HALF_A_MINUTE}),
         [
-            ("2019-06-05 10:00:00", "u1", "a", "exposure"),
-            ("2019-06-05 10:00:10", "u2", "a", "exposure"),
-            ("2019-06-05 10:00:20", "u1", "b", "exposure"),
-            ("2019-06-05 10:00:30", "u1", "a", "exposure"),
-            ("2019-06-05 10:01:00", "u1", "a", "exposure"),
-            ("2019-06-05 10:01:30.001", "u1", "a", "exposure"),
+            ("10:00:00", None, "u1", None),
+            ("10:00:10", None, "u2", None),
+            ("10:00:30", None, "u1", "repeated"),
+            ("10:01:00", None, "u1", "repeated"),
+            ("10:01:30.001000", None, "u1", None),
         ],
-    )
-    shown = SHOWN.model_copy(update={"dedup": timedelta(seconds=30)})
-    assert [row[4] for row in cut(log, shown)] == [None, None, None, "repeated", "repeated", None]
+    ),
+    "only the same moment without an interval": (
+        BY_USER,
+        [("10:00:00", None, "u1", None), ("10:00:00", None, "u1", "repeated"), ("10:00:00.001000", None, "u1", None)],
+    ),
+    "the same article within a request whatever the time": (
+        BY_REQUEST,
+        [("10:00:00", "r1", "u1", None), ("11:00:00", "r1", "u1", "repeated"), ("11:00:01", "r2", "u1", None)],
+    ),
+    "in a request, none on another day": (
+        BY_REQUEST,
+        [
+            ("2019-06-04 23:59:59", "r1", "u1", None),
+            ("00:00:01", "r1", "u1", None),
+            ("00:10:01", "r1", "u1", "repeated"),
+            ("00:20:02", "r1", "u1", "repeated"),
+        ],
+    ),
+    "in a request with an interval, none later than that": (
+        BY_REQUEST.model_copy(update={"dedup": TEN_MINUTES}),
+        [
+            ("2019-06-04 23:59:59", "r1", "u1", None),
+            ("00:00:01", "r1", "u1", "repeated"),
+            ("00:10:01", "r1", "u1", "repeated"),
+            ("00:20:02", "r1", "u1", None),
+        ],
+    ),
+    "none after a row without a time": (
+        BY_REQUEST,
+        [(None, "r1", "u1", "no_time"), ("10:00:00", "r1", "u1", None), ("11:00:00", "r1", "u1", "repeated")],
+    ),
+    "an unknown user is one person within a request": (
+        BY_REQUEST,
+        [("10:00:00", "r1", None, None), ("10:05:00", "r1", None, "repeated")],
+    ),
+    "two unknown users are two people": (
+        BY_USER.model_copy(update={"dedup": HALF_A_MINUTE}),
+        [("10:00:00", None, None, None), ("10:00:10", None, None, None)],
+    ),
+}
+FLAT = "impression_time timestamp, request string, user string, article string, position int, device string"
+
+
+def marked_here(rows: Sequence[tuple[Any, ...]], shown: Impressions, zone: str = "UTC") -> list[Row]:
+    """Impressions with the reason for dropping them, in this process."""
+    flat = table(FLAT, rows)
+    places = pa.array(hashed(flat["request"], flat["user"], flat["article"]))
+    placed = flat.append_column(CONTENT, pa.array(hashed(*flat.columns))).append_column(PLACE, places)
+    return ran(marked(stage_of(placed), Repeats.of(shown, zone), 2))[0]
+
+
+def in_text(time: datetime | None) -> str | None:
+    return time and time.strftime("%F %T.%f").removesuffix(".000000")
+
+
+@pytest.mark.parametrize("what", REPEATS)
+def test_what_is_shown_again_is_a_repeat(what: str) -> None:
+    shown, rows = REPEATS[what]
+    dated = [(time and (time if " " in time else f"2019-06-05 {time}"), *rest) for time, *rest in rows]
+    for order in (dated, dated[::-1]):
+        found = marked_here([(*row[:3], "a", 0, None) for row in order], shown)
+        now = [(in_text(row.impression_time), row.request, row.user, row[DROPPED]) for row in found]
+        assert Counter(now) == Counter(dated)
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "Europe/Stockholm", "Australia/Lord_Howe"])
+def test_where_the_clocks_change_only_what_was_logged_twice_is_a_repeat_without_an_interval(zone: str) -> None:
+    first = datetime(2024, 1, 1, tzinfo=UTC)
+    days = [first + timedelta(days=n) for n in range(366)]
+    midnights = [day.astimezone(ZoneInfo(zone)).utcoffset() for day in days]
+    changes = [day for day, before, after in zip(days, midnights, midnights[1:], strict=False) if before != after]
+    assert len(changes) == 2
+    for change in changes:
+        half_hours = [change + timedelta(minutes=15 * n) for n in range(24 * 4)]
+        rows = [(at, None, "u", "a", 0, None) for at in [*half_hours, half_hours[50]]]
+        found = Counter((row.impression_time, row[DROPPED]) for row in marked_here(rows, BY_USER, zone))
+        assert found == Counter([*[(at, None) for at in half_hours], (half_hours[50], "repeated")])
 
 
 def test_a_repeat_across_midnight_is_seen(frame: Frame) -> None:
@@ -114,99 +198,21 @@ def test_a_repeat_across_midnight_is_seen(frame: Frame) -> None:
     assert cut(log, shown, reach=Reach(timedelta(seconds=30)))[1] == ("00:00:10", "u1", "a", 0, "repeated")
 
 
-def test_without_an_interval_only_the_same_moment_is_a_repeat(frame: Frame) -> None:
-    row = ("2019-06-05 10:00:00", "u1", "a", "exposure")
-    log = frame(LOG, [row, row, ("2019-06-05 10:00:00.001", "u1", "a", "exposure")])
-    assert sorted(str(row[4]) for row in cut(log, SHOWN)) == ["None", "None", "repeated"]
-
-
-def test_within_a_request_the_same_article_is_a_repeat_whatever_the_time(frame: Frame) -> None:
-    log = frame(
-        "at timestamp, request_id string, user_id string, article_id string",
-        [
-            ("2019-06-05 10:00:00", "r1", "u1", "a"),
-            ("2019-06-05 11:00:00", "r1", "u1", "a"),
-            ("2019-06-05 11:00:01", "r2", "u1", "a"),
-        ],
+def test_of_two_rows_of_one_moment_the_same_one_is_kept_whatever_their_order() -> None:
+    times = ("2019-06-05 10:00:00", None, "u1", "a", 0)
+    rows = [(*times, "phone"), (*times, "tablet")]
+    one, other = (
+        {row.device for row in marked_here(order, BY_USER) if row[DROPPED] is None} for order in (rows, rows[::-1])
     )
-    shown = Impressions(source="log", time="at", user="user_id", article="article_id", request="request_id")
-    assert [row[4] for row in cut(log, shown)] == [None, "repeated", None]
+    assert one == other
+    assert len(one) == 1
 
 
-@pytest.mark.thorough
-def test_a_request_shows_an_item_again_on_another_day_or_later_than_its_interval(frame: Frame) -> None:
-    log = frame(
-        "at timestamp, request_id string, user_id string, article_id string",
-        [
-            ("2019-06-04 23:59:59", "r1", "u1", "a"),
-            ("2019-06-05 00:00:01", "r1", "u1", "a"),
-            ("2019-06-05 00:10:01", "r1", "u1", "a"),
-            ("2019-06-05 00:20:02", "r1", "u1", "a"),
-        ],
-    )
-    by_day = Impressions(source="log", time="at", user="user_id", article="article_id", request="request_id")
-    near = Reach(timedelta(minutes=10))
-    assert [row[4] for row in cut(log, by_day, reach=near)] == [None, None, "repeated", "repeated"]
-    by_time = by_day.model_copy(update={"dedup": timedelta(minutes=10)})
-    assert [row[4] for row in cut(log, by_time, reach=near)] == [None, "repeated", "repeated", None]
-    ids = [
-        [row.impression_id for row in cut_impressions(log, one, DAY, 2, near).collect()] for one in (by_day, by_time)
-    ]
-    assert [len({*some}) for some in ids] == [1, 4]
-
-
-def test_a_row_without_a_time_makes_no_other_row_of_its_request_a_repeat(frame: Frame) -> None:
-    log = frame(
-        "at timestamp, request_id string, user_id string, article_id string",
-        [(None, "r1", "u1", "a"), ("2019-06-05 10:00:00", "r1", "u1", "a"), ("2019-06-05 11:00:00", "r1", "u1", "a")],
-    )
-    shown = Impressions(source="log", time="at", user="user_id", article="article_id", request="request_id")
-    assert sorted(str(row[4]) for row in cut(log, shown)) == ["None", "no_time", "repeated"]
-
-
-def test_of_two_rows_of_one_moment_the_same_one_is_kept_whatever_their_order(frame: Frame) -> None:
-    rows = [("2019-06-05 10:00:00", "u1", "a", "phone"), ("2019-06-05 10:00:00", "u1", "a", "tablet")]
-    shown = SHOWN.model_copy(update={"where": None, "columns": {"device": "action"}})
-    kept = {
-        row["device"]
-        for order in (rows, rows[::-1])
-        for row in cut_impressions(frame(LOG, order), shown, DAY, 2).where(F.col(DROPPED).isNull()).collect()
-    }
-    assert len(kept) == 1
-
-
-@pytest.mark.thorough
-def test_within_a_request_an_unknown_user_is_one_person(frame: Frame) -> None:
-    log = frame(
-        "at timestamp, request_id string, user_id string, article_id string",
-        [("2019-06-05 10:00:00", "r1", None, "a"), ("2019-06-05 10:05:00", "r1", None, "a")],
-    )
-    shown = Impressions(source="log", time="at", user="user_id", article="article_id", request="request_id")
-    assert [row[4] for row in cut(log, shown)] == [None, "repeated"]
-
-
-def test_two_unknown_users_are_two_people(frame: Frame) -> None:
-    log = frame(LOG, [("2019-06-05 10:00:00", None, "a", "exposure"), ("2019-06-05 10:00:10", None, "a", "exposure")])
-    shown = SHOWN.model_copy(update={"dedup": timedelta(seconds=30)})
-    assert [row[4] for row in cut(log, shown)] == [None, None]
-
-
-def test_a_row_without_a_readable_time_is_dropped(frame: Frame) -> None:
-    log = frame(
-        "at string, user_id string, article_id string, action string",
-        [("not yet", "u1", "a", "exposure"), ("2019-06-05 10:00:00", "u1", "b", "exposure")],
-    )
-    assert [row[4] for row in cut(log, SHOWN)] == ["no_time", None]
-
-
-@pytest.mark.parametrize("dedup", [None, timedelta(seconds=4)])
-@pytest.mark.parametrize("seed", range(3))
-def test_impressions_are_dropped_for_the_reasons_of_the_rule_in_python(
-    frame: Frame, seed: int, dedup: timedelta | None
-) -> None:
+def random_rows(seed: int) -> list[tuple[Any, ...]]:
+    """Rows of (time, request, user, article, position)."""
     rng = random.Random(seed)
     times = [f"2019-06-0{day} {time}" for day, time in ((4, "23:59:5"), (5, "00:00:0"), (5, "23:59:5"), (6, "00:00:0"))]
-    rows = [
+    return [
         (
             rng.choice([None, *[f"{time}{second}" for time in times for second in range(0, 10, 3)]]),
             *[rng.choice([None, f"{key}1", f"{key}2"]) for key in "rua"],
@@ -214,9 +220,21 @@ def test_impressions_are_dropped_for_the_reasons_of_the_rule_in_python(
         )
         for _ in range(300)
     ]
-    shown = Impressions(
-        source="log", time="at", user="user_id", article="article_id", request="request_id", position="position", dedup=dedup,
-    )  # fmt: skip
+
+
+@pytest.mark.parametrize("dedup", [None, timedelta(seconds=4)])
+@pytest.mark.parametrize("seed", range(3))
+def test_impressions_are_dropped_for_the_reasons_of_the_rule_in_python(seed: int, dedup: timedelta | None) -> None:
+    rows, shown = random_rows(seed), BY_REQUEST.model_copy(update={"dedup": dedup})
+    found = marked_here([(*row, None) for row in rows], shown)
+    now = [(in_text(r.impression_time), r.request, r.user, r.article, r.position, r[DROPPED]) for r in found]
+    assert Counter(now) == Counter(dropped_by_rule(rows, dedup))
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize("dedup", [None, timedelta(seconds=4)])
+def test_spark_drops_the_same_impressions(frame: Frame, dedup: timedelta | None) -> None:
+    rows, shown = random_rows(7), BY_REQUEST.model_copy(update={"dedup": dedup, "position": "position"})
     log = frame("at timestamp, request_id string, user_id string, article_id string, position int", rows)
     found = cut_impressions(log, shown, DAY, 2, Reach(timedelta(hours=1), timedelta(hours=1)))
     time = F.date_format("impression_time", "yyyy-MM-dd HH:mm:ss").alias("time")
@@ -262,7 +280,7 @@ def test_a_day_on_which_the_clocks_change_has_23_or_25_hours() -> None:
     assert autumn.end - autumn.start == timedelta(hours=25)
 
 
-def test_ids_are_stable_and_differ_for_keys_that_read_alike(frame: Frame) -> None:
+def test_ids_are_stable_and_differ_for_keys_that_read_alike_and_for_repeats_by_time(frame: Frame) -> None:
     log = frame(
         LOG,
         [
@@ -274,3 +292,13 @@ def test_ids_are_stable_and_differ_for_keys_that_read_alike(frame: Frame) -> Non
     ids = [[r.impression_id for r in cut_impressions(log, SHOWN, DAY, 2).collect()] for _ in range(2)]
     assert len(set(ids[0])) == 3
     assert sorted(ids[0]) == sorted(ids[1])
+    near, at = (
+        Reach(timedelta(minutes=10)),
+        ["2019-06-04 23:59:59", *[f"2019-06-05 00:{m}:01" for m in ("00", "10", "20")]],
+    )
+    again = frame(
+        "at timestamp, request_id string, user_id string, article_id string", [(t, "r1", "u1", "a") for t in at]
+    )
+    shown = [BY_REQUEST, BY_REQUEST.model_copy(update={"dedup": timedelta(minutes=10)})]
+    of_request = [[row.impression_id for row in cut_impressions(again, one, DAY, 2, near).collect()] for one in shown]
+    assert [len({*some}) for some in of_request] == [1, 4]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import LongType, StringType, StructType, YearMonthIntervalType
 
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import (
@@ -27,14 +29,16 @@ from ctr_samples.samples.columnar.columns import Picked, codes_of, in_order, joi
 from ctr_samples.samples.columnar.stages import Shuffle, Stage, TaskCounts, place_of
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
 from ctr_samples.sparksql.columns import stable_hash
+from tests.support.stages import ran, stage_of, table
 
 Frame = Callable[..., DataFrame]
 PARTITIONS = 5
 
 
-def rows_of(frame: Frame, count: int) -> DataFrame:
+def rows_of(count: int) -> pa.Table:
     texts = [(n, None if n % 7 == 0 else f"key {n % 11}") for n in range(count)]
-    return frame("n bigint, key string", texts).withColumn("_place", place_of([F.col("key")]))
+    rows = table("n bigint, key string", texts)
+    return rows.append_column("_place", pa.array(place_of_texts([rows["key"]])))
 
 
 def sum_of_keys(tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
@@ -49,46 +53,55 @@ def sum_of_keys(tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.Recor
     )
 
 
-def met(frame: Frame, counts: TaskCounts | None = None) -> DataFrame:
-    left, right = rows_of(frame, 300), rows_of(frame, 40)
-    kind = frame("key string, count bigint", []).schema
-    both = Shuffle((Stage.of(left), Stage.of(right)), ("_place", "_place"), PARTITIONS, sum_of_keys)
-    return Stage(both, kind).rows(counts)
+KIND = StructType().add("key", StringType()).add("count", LongType())
 
 
-def test_rows_with_equal_keys_of_all_frames_meet_in_one_task_and_tasks_count_once(frame: Frame) -> None:
-    counts = TaskCounts()
-    found = {row["key"]: row["count"] for row in met(frame, counts).collect()}
+def meeting(read: Callable[[pa.Table], Stage] = stage_of) -> Stage:
+    """Rows of two frames that meet."""
+    return Stage(Shuffle((read(rows_of(300)), read(rows_of(40))), ("_place", "_place"), PARTITIONS, sum_of_keys), KIND)
+
+
+@pytest.fixture
+def by_spark(spark: SparkSession) -> Callable[[pa.Table], Stage]:
+    return lambda rows: Stage.of(spark.createDataFrame(rows))
+
+
+def test_rows_with_equal_keys_of_all_frames_meet_in_one_task_and_tasks_count_once(
+    by_spark: Callable[[pa.Table], Stage],
+) -> None:
+    tasks = TaskCounts()
+    in_spark = meeting(by_spark).rows(tasks).collect()
     expected = [None if n % 7 == 0 else f"key {n % 11}" for some in (300, 40) for n in range(some)]
-    assert found == {key: expected.count(key) for key in set(expected)}
-    result = counts.result()
-    assert result.sums == {"rows": 340, "tasks": PARTITIONS}
-    assert [row for _, row in result.samples["keys"]] == [["key 10"]] * 3
+    for rows, counts in (ran(meeting()), (in_spark, tasks.result())):
+        assert {row["key"]: row["count"] for row in rows} == {key: expected.count(key) for key in set(expected)}
+        assert counts.sums == {"rows": 340, "tasks": PARTITIONS}
+        assert [row for _, row in counts.samples["keys"]] == [["key 10"]] * 3
 
 
 @pytest.mark.thorough
-def test_the_rows_of_a_stage_may_be_merged_with_others_into_fewer_tasks(frame: Frame) -> None:
-    both = frame("key string, count bigint", [("a", 1)]).unionByName(met(frame))
+def test_the_rows_of_a_stage_may_be_merged_with_others_into_fewer_tasks(
+    frame: Frame, by_spark: Callable[[pa.Table], Stage]
+) -> None:
+    both = frame("key string, count bigint", [("a", 1)]).unionByName(meeting(by_spark).rows())
     assert both.coalesce(2).agg(F.sum("count")).collect()[0][0] == 341
 
 
-def test_a_column_that_python_cannot_have_is_named(frame: Frame) -> None:
-    rows = rows_of(frame, 1).withColumn("shown", F.struct("n", F.expr("interval 1 month").alias("spare")))
+def test_a_column_that_python_cannot_have_is_named() -> None:
+    shown = StructType().add("n", LongType()).add("spare", YearMonthIntervalType(1, 1))
+    rows = replace(stage_of(rows_of(1)), kind=StructType().add("shown", shown))
     with pytest.raises(InputError, match=r"The column spare is interval month, which Spark cannot hand over to Python"):
-        Shuffle((Stage.of(rows),), ("_place",), 1, sum_of_keys)
+        Shuffle((rows,), ("_place",), 1, sum_of_keys)
 
 
-def test_counts_pass_through_later_stages(frame: Frame) -> None:
-    counts = TaskCounts()
-    kind = frame("n bigint, key string, _place bigint", []).schema
-
+def test_counts_pass_through_later_stages() -> None:
     def unchanged(tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
         counts.add("seen", tables[0].num_rows)
         yield from tables[0].to_batches()
 
-    first = Stage(Shuffle((Stage.of(rows_of(frame, 100)),), ("_place",), 3, unchanged), kind)
-    assert Stage(Shuffle((first,), ("_place",), 4, unchanged), kind).rows(counts).count() == 100
-    assert counts.result().sums == {"seen": 200}
+    rows = stage_of(rows_of(100))
+    first = Stage(Shuffle((rows,), ("_place",), 3, unchanged), rows.kind)
+    found, counts = ran(Stage(Shuffle((first,), ("_place",), 4, unchanged), rows.kind))
+    assert (len(found), counts.sums) == (100, {"seen": 200})
 
 
 def cut(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -169,23 +182,23 @@ def test_a_partition_whose_column_arrow_cannot_hold_together_is_refused_before_i
 
 
 @pytest.mark.thorough
-def test_a_damaged_block_fails_the_job(frame: Frame) -> None:
+def test_a_damaged_block_fails_the_job(by_spark: Callable[[pa.Table], Stage]) -> None:
     def without_a_byte(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             contents = pa.array([block.as_py()[:-1] for block in batch.column("block")], pa.binary())
             yield batch.set_column(4, "block", contents)
 
-    meeting = Shuffle((Stage.of(rows_of(frame, 20)),), ("_place",), 2, sum_of_keys)
-    moved = meeting.frame().mapInArrow(without_a_byte, BLOCK)
-    damaged = Stage(moved, rows_of(frame, 0).schema, (meeting.gather(),))
+    rows = by_spark(rows_of(20))
+    alone = Shuffle((rows,), ("_place",), 2, sum_of_keys)
+    damaged = Stage(alone.frame().mapInArrow(without_a_byte, BLOCK), rows.kind, (alone.gather(),))
     with pytest.raises(PySparkException, match="DamagedBlock"):
         damaged.rows().collect()
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 7, 200])
-def test_spark_sends_the_key_of_each_partition_there(frame: Frame, partitions: int) -> None:
-    keys = frame("key int", [(key,) for key in keys_of(partitions)]).select(F.expr(f"pmod(hash(key), {partitions})"))
-    assert [row[0] for row in keys.collect()] == list(range(partitions))
+def test_spark_sends_the_key_of_each_partition_there(frame: Frame) -> None:
+    every = [(count, place, key) for count in (1, 2, 7, 200) for place, key in enumerate(keys_of(count))]
+    places = frame("count int, place int, key int", every).where("pmod(hash(key), count) = place")
+    assert places.count() == len(every)
 
 
 def test_hashes_of_numbers_and_texts_are_those_of_spark(frame: Frame) -> None:
@@ -202,15 +215,11 @@ def test_hashes_of_numbers_and_texts_are_those_of_spark(frame: Frame) -> None:
     columns = [pa.array(column, pa.string()) for column in zip(*pairs, strict=True)]
     assert place_of_texts(columns).tolist() == [row[0] for row in placed.collect()]
     assert place_of_texts([column.slice(3) for column in columns]).tolist() == place_of_texts(columns).tolist()[3:]
+    in_spark = frame("id bigint", [(one,) for one in numbers]).select(stable_hash("shuffle", [F.col("id")]))
+    assert shuffle_hashes(longs).tolist() == [row[0] for row in in_spark.collect()], "the order of impressions"
 
 
-def test_impressions_are_hashed_to_their_place_as_spark_hashes_them(frame: Frame) -> None:
-    ids = [0, 1, -1, 2**63 - 1, -(2**63), 1574784000123]
-    in_spark = frame("id bigint", [(one,) for one in ids]).select(stable_hash("shuffle", [F.col("id")]))
-    assert shuffle_hashes(np.array(ids)).tolist() == [row[0] for row in in_spark.collect()]
-
-
-def test_keys_with_equal_hashes_are_told_apart(monkeypatch: pytest.MonkeyPatch, frame: Frame) -> None:
+def test_keys_with_equal_hashes_are_told_apart() -> None:
     """All keys collide: they lie in one partition, and each impression still sees the row of its own key."""
     keys = [f"key {n}" for n in range(20)]
     (codes,) = codes_of(pa.array([*keys, None, *keys]))

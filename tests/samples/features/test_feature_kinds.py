@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -23,7 +23,8 @@ Frame = Callable[..., DataFrame]
 SCHEMA = (
     "item struct<price: double, count: int, city: string, tags: map<string, double>, words: array<string>, "
     "vector: array<float>, matrix: array<array<float>>, seen: timestamp, "
-    "picture: binary, by_channel: map<int, array<double>>, channel: int>"
+    "picture: binary, by_channel: map<int, array<double>>, channel: int, shown: boolean, ids: array<int>, "
+    "weight: decimal(10,2)>"
 )
 FULL: dict[str, Any] = {
     "price": 19.0,
@@ -37,6 +38,9 @@ FULL: dict[str, Any] = {
     "picture": bytearray(b"\xff\xd8"),
     "by_channel": {7: [0.5, 0.25]},
     "channel": 7,
+    "shown": True,
+    "ids": [3, 4],
+    "weight": None,
 }
 EMPTY: dict[str, Any] = dict.fromkeys(FULL)
 
@@ -77,22 +81,22 @@ def with_ids(rows: DataFrame, config: JobConfig, state: FittedState) -> DataFram
     return with_joined_ids(rows, joined_ids(rows, config, state))
 
 
-def value(frame: Frame, item: dict[str, Any], **features: dict[str, Any]) -> Any:
-    """What the feature ``f`` becomes, beside which others may stand."""
-    config = job(**features)
-    rows = with_ids(frame(SCHEMA, [(tuple(item.values()),)]), config, STATE)
-    column = feature_column(rows, "f", config.features["f"], config, STATE)
-    first = rows.select(column).first()
-    assert first is not None
-    return first[0]
-
-
 def of(column: str, dtype: str = "int64", **more: Any) -> dict[str, Any]:
     return {"from": f"item.{column}", "dtype": dtype, **more}
 
 
 KINDS: list[tuple[dict[str, Any], Any, Any]] = [
     (of("count"), 25, 0),
+    (of("price", "float32"), 19.0, 0.0),
+    (of("price", "float32", default=-1), 19.0, -1.0),
+    (of("shown"), 1, 0),
+    ({"expr": "log1p(item.price - 19)", "dtype": "float32", "default": 9}, 0.0, 9.0),
+    ({"expr": "item.tags['b']", "dtype": "float32"}, 0.9, 0.0),
+    (of("vector", "float32", shape=[2]), [3.0, 4.0], [0.0, 0.0]),
+    (of("vector", "float32", shape=[1], top_k=1), [4.0], [0.0]),
+    (of("ids", shape=[2], default=-1), [3, 4], [-1, -1]),
+    (of("tags", "float32", shape=[5], top_k=5), [0.9, 0.9, 0.1, 0.0, 0.0], [0.0] * 5),
+    (of("city", "string", default="?"), "Lund", "?"),
     (of("price", "float32", clip=[0, 10]), 10.0, 0.0),
     (of("price", "float32", clip=[20, 30]), 20.0, 0.0),
     (of("price", "float32", clip=[0, 19], log1p=True), pytest.approx(2.9957323), 0.0),
@@ -141,21 +145,29 @@ KINDS: list[tuple[dict[str, Any], Any, Any]] = [
 """A feature, its value in FULL, and its value in EMPTY."""
 
 
-@pytest.fixture(scope="module")
-def values(spark: SparkSession) -> tuple[Row, Row]:
-    """All of KINDS at once: for FULL and for EMPTY."""
-    features = {f"f{n}": feature for n, (feature, _, _) in enumerate(KINDS)}
-    config = job(**features)
-    state = replace(STATE, moments=dict.fromkeys(features, MOMENTS), boundaries=dict.fromkeys(features, QUARTILES))
-    rows = spark.createDataFrame([(tuple(FULL.values()),), (tuple(EMPTY.values()),)], SCHEMA)
+def columns_of(spark: SparkSession, items: Sequence[dict[str, Any]], named: dict[str, dict[str, Any]]) -> list[Row]:
+    """A row for each item with all the features, computed at once."""
+    config = job(**named)
+    state = replace(STATE, moments=dict.fromkeys(named, MOMENTS), boundaries=dict.fromkeys(named, QUARTILES))
+    rows = spark.createDataFrame([(tuple(item.values()),) for item in items], SCHEMA)
     rows = with_ids(rows.coalesce(1), config, state)
-    columns = [feature_column(rows, name, config.features[name], config, state).alias(name) for name in features]
-    full, empty = rows.select(*columns).collect()
-    return full, empty
+    return rows.select(
+        *[feature_column(rows, name, config.features[name], config, state).alias(name) for name in named]
+    ).collect()
+
+
+def numbered(features: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    return {f"f{n}": feature for n, feature in enumerate(features)}
+
+
+@pytest.fixture(scope="module")
+def values(spark: SparkSession) -> list[Row]:
+    """All of KINDS: for FULL and for EMPTY."""
+    return columns_of(spark, [FULL, EMPTY], numbered(feature for feature, _, _ in KINDS))
 
 
 @pytest.mark.parametrize("n", range(len(KINDS)), ids=lambda n: " ".join(f"{k}={v}" for k, v in KINDS[n][0].items()))
-def test_a_feature_of_each_kind_has_its_value_or_what_stands_for_a_missing_one(values: tuple[Row, Row], n: int) -> None:
+def test_a_feature_of_each_kind_has_its_value_or_what_stands_for_a_missing_one(values: list[Row], n: int) -> None:
     _, full, empty = KINDS[n]
     assert (values[0][n], values[1][n]) == (full, empty)
 
@@ -175,60 +187,103 @@ def test_negative_zero_is_zero_where_a_number_is_hashed_or_looked_up(frame: Fram
     assert plain[2] == 7
 
 
-@pytest.mark.thorough
-def test_nan_stays_nan_and_is_a_missing_value_where_numbers_become_ids(frame: Frame) -> None:
-    item = FULL | {"price": float("nan")}
-    assert str(value(frame, item, f=of("price", "float32", clip=[0, 10], scale="min_max"))) == "nan"
-    assert value(frame, item, f=of("price", boundaries=[1.0, 2.0])) == 0
+TOKEN = of("city", vocabulary="cities")
+TWO = of("price", boundaries=[10, 20])
+TOP = of("tags", "float32", top_k=2, shape=[2])
+LEAST = {**TOP, "order": "smallest"}
+WORDS = of("words", vocabulary="words", shape=[3])
+TOKENS = of("words", "string", vocabulary="words", ragged=True, computed="model")
+BUCKETS = of("vector", "float32", boundaries=[2], ragged=True, computed="model")
+FIFTIETHS = of("price", boundaries=[n / 50 for n in range(1, 1001)])
+ZEROS = [{"a": -0.0, "b": 0.0}, {"a": 0.0, "b": -0.0}]
+CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], Any]]] = {
+    "nan stays nan": [({"price": float("nan")}, of("price", "float32", clip=[0, 10], scale="min_max"), NAN)],
+    "nan is a missing value where numbers become ids": [({"price": float("nan")}, TWO, 0)],
+    "a boundary belongs to the bucket above it": [
+        ({"price": number}, TWO, bucket)
+        for number, bucket in ((-1.0, 1), (9.999, 1), (10.0, 2), (19.999, 2), (20.0, 3), (1e9, 3))
+    ],
+    # A change here moves every unseen token.
+    "an unseen token shares an oov bucket": [
+        ({"city": city}, TOKEN, bucket) for city, bucket in (("Rome", 3), ("Bonn", 4), ("Kiel", 3))
+    ],
+    "a missing token in a list is not padding": [({"words": ["y", None]}, WORDS, [3, 1, 0])],
+    "an empty text is a missing token": [
+        ({"city": ""}, TOKEN, 1),
+        ({"city": ""}, {**TOKEN, "nulls": "omit"}, None),
+        ({"words": ["y", ""]}, WORDS, [3, 1, 0]),
+    ],
+    "what is missing in a list for the model is what its steps take for missing": [
+        ({"words": ["y", None]}, TOKENS, ["y", ""]),
+        ({"vector": [1.0, None]}, BUCKETS, [1.0, NAN]),
+    ],
+    "a thousand boundaries are no deep expression": [({}, FIFTIETHS, 951)],
+    "a null in a list of numbers takes the fill": [
+        ({"vector": [1.0, None]}, of("vector", "float32", shape=[2], fill=-1), [1.0, -1.0])
+    ],
+    "numbers in order have one zero": [({"tags": tags}, how, [0.0, 0.0]) for tags in ZEROS for how in (TOP, LEAST)],
+    "the greatest numbers leave out nan and null": [
+        ({"tags": {"a": float("nan"), "b": None, "c": 0.5}}, TOP, [0.5, 0.0])
+    ],
+}
+"""What changes in FULL, a feature, and its value then."""
 
 
-@pytest.mark.parametrize(("number", "bucket"), [(-1.0, 1), (9.999, 1), (10.0, 2), (19.999, 2), (20.0, 3), (1e9, 3)])
-def test_a_boundary_belongs_to_the_bucket_above_it(frame: Frame, number: float, bucket: int) -> None:
-    assert value(frame, FULL | {"price": number}, f=of("price", boundaries=[10, 20])) == bucket
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> dict[str, list[Any]]:
+    """The value of each of CASES."""
+    cases = [(name, FULL | changed, feature) for name, some in CASES.items() for changed, feature, _ in some]
+    rows = columns_of(spark, [item for _, item, _ in cases], numbered(feature for *_, feature in cases))
+    every: dict[str, list[Any]] = {name: [] for name in CASES}
+    for number, (name, *_) in enumerate(cases):
+        every[name].append(rows[number][number])
+    return every
 
 
-@pytest.mark.thorough
-def test_an_unseen_token_shares_an_oov_bucket_that_never_changes(frame: Frame) -> None:
-    buckets = [
-        value(frame, FULL | {"city": city}, f=of("city", vocabulary="cities")) for city in ("Rome", "Bonn", "Kiel")
+@pytest.mark.parametrize("what", CASES)
+def test_a_value_that_is_special(found: dict[str, list[Any]], what: str) -> None:
+    assert found[what] == [expected for *_, expected in CASES[what]]
+    assert "-0.0" not in str(found[what]) or "zero" not in what
+
+
+def test_single_values_and_lists_share_ids_and_a_missing_value_has_one_that_no_value_has(spark: SparkSession) -> None:
+    words, many = ["x", "y", "unseen"], [f"w{n}" for n in range(50)]
+    salted = {"hash_buckets": 1000, "salt": "both"}
+    features = [
+        TOKEN,
+        of("words", vocabulary="cities", ragged=True),
+        of("city", **salted),
+        of("words", ragged=True, **salted),
+        of("words", ragged=True, **salted | {"salt": "other"}),
+        of("words", hash_buckets=5, ragged=True, salt="few"),
+        of("words", hash_buckets=5, shape=[3], salt="few"),
+        of("city", hash_buckets=2),
     ]
-    assert buckets == UNSEEN
-    assert all(2 <= bucket < 5 for bucket in buckets)
+    items = [
+        *[FULL | {"city": word, "words": [word]} for word in words],
+        FULL | {"words": many},
+        FULL | {"words": ["w0"]},
+    ]
+    *alike, long, short, empty = columns_of(spark, [*items, EMPTY], numbered(features))
+    assert [[row[0]] for row in alike] == [row[1] for row in alike]
+    assert [[row[2]] for row in alike] == [row[3] for row in alike]
+    assert long[3] != long[4], "salts"
+    assert {*long[5]} == {1, 2, 3, 4}, "0 is for padding"
+    assert short[6] == [short[5][0], 0, 0]
+    assert ([row[7] for row in alike], empty[7]) == ([1, 1, 1], 0)
 
 
-UNSEEN = [3, 4, 3]
+def test_a_hashed_id_is_stable_below_its_limit_and_differs_between_features(frame: Frame) -> None:
+    rows = frame("item struct<city: string>", [((f"city {n}",),) for n in range(200)])
+    feature = Feature.model_validate(of("city", hash_buckets=10))
+    found = rows.select(feature_column(rows, "one", feature), feature_column(rows, "other", feature)).collect()
+    one, other = ([row[n] for row in found] for n in range(2))
+    assert set(one) == set(range(1, 10))
+    assert one != other
+    assert one[:3] == FIRST_THREE
 
 
-@pytest.mark.thorough
-def test_a_single_value_and_a_list_have_the_same_ids_in_one_vocabulary(frame: Frame) -> None:
-    for word in ("x", "y", "unseen"):
-        (in_list,) = value(frame, FULL | {"words": [word]}, f=of("words", vocabulary="cities", ragged=True))
-        assert value(frame, FULL | {"city": word}, f=of("city", vocabulary="cities")) == in_list
-
-
-def test_a_missing_token_in_a_list_is_not_padding(frame: Frame) -> None:
-    item = FULL | {"words": ["y", None]}
-    assert value(frame, item, f=of("words", vocabulary="words", shape=[3])) == [3, 1, 0]
-
-
-@pytest.mark.thorough
-def test_an_empty_text_is_a_missing_token(frame: Frame) -> None:
-    assert value(frame, FULL | {"city": ""}, f=of("city", vocabulary="cities")) == 1
-    assert value(frame, FULL | {"city": ""}, f=of("city", vocabulary="cities", nulls="omit")) is None
-    assert value(frame, FULL | {"words": ["y", ""]}, f=of("words", vocabulary="words", shape=[3])) == [3, 1, 0]
-
-
-def test_what_is_missing_in_a_list_for_the_model_is_what_its_steps_take_for_missing(frame: Frame) -> None:
-    tokens = of("words", "string", vocabulary="words", ragged=True, computed="model")
-    assert value(frame, FULL | {"words": ["y", None]}, f=tokens) == ["y", ""]
-    buckets = of("vector", "float32", boundaries=[2], ragged=True, computed="model")
-    assert value(frame, FULL | {"vector": [1.0, None]}, f=buckets) == [1.0, NAN]
-
-
-@pytest.mark.slow
-def test_a_thousand_boundaries_are_no_deep_expression(frame: Frame) -> None:
-    many = of("price", boundaries=[n / 50 for n in range(1, 1001)])
-    assert value(frame, FULL, f=many) == 951
+FIRST_THREE = [5, 9, 1]  # a change here moves every id of every trained embedding
 
 
 def test_a_list_of_vectors_from_a_history_is_cut_or_padded_to_whole_vectors(frame: Frame) -> None:
@@ -254,23 +309,6 @@ def test_the_contract_has_as_many_ids_as_the_feature_can_have(feature: dict[str,
     assert columns_contract(job(f=feature), STATE)["f"].buckets == buckets
 
 
-@pytest.mark.thorough
-def test_hashed_ids_of_a_list_leave_0_for_padding_and_share_a_salt(frame: Frame) -> None:
-    many = FULL | {"words": [f"w{n}" for n in range(50)]}
-    ids = value(frame, many, f=of("words", hash_buckets=5, ragged=True))
-    assert set(ids) == {1, 2, 3, 4}
-    short = value(frame, FULL | {"words": ["w0"]}, f=of("words", hash_buckets=5, shape=[3]))
-    assert short == [ids[0], 0, 0]
-    salted = of("words", hash_buckets=1000, ragged=True, salt="both")
-    assert value(frame, many, f=salted) == value(frame, many, f=salted | {"salt": "both"})
-    assert value(frame, many, f=salted) != value(frame, many, f=salted | {"salt": "other"})
-
-
-def test_a_null_in_a_list_of_numbers_takes_the_fill(frame: Frame) -> None:
-    item = FULL | {"vector": [1.0, None]}
-    assert value(frame, item, f=of("vector", "float32", shape=[2], fill=-1)) == [1.0, -1.0]
-
-
 def test_a_vector_is_scaled_by_the_moments_of_each_place(frame: Frame) -> None:
     moments = FittedMoments((2, 2), (1.0, 2.0), (2.0, 0.0), (0.0, 2.0), (3.0, 2.0))
     state = replace(STATE, moments={"f": moments})
@@ -289,14 +327,13 @@ def test_padding_is_not_scaled_and_what_is_beyond_the_shape_is_cut_off(frame: Fr
     assert [row[0] for row in rows.select(column).collect()] == [[2.0, -9.0], [2.0, 2.0], [-9.0, -9.0]]
 
 
-@pytest.mark.thorough
-def test_a_cross_tells_combinations_apart_and_depends_on_no_order_of_rows(frame: Frame) -> None:
+def test_a_cross_tells_combinations_apart_and_depends_on_no_order_of_rows(spark: SparkSession) -> None:
     cross: dict[str, Any] = {"cross": ["city", "hour"], "dtype": "int64", "hash_buckets": 2**40}
-    others = {"city": of("city", "string"), "hour": of("seen", date_part="hour")}
-    one = value(frame, FULL, f=cross, **others)
-    assert one == value(frame, FULL, f=cross, **others) == CROSSED
-    assert one != value(frame, FULL | {"city": "Oslo"}, f=cross, **others)
-    assert one != value(frame, FULL | {"seen": datetime(2019, 6, 8, 22, tzinfo=UTC)}, f=cross, **others)
+    parts = {"city": of("city", "string"), "hour": of("seen", date_part="hour")}
+    items = [FULL, FULL | {"city": "Oslo"}, FULL | {"seen": datetime(2019, 6, 8, 22, tzinfo=UTC)}, FULL]
+    one, town, hour, again = (row[0] for row in columns_of(spark, items, {"f": cross, **parts}))
+    assert one == again == CROSSED
+    assert len({one, town, hour}) == 3
 
 
 CROSSED = 946875532976  # a change here moves every crossed id
@@ -316,6 +353,15 @@ def test_id_25_of_1_to_25_has_a_place_of_its_own(frame: Frame) -> None:
 @pytest.mark.parametrize(
     ("feature", "message"),
     [
+        (of("price"), "features.f: found double, expected an integer or boolean"),
+        (of("city", "float32"), "features.f: found string, expected a number"),
+        (of("price", "string"), "features.f: found double, expected text or binary"),
+        (of("seen"), "features.f: found timestamp, expected an integer"),
+        (of("vector", "float32"), r"found array<float>, expected a number .* set `shape: "),
+        (of("price", "float32", shape=[2]), r"`shape: \[2\]` needs an array, found double"),
+        (of("price", "float32", shape=[2], top_k=2), "`top_k` needs an array or a map"),
+        (of("prize", "float32"), "features.f: No such struct field `prize`"),
+        ({"from": "itm.price", "dtype": "float32"}, "features.f: there is no column 'itm'; did you mean 'item'?"),
         (of("price", vocabulary="cities"), "features.f: found double, expected text, an integer, a boolean or a date"),
         (of("city", boundaries=[1]), "features.f: found string, expected a number for `dtype: int64`"),
         (of("price", "float32", at="'a'"), "features.f: `at` needs a map, found double"),
@@ -342,11 +388,11 @@ def test_data_of_another_form_are_refused_before_anything_runs(
         feature_column(with_ids(rows, config, STATE), "f", config.features["f"], config, STATE)
 
 
-def test_a_number_without_a_logarithm_ends_the_run_and_says_what_helps(frame: Frame) -> None:
+def test_a_number_without_a_logarithm_ends_the_run_and_says_what_helps(spark: SparkSession) -> None:
     with pytest.raises(
         Exception, match=r"features.f: found -2.0, expected a number above -1 .* set `clip: \[0, ...\]`"
     ):
-        value(frame, FULL | {"price": -2.0}, f=of("price", "float32", log1p=True))
+        columns_of(spark, [FULL | {"price": -2.0}], {"f": of("price", "float32", log1p=True)})
 
 
 @pytest.mark.parametrize(
@@ -389,7 +435,9 @@ def test_keys_that_contradict_each_other_are_refused(feature: dict[str, Any], me
         Feature.model_validate(feature)
 
 
-def test_a_vocabulary_too_large_for_lists_is_refused_with_advice(frame: Frame, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vocabulary_too_large_for_lists_is_refused_with_advice(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ctr_samples.samples.features.values.MOST_TOKENS_OF_A_LIST", 1)
     with pytest.raises(CtrSamplesError, match="2 tokens, but a list is looked up in at most 1; use `hash_buckets`"):
-        value(frame, FULL, f=of("words", vocabulary="words", ragged=True))
+        columns_of(spark, [FULL], {"f": of("words", vocabulary="words", ragged=True)})
