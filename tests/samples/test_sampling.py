@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
@@ -18,6 +19,7 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ConfigError, InputError, UsageError
 from ctr_samples.job import run as job
 from ctr_samples.records.read import first_examples
+from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 from ctr_samples.samples.features.complete import weights_of
 from ctr_samples.samples.features.row import SPLIT, WEIGHT
@@ -27,6 +29,7 @@ from ctr_samples.samples.sampling import (
     DropSampledOut,
     is_sampled_out,
     rules_of,
+    sample_again,
     sampling_facts,
     split_column,
 )
@@ -137,22 +140,39 @@ def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, dict[st
     return samples, sampling_facts(job, tasks.result())
 
 
-def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more(frame: Frame) -> None:
-    found, facts = kept(shown(frame, 8000))
-    everything = splits_of(shown(frame, 8000), TENTH.split)
-    of_train = found[found.split == "train"]
+def rows_of(count: int, splits: Sequence[str], **labels: Sequence[int]) -> pa.RecordBatch:
+    """Samples of the ids 0 to ``count``. Every tenth is clicked, unless told otherwise."""
+    clicked = labels.pop("clicked", [int(n % 10 == 0) for n in range(count)])
+    columns = {"impression_id": range(count), SPLIT: splits, "clicked": clicked, **labels}
+    return pa.RecordBatch.from_pydict({name: pa.array(values) for name, values in columns.items()})
+
+
+def kept_here(rows: pa.RecordBatch, rate: float = 0.1, salt: str = "a") -> tuple[pd.DataFrame, Counts]:
+    """What stays, with its weight, in this process."""
+    counts = Counts()
+    labels = tuple(name for name in rows.schema.names if name not in ("impression_id", SPLIT))
+    (left,) = sample_again(labels, rate, salt, rows, counts)
+    return left.to_pandas(), counts
+
+
+SPLITS = ["eval" if n % 4 == 3 else "train" for n in range(8000)]
+
+
+def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more() -> None:
+    found, counts = kept_here(rows_of(8000, SPLITS))
+    of_train = found[found[SPLIT] == "train"]
     # Every positive stays, every sample of eval stays, and each of them counts once.
     assert found.clicked.sum() == 800
-    assert (found.split == "eval").sum() == (everything.split == "eval").sum()
-    assert set(found[(found.clicked == 1) | (found.split == "eval")].weight) == {1.0}
-    negatives = of_train[of_train.clicked == 0]
-    assert set(negatives.weight) == {10.0}
-    # 5,400 negatives of train: a tenth stays, give or take four standard deviations.
-    assert facts["negatives"] == (everything.split == "train").sum() - of_train.clicked.sum()
+    assert (found[SPLIT] == "eval").sum() == 2000
+    assert set(found[(found.clicked == 1) | (found[SPLIT] == "eval")].sample_weight) == {1.0}
+    negatives, facts = of_train[of_train.clicked == 0], sampling_facts(TENTH, counts)
+    assert set(negatives.sample_weight) == {10.0}
+    # A tenth of the negatives of train stays, give or take four standard deviations.
+    assert facts["negatives"] == 6000 - of_train.clicked.sum()
     assert len(negatives) == pytest.approx(facts["negatives"] / 10, abs=4 * (facts["negatives"] * 0.09) ** 0.5)
     assert len(found) + facts["negatives"] - facts["kept"] == 8000
     # So the weights say how many there were.
-    assert negatives.weight.sum() == pytest.approx(facts["negatives"], rel=0.2)
+    assert negatives.sample_weight.sum() == pytest.approx(facts["negatives"], rel=0.2)
     assert facts == {
         "rate": 0.1,
         "salt": "a",
@@ -167,33 +187,33 @@ def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more(fra
     }
 
 
-@pytest.mark.thorough
-def test_the_choice_depends_on_id_and_salt_alone(frame: Frame) -> None:
+def test_the_choice_depends_on_id_and_salt_alone() -> None:
+    rows = rows_of(2000, ["train"] * 2000)
+    first = set(kept_here(rows)[0].impression_id)
+    assert set(kept_here(rows.take(pa.array(range(1999, -1, -1))))[0].impression_id) == first
+    assert set(kept_here(rows, salt="b")[0].impression_id) != first
+    assert set(kept_here(rows, 0.2)[0].impression_id) > first, "a greater share keeps what a smaller one kept"
+
+
+def test_a_sample_is_negative_only_if_all_its_labels_are_0() -> None:
+    labels = {"clicked": [0] * 2000, "read": [n % 2 for n in range(2000)]}
+    found, _ = kept_here(rows_of(2000, ["train"] * 2000, **labels))
+    odd = found[found.impression_id % 2 == 1]
+    assert len(odd) == 1000
+    assert set(odd.sample_weight) == {1.0}
+
+
+def test_spark_leaves_out_the_same_negatives(frame: Frame) -> None:
     rows = shown(frame, 2000)
-    first = set(kept(rows)[0].impression_id)
-    assert (
-        set(kept(rows.repartition(7).sortWithinPartitions(F.desc("impression.impression_time")))[0].impression_id)
-        == first
-    )
-    other = TENTH.model_copy(update={"sampling": Sampling(negatives=0.1, salt="b")})
-    assert set(kept(rows, other)[0].impression_id) != first
-    more = TENTH.model_copy(update={"sampling": Sampling(negatives=0.2, salt="a")})
-    assert set(kept(rows, more)[0].impression_id) > first, "a greater share keeps what a smaller one kept"
     # The salt of the configuration may be any text, also one that another hash of the job uses.
     alike = TENTH.model_copy(update={"sampling": Sampling(negatives=0.25, salt="split")})
     found, facts = kept(rows, alike)
+    splits = splits_of(rows, alike.split).sort_values("impression_id").split.tolist()
+    here, counts = kept_here(rows_of(2000, splits), 0.25, "split")
+    assert set(found.impression_id) == set(here.impression_id)
+    assert facts == sampling_facts(alike, counts)
     stayed = ((found.split == "train") & (found.clicked == 0)).sum()
     assert stayed == pytest.approx(facts["negatives"] / 4, rel=0.2)
-
-
-def test_a_sample_is_negative_only_if_all_its_labels_are_0(frame: Frame) -> None:
-    labels = {"clicked": TENTH.labels["clicked"], "read": TENTH.labels["clicked"]}
-    job = TENTH.model_copy(update={"labels": labels})
-    rows = shown(frame, 2000, "false").withColumn("read", (F.col("impression.impression_id") % 2).cast("float"))
-    found, _ = kept(rows, job)
-    odd = found[found.impression_id % 2 == 1]
-    assert len(odd) == 1000
-    assert set(odd.weight) == {1.0}
 
 
 def ruled(rows: DataFrame, rules: dict[str, Any], split: Split = Split(eval=0.25)) -> pd.DataFrame:  # noqa: B008

@@ -1,12 +1,15 @@
 """The order in which the sink takes samples."""
 
+import random
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ctr_samples.samples.sink import InOrder, Runs
+from ctr_samples.samples.columnar.blocks import murmur3_of_longs
+from ctr_samples.samples.sink import InOrder, Runs, in_final_order
 from ctr_samples.shards import RequestCounts
+from tests.support.stages import parts, stage_of, table
 
 
 def column(*places: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -56,3 +59,26 @@ def test_samples_of_requests_out_of_their_order_are_refused(places: tuple[list[i
     in_order.check("train", [column(0, 1), column(3, 9)])
     with pytest.raises(RuntimeError, match="not in their final order"):
         in_order.check("train", [column(*of) for of in places])
+
+
+@pytest.mark.parametrize("order", [("_shuffle",), ("_request", "_shuffle")])
+def test_samples_lie_where_their_first_hash_sends_them_sorted_by_split_hashes_and_id(order: tuple[str, ...]) -> None:
+    rng = random.Random(2)
+    rows = [
+        (rng.choice(["train", "eval", "test"]), rng.randrange(-9, 9), rng.choice([-(2**62), 0, 2**62]), number)
+        for number in range(300)
+    ]
+    rng.shuffle(rows)
+    flat = table("_split string, _request bigint, _shuffle bigint, impression_id bigint", rows)
+    shown = flat.select(["impression_id"]).to_struct_array()
+    stage = stage_of(flat.drop_columns("impression_id").append_column("impression", shown))
+    found = parts(in_final_order(stage, 4, order))
+    assert sorted(
+        (row._split, row._request, row._shuffle, row.impression[0]) for part in found for row in part
+    ) == sorted(rows)
+    for number, part in enumerate(found):
+        keys = [(row._split, *[row[name] for name in order], row.impression.impression_id) for row in part]
+        assert keys == sorted(keys)
+        assert {int(place) % 4 for place in murmur3_of_longs(np.array([row[order[0]] for row in part], np.int64))} <= {
+            number
+        }
