@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -27,6 +28,7 @@ from ctr_samples.sparksql.columns import joint_key
 Frame = Callable[..., DataFrame]
 Log = Sequence[tuple[Any, ...]]
 DAY = Span.of(date(2019, 6, 5), "UTC")
+NAN = float("nan")
 RATE = {"count": "clicks", "of": "shown", "prior": 0.01, "strength": 20}
 
 
@@ -82,114 +84,138 @@ def seen(
     return [row.v for row in sorted(result, key=lambda row: row.impression.impression_id)]
 
 
-@pytest.mark.thorough
-def test_a_window_begins_exactly_its_length_before_and_ends_before_the_impression(frame: Frame) -> None:
-    counted = {
-        "08:59:59.999999": 0,
-        "09:00:00": 1,
-        "09:59:59.999": 1,
-        "09:59:59.999999": 1,  # its millisecond is over
-        "10:00:00": 0,  # the impression's own instant
-        "10:00:00.001": 0,
-    }
-    rows = [(item, time, 1, 1.0, "u") for item, time in enumerate(counted)]
-    found = seen(frame, rows, [("10:00:00", item) for item in range(len(counted))], view("1ms", "1h"))
-    assert {time: v.clicks_1h for time, v in zip(counted, found, strict=True)} == counted
-    assert [v.matched for v in found] == [v.clicks_1h == 1 for v in found]
+KNOWN = "timestamp_micros(unix_micros(at) + bigint(read_ms * 60000000))"
+VIEWS = {
+    "milliseconds": view("1ms", "1h"),
+    "minutes": view("1m", "1h", "7d"),
+    "hours": view("1h", "1h", "1d"),
+    "known after 5 minutes": view("1m", "1h", delay="5m"),
+    "known at a time": view("1m", "5m", "1h", available_time=KNOWN),
+    "known at once": view("1m", "5m", "1h", available_time="at"),
+    "known at once, as it is usual": view("1m", "5m", "1h"),
+}
 
 
-@pytest.mark.thorough
-def test_an_action_counts_once_its_step_is_over(frame: Frame) -> None:
-    hourly = view("1h", "1h", "1d")
-    rows = [(7, "09:20:00", 1, 500.0, "u")]
-    shown = [
-        ("09:59:59.999999", 7),
-        ("10:00:00", 7),
-        ("10:59:59.999999", 7),
-        ("11:00:00", 7),
-        ("2019-06-05 23:59:59", 7),
-    ]
-    found = seen(frame, rows, shown, hourly)
-    assert [(v.clicks_1h, v.clicks_1d) for v in found] == [(0, 0), (1, 1), (1, 1), (0, 1), (0, 1)]
-    assert [v.matched for v in found] == [False, True, True, True, True]
+@dataclass(frozen=True)
+class Case:
+    """An item: its actions (time, click, read_ms, user), and what impressions see in some columns."""
+
+    view: str
+    rows: Sequence[tuple[Any, ...]]
+    columns: str
+    found: dict[str, tuple[Any, ...]]
 
 
-@pytest.mark.thorough
-def test_an_action_counts_once_it_is_known(frame: Frame) -> None:
-    late = view("1m", "1h", delay="5m")
-    shown = [("10:05:59.999999", 7), ("10:06:00", 7), ("11:05:59.999999", 7), ("11:06:00", 7)]
-    found = seen(frame, [(7, "10:00:30", 1, 500.0, "u")], shown, late)
-    assert [v.clicks_1h for v in found] == [0, 1, 1, 0]
-
-
-@pytest.mark.thorough
-def test_an_action_counts_from_the_end_of_the_step_in_which_it_became_known(frame: Frame) -> None:
-    how = view("1m", "5m", "1h", available_time="timestamp_micros(unix_micros(at) + bigint(read_ms * 60000000))")
-    rows = [(7, "09:30:10", 1, 20.0, "u"), (7, "09:30:20", 1, 0.0, "u")]
-    shown = ["09:31:00", "09:34:59", "09:36:00", "09:50:59.999999", "09:51:00", "10:30:59.999999", "10:31:00"]
-    values = seen(frame, rows, [(at, 7) for at in shown], how)
-    assert [(v.clicks_5m, v.clicks_1h, v.users_1h) for v in values] == [
-        (1, 1, 1),
-        (1, 1, 1),
-        (0, 1, 1),
-        (0, 1, 1),
-        (0, 2, 1),
-        (0, 2, 1),
-        (0, 0, 0),
-    ]
-    at_once = view("1m", "5m", "1h", available_time="at")
-    assert seen(frame, rows, [(at, 7) for at in shown], at_once) == seen(
-        frame, rows, [(at, 7) for at in shown], view("1m", "5m", "1h")
-    )
-
-
-@pytest.mark.thorough
-def test_an_empty_window_gives_zeros_and_the_prior(frame: Frame) -> None:
-    rows = [
-        (7, "08:00:00", 1, 0.1, "u"),
-        (7, "08:00:01", 0, 0.2, "v"),
-        (None, "09:59:00", 1, 1.0, "u"),
-        (7, None, 1, 1.0, "u"),
-    ]
-    nothing = (0, 0, 0.0, 0, 0.01, False)
-    for v in seen(
-        frame, rows, [("10:00:00", 7), ("10:00:00", 8), ("10:00:00", None), ("07:00:00", 7)], view("1m", "1h")
-    ):
-        assert (v.clicks_1h, v.shown_1h, v.ms_1h, v.users_1h, v.ctr_1h, v.matched) == nothing
-
-
-@pytest.mark.thorough
-def test_each_measure_is_that_of_its_window(frame: Frame) -> None:
-    rows = [
-        (7, "08:30:00", 1, 100.25, "u1"),
-        (7, "09:30:00", 0, 7.5, "u1"),
-        (7, "09:40:00", 1, None, "u2"),
-        (7, "09:40:00", 1, 0.25, None),
-        (8, "09:40:00", 1, 5.0, "u9"),
-    ]
-    (v,) = seen(frame, rows, [("10:00:00", 7)], view("1m", "1h", "7d"))
-    assert (v.clicks_1h, v.shown_1h, v.ms_1h, v.users_1h) == (2, 3, 7.75, 2)
-    assert (v.clicks_7d, v.shown_7d, v.ms_7d, v.users_7d) == (3, 4, 108.0, 2)
-    assert (v.ctr_1h, v.ctr_7d) == ((2 + 0.01 * 20) / (3 + 20), (3 + 0.01 * 20) / (4 + 20))
-
-
-@pytest.mark.thorough
-def test_a_sum_leaves_nothing_behind(frame: Frame) -> None:
-    rows = [
-        (7, "08:00:00", 1, 0.1, "u"),
-        (7, "08:30:00", 1, 1e18, "u"),
-        (7, "09:50:00", 1, 0.3, "u"),
-        (7, "09:50:00", 1, float("nan"), "u"),
-    ]
-    assert [v.ms_1h for v in seen(frame, rows, [("10:00:00", 7)], view("1m", "1h"))] == [0.3]
-
-
-@pytest.mark.thorough
-def test_a_value_is_told_apart_as_long_as_one_of_its_actions_lies_in_the_window(frame: Frame) -> None:
+EDGES = {
+    "08:59:59.999999": 0,
+    "09:00:00": 1,
+    "09:59:59.999": 1,
+    "09:59:59.999999": 1,  # its millisecond is over
+    "10:00:00": 0,  # the impression's own instant
+    "10:00:00.001": 0,
+}
+TEN = "10:00:00"
+AT_ONCE = [("09:30:10", 1, 20.0, "u"), ("09:30:20", 1, 0.0, "u")]
+SEEN_AT_ONCE = {"09:31:00": (2, 2, 1), "09:34:59": (2, 2, 1), "09:36:00": (0, 2, 1), "10:31:00": (0, 0, 0)}
+CASES = {
+    **{
+        f"an action of {time} is {count} in the hour before ten": Case(
+            "milliseconds", [(time, 1, 1.0, "u")], "clicks_1h matched", {TEN: (count, count == 1)}
+        )
+        for time, count in EDGES.items()
+    },
+    "an action counts once its step is over": Case(
+        "hours",
+        [("09:20:00", 1, 500.0, "u")],
+        "clicks_1h clicks_1d matched",
+        {
+            "09:59:59.999999": (0, 0, False),
+            TEN: (1, 1, True),
+            "10:59:59.999999": (1, 1, True),
+            "11:00:00": (0, 1, True),
+            "23:59:59": (0, 1, True),
+        },
+    ),
+    "an action counts once it is known": Case(
+        "known after 5 minutes",
+        [("10:00:30", 1, 500.0, "u")],
+        "clicks_1h",
+        {"10:05:59.999999": (0,), "10:06:00": (1,), "11:05:59.999999": (1,), "11:06:00": (0,)},
+    ),
+    "an action counts from the end of the step in which it became known": Case(
+        "known at a time",
+        AT_ONCE,
+        "clicks_5m clicks_1h users_1h",
+        {
+            "09:31:00": (1, 1, 1),
+            "09:34:59": (1, 1, 1),
+            "09:36:00": (0, 1, 1),
+            "09:50:59.999999": (0, 1, 1),
+            "09:51:00": (0, 2, 1),
+            "10:30:59.999999": (0, 2, 1),
+            "10:31:00": (0, 0, 0),
+        },
+    ),
+    "an action that is known when it happens": Case(
+        "known at once", AT_ONCE, "clicks_5m clicks_1h users_1h", SEEN_AT_ONCE
+    ),
+    "an action of which nothing is said": Case(
+        "known at once, as it is usual", AT_ONCE, "clicks_5m clicks_1h users_1h", SEEN_AT_ONCE
+    ),
+    "an empty window gives zeros and the prior": Case(
+        "minutes",
+        [("08:00:00", 1, 0.1, "u"), ("08:00:01", 0, 0.2, "v"), (None, 1, 1.0, "u")],
+        "clicks_1h shown_1h ms_1h users_1h ctr_1h",
+        {TEN: (0, 0, 0.0, 0, 0.01), "07:00:00": (0, 0, 0.0, 0, 0.01)},
+    ),
+    "an item without actions has no match": Case("minutes", [], "clicks_1h ctr_7d matched", {TEN: (0, 0.01, False)}),
+    "each measure is that of its window": Case(
+        "minutes",
+        [
+            ("08:30:00", 1, 100.25, "u1"),
+            ("09:30:00", 0, 7.5, "u1"),
+            ("09:40:00", 1, None, "u2"),
+            ("09:40:00", 1, 0.25, None),
+        ],
+        "clicks_1h shown_1h ms_1h users_1h ctr_1h clicks_7d shown_7d ms_7d users_7d ctr_7d",
+        {TEN: (2, 3, 7.75, 2, (2 + 0.01 * 20) / (3 + 20), 3, 4, 108.0, 2, (3 + 0.01 * 20) / (4 + 20))},
+    ),
+    "a sum leaves nothing behind": Case(
+        "minutes",
+        [("08:00:00", 1, 0.1, "u"), ("08:30:00", 1, 1e18, "u"), ("09:50:00", 1, 0.3, "u"), ("09:50:00", 1, NAN, "u")],
+        "ms_1h",
+        {TEN: (0.3,)},
+    ),
     # u1 comes at 8:00, again 60 minutes later, when the first has just left, and 61 minutes after that.
-    rows = [(7, time, 0, 0.0, "u1") for time in ("08:00:30", "09:00:30", "10:01:30")]
-    shown = [(f"{time}:00", 7) for time in ("08:01", "09:00", "09:01", "10:00", "10:01", "10:02", "11:01", "11:02")]
-    assert [v.users_1h for v in seen(frame, rows, shown, view("1m", "1h"))] == [1, 1, 1, 1, 0, 1, 1, 0]
+    "a value is told apart as long as one of its actions lies in the window": Case(
+        "minutes",
+        [(time, 0, 0.0, "u1") for time in ("08:00:30", "09:00:30", "10:01:30")],
+        "users_1h",
+        {
+            f"{time}:00": (users,)
+            for time, users in zip(
+                ("08:01", "09:00", "09:01", "10:00", "10:01", "10:02", "11:01", "11:02"),
+                (1, 1, 1, 1, 0, 1, 1, 0),
+                strict=True,
+            )
+        },
+    ),
+}
+
+
+@pytest.mark.some(2)
+@pytest.mark.parametrize("name", VIEWS)
+def test_an_impression_sees_what_its_windows_hold(frame: Frame, name: str) -> None:
+    """All cases of a view in one join, each with an item of its own, beside actions and impressions without one."""
+    cases = {what: case for what, case in CASES.items() if case.view == name}
+    rows = [(item, *row) for item, case in enumerate(cases.values()) for row in case.rows]
+    expected = [(what, time, found) for what, case in cases.items() for time, found in case.found.items()]
+    shown = [(time, item) for item, case in enumerate(cases.values()) for time in case.found]
+    *found, nobody = seen(frame, [*rows, (None, "09:59:00", 1, 1.0, "u")], [*shown, (TEN, None)], VIEWS[name])
+    assert (nobody.clicks_1h, nobody.users_1h, nobody.ctr_1h, nobody.matched) == (0, 0, 0.01, False)
+    each = zip(expected, found, strict=True)
+    now = [(what, at, tuple(row[column] for column in cases[what].columns.split())) for (what, at, _), row in each]
+    assert now == expected
 
 
 def test_a_calendar_day_is_a_step_also_when_the_clocks_change(frame: Frame, spark: SparkSession) -> None:
