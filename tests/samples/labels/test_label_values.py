@@ -1,19 +1,17 @@
-"""What becomes of the actions of an impression: any, sum, max, first, their masks, and how the old system got them wrong."""
+"""What becomes of the actions of an impression: any, sum, max, first, their masks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date, timedelta
+from datetime import date
 from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F
 
 from ctr_samples.config import ActionLabel, Impressions
-from ctr_samples.samples.impressions import DROPPED, cut_impressions
 from ctr_samples.samples.labels.plans import plan_label
-from ctr_samples.samples.period import Reach, Span
+from ctr_samples.samples.period import Span
 from tests.samples.labels.labelling import label, label_in_spark
 from tests.support.stages import table
 
@@ -28,6 +26,7 @@ LABELS = {
         for how in ("sum", "max", "first")
     },
 }
+IMPRESSIONS = "impression_id bigint, impression_time timestamp, request string, user string, article string"
 COLUMNS = ["clicked", "sum", "sum__mask", "max", "max__mask", "first", "first__mask"]
 NOTHING = (0, 0.0, 0, 0.0, 0, 0.0, 0)
 
@@ -85,13 +84,29 @@ CASES: dict[str, tuple[list[Action], tuple[Any, ...]]] = {
 }
 
 
-def test_every_case() -> None:
+def of_cases() -> tuple[list[Any], list[Any]]:
+    """Impressions and log of all cases, each with a user of its own."""
     shown, log = [], []
     for number, (name, (actions, _)) in enumerate(CASES.items()):
         shown.append((number, "2019-06-05 10:00:00", f"{name} r", name, "a"))
         for time, request, what, value in actions:
             log.append((f"2019-06-05 {time}", request and f"{name} {request}", name, "a", what, value))
-    found = {row.user: tuple(row[column] for column in COLUMNS) for row in labelled(shown, log)}
+    return shown, log
+
+
+def test_every_case() -> None:
+    found = {row.user: tuple(row[column] for column in COLUMNS) for row in labelled(*of_cases())}
+    assert found == {name: expected for name, (_, expected) in CASES.items()}
+
+
+def test_spark_reads_the_same_values(frame: Frame) -> None:
+    shown, log = of_cases()
+    actions = frame(
+        "at string, request_id string, user_id string, article_id string, action string, read_ms string", log
+    )
+    plans = [plan_label(name, label, SHOWN) for name, label in LABELS.items()]
+    rows, _ = label_in_spark(frame(IMPRESSIONS, shown), plans, DAY, lambda _: actions)
+    found = {row.user: tuple(row[column] for column in COLUMNS) for row in rows}
     assert found == {name: expected for name, (_, expected) in CASES.items()}
 
 
@@ -104,11 +119,8 @@ def labelled(shown: list[Any], log: list[Any], labels: Sequence[str] = tuple(LAB
         for name in labels
         if (name == "clicked") == (what == "click")
     ]
-    impressions = table(
-        "impression_id bigint, impression_time timestamp, request string, user string, article string", shown
-    )
     plans = [plan_label(name, LABELS[name], SHOWN) for name in labels]
-    return label(impressions, table(schema, actions), plans, DAY)[0]
+    return label(table(IMPRESSIONS, shown), table(schema, actions), plans, DAY)[0]
 
 
 def test_a_day_without_actions_labels_everything_zero() -> None:
@@ -124,52 +136,3 @@ def test_a_sum_of_fractions_does_not_depend_on_the_order_of_the_log() -> None:
         (row,) = labelled([(1, "2019-06-05 10:00:00", None, "u", "a")], order, ["sum"])
         sums.add(row["sum"])
     assert len(sums) == 1
-
-
-# Two defects of the system that this one replaces: what it did, in its own SQL, beside what is right.
-
-
-def old_table(log: DataFrame) -> DataFrame:
-    """One row for each user and article, with the maxima of flags and of a text."""
-    flags = {"clicked": "click or read", "collected": "collect", "shared": "share"}
-    return log.groupBy("user_id", "article_id").agg(
-        F.lit(True).alias("exposure"),  # set by every action, whatever it was
-        *[F.max(F.col("action").isin(*what.split(" or "))).alias(name) for name, what in flags.items()],
-        F.max("read_ms").alias("read_time"),
-    )
-
-
-LOG = "at string, user_id string, article_id string, action string, read_ms string"
-CUT = Impressions(source="log", where="action = 'exposure'", time="at", user="user_id", article="article_id")
-
-
-def new_labels(log: DataFrame, how: str) -> list[tuple[Any, ...]]:
-    plans = [plan_label(name, LABELS[name], CUT) for name in ("clicked", how)]
-    shown = (
-        cut_impressions(log, CUT, DAY, 2, Reach(after=timedelta(hours=2))).where(F.col(DROPPED).isNull()).drop(DROPPED)
-    )
-    rows, _ = label_in_spark(shown, plans, DAY, lambda _: log)
-    return [(r.user, r.clicked, r[how], r[f"{how}__mask"]) for r in sorted(rows, key=lambda r: r.user)]
-
-
-def test_reading_times_are_numbers_that_add_up_and_an_action_is_no_impression_and_reading_is_no_click(
-    frame: Frame,
-) -> None:
-    times = ("10:00:00", "10:01:00", "10:02:00")
-    log = frame(
-        LOG,
-        [
-            *[
-                (f"2019-06-05 {time}", "reader", "a", what, ms)
-                for time, what, ms in zip(times, ("exposure", "read", "read"), ("", "900", "1000"), strict=True)
-            ],
-            ("2019-06-05 10:00:00", "clicker", "a", "exposure", ""),
-            ("2019-06-05 10:01:00", "clicker", "a", "click", ""),
-            ("2019-06-05 10:01:00", "from a link", "a", "share", ""),
-        ],
-    )
-    old = {r.user_id: (r.exposure, r.clicked, r.read_time) for r in old_table(log).collect()}
-    # '9' comes after '1', and the second reading is lost; what nobody was shown is an impression.
-    assert old == {"reader": (True, True, "900"), "clicker": (True, True, ""), "from a link": (True, False, "")}
-    assert new_labels(log, "max") == [("clicker", 1, 0.0, 0), ("reader", 0, 1000.0, 1)]
-    assert new_labels(log, "sum") == [("clicker", 1, 0.0, 0), ("reader", 0, 1900.0, 1)]
