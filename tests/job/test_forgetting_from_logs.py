@@ -174,6 +174,7 @@ def test_models_that_were_trained_on_them_are_named(root: Path) -> None:
     assert named in said(forget(root, "--check", "--models", root / "models"))
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("key", "change", "sentence"),
     [

@@ -436,6 +436,7 @@ def _recorded(value: Any, dtype: str) -> Any:
     return value.encode() if isinstance(value, str) else bytes(value) if isinstance(value, bytearray) else value
 
 
+@pytest.mark.some(5)
 @pytest.mark.parametrize(
     "feature",
     [

@@ -30,6 +30,7 @@ def weights(kind: str, numbers: list[Any]) -> tuple[str, Any]:
     return f"map<string,{kind}>", {f"key {n % 3} {n}": number for n, number in enumerate(numbers)}
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("made", [column, weights])
 @pytest.mark.parametrize(
     ("kind", "numbers"),

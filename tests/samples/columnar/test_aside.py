@@ -27,7 +27,7 @@ def stage(frame: Frame, count: int) -> Stage:
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("count", [0, 1, 40_000])
+@pytest.mark.parametrize("count", [0, 1, 20_000])
 def test_each_row_gets_the_new_column_and_keeps_what_waited(frame: Frame, count: int) -> None:
     def twice(rows: DataFrame) -> DataFrame:
         assert rows.schema["view"].dataType.simpleString() == "struct<number:int>"
@@ -74,7 +74,7 @@ def weight(rows: DataFrame) -> DataFrame:
 RUNS = [0, 0, 0, 3, 3, 1, 2, 2, 2, 0]
 
 
-@pytest.mark.parametrize("numbers", [[], [2], RUNS, RUNS * 4000])
+@pytest.mark.parametrize("numbers", [[], [2], RUNS, RUNS * 2000])
 def test_rows_that_share_a_map_are_computed_like_rows_with_a_map_each(frame: Frame, numbers: Sequence[int]) -> None:
     def made_of(stage: Stage) -> list[Row]:
         return with_columns(stage, {"view": None}, {}, weight, ["weight", "size"], TaskCounts()).rows().collect()

@@ -248,6 +248,7 @@ def test_a_path_that_hadoop_cannot_use_is_named(spark: SparkSession, path: str, 
 AWKWARD = ["plain.json", "ä ö.json", "50%25 off.json", "a#b?c+d.json", "[x]{y}.json", "back`tick.json", "a=b.json"]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("path", ["/dt={date}", "/dt={date}/", "//dt={date}", "/dt={date}/*", "/d[t]={date}"])
 def test_awkward_names_are_listed_and_read_once(spark: SparkSession, tmp_path: Path, path: str) -> None:
     root = tmp_path / "ü log 100%20"
@@ -345,6 +346,7 @@ def test_a_day_may_be_named_in_any_form(spark: SparkSession, tmp_path: Path, pat
     assert read_source(spark, "log", whole, Whole()).frame.count() == 4
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("first", ["1", "two", "2019-06-05"])
 def test_values_of_directories_are_text_whatever_the_first_day_has(
     spark: SparkSession, tmp_path: Path, first: str
@@ -402,6 +404,7 @@ def test_an_undated_directory_keeps_its_key_value_columns(spark: SparkSession, t
     assert sorted((r.a, r.country) for r in found.frame.collect()) == [(1, "CA"), (1, "NL")]
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("below", ["", "/hour=1"])
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
 def test_a_column_that_only_some_days_have_is_null_in_the_others(
@@ -1099,6 +1102,7 @@ def test_the_nearest_directory_of_the_name_gives_the_day(spark: SparkSession, tm
     assert row.dt == DAY
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize("zone", [None, "UTC"])
 @pytest.mark.parametrize("types_of_nanoseconds", ["false", "true"])
 def test_parquet_as_pandas_writes_it_is_read_or_refused_with_the_remedy(

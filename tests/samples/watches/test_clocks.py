@@ -323,16 +323,6 @@ def test_local_times_of_odd_days_are_read_as_documented(spark: SparkSession) -> 
     assert [row[0] for row in found] == [time and int(time.timestamp() * 1_000_000) for time in utc]
 
 
-@pytest.mark.parametrize(("day", "hours"), [(date(2019, 3, 31), 23), (date(2019, 10, 27), 25), (date(2019, 6, 5), 24)])
-def test_a_day_has_23_or_25_hours_when_the_clocks_change(spark: SparkSession, day: date, hours: int) -> None:
-    session = run_session(spark, STOCKHOLM)
-    own = Span.of(day, STOCKHOLM)
-    assert (own.end - own.start).total_seconds() == hours * 3600
-    start = int(own.start.timestamp())
-    moments = session.range(start - 3600, start + 26 * 3600, 3600).select(F.timestamp_seconds("id").alias("t"))
-    assert moments.where(own.contains(F.col("t"))).count() == hours
-
-
 def test_times_are_passed_on_to_the_files_of_impressions_and_actions(spark: SparkSession, tmp_path: Path) -> None:
     row = {"kind": ["s"], "t": pa.array([MILLIS], pa.timestamp("ms", "UTC")), "who": ["a"], "what": [1]}
     pq.write_table(pa.table(row), tmp_path / "log.parquet")
