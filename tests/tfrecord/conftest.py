@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 import ctr_samples
 from ctr_samples.sparksql.releases import arrow_schema
 from ctr_samples.tfrecord.data_source import TfrecordSource
+from tests.tfrecord.schemas import schema_from
 
 Read = Callable[..., list[dict[str, Any]]]
 
@@ -53,9 +54,9 @@ def tfrecord(spark: SparkSession) -> SparkSession:
 
 
 @pytest.fixture(scope="session")
-def ddl(spark: SparkSession) -> Callable[[str], StructType]:
+def ddl() -> Callable[[str], StructType]:
     """``ddl("a int, b string")``."""
-    return StructType.fromDDL
+    return schema_from
 
 
 @pytest.fixture

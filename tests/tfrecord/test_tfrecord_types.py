@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from pyspark.ml.linalg import VectorUDT
+from pyspark.sql import SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from ctr_samples.codec import ExampleDecoder, ExampleEncoder
@@ -97,6 +98,14 @@ ALL_TYPES = """
     day date, at timestamp, local timestamp_ntz, ints array<int>, texts array<string>, days array<date>,
     ragged array<array<float>>, weights map<string, double>, user struct<id: bigint, home: struct<city: string>>
 """
+
+
+def test_schemas_that_tests_write_as_text_are_those_of_spark(spark: SparkSession, ddl: Ddl) -> None:
+    odd = "x interval day, n void, v variant, `a.b``c` int not null, m map<string, array<int>>, s struct<>, t struct<a int>"
+    for text in (ALL_TYPES, odd, "Day int, day int"):
+        assert ddl(text) == StructType.fromDDL(text)
+
+
 FULL: dict[str, Any] = {
     "yes": True,
     "b": -128,

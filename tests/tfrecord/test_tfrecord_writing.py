@@ -27,6 +27,7 @@ from ctr_samples.tfrecord.data_source import TfrecordSource
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.writing import ReceiptMessage, TfrecordWriter, by_directory, plan_writing, write_partition
 from tests.tfrecord.published_tables import publish_day, publish_table
+from tests.tfrecord.schemas import schema_from
 from tests.tfrecord.tensorflow_files import as_dict, sequence_example, tensorflow_reads, tensorflow_writes, tf
 
 Ddl = Callable[[str], StructType]
@@ -213,7 +214,7 @@ def writer_of(kind: str, path: Path, schema: StructType, **options: Any) -> Call
 def of_kind(kind: str, path: Path, schema: StructType, record_type: str = "example") -> Callable[[], None]:
     if not kind.endswith("partitions"):
         return writer_of(kind, path, schema, recordType=record_type.replace("_", ""))
-    day = StructType.fromDDL("day int")
+    day = schema_from("day int")
     options = {
         "partitionColumns": day.json(),
         "partitionOverwriteMode": "dynamic",
