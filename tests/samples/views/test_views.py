@@ -17,7 +17,6 @@ from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.rows import usable, view_rows, within_reach
 
 Frame = Callable[..., DataFrame]
-CLOCKS = ("event_time", "available_time")
 
 COUNTS = DailyCounts(
     days=2,
@@ -130,25 +129,6 @@ def test_a_column_that_the_table_does_not_have_is_named(frame: Frame) -> None:
 
 
 SNAPSHOT = SnapshotView(source="t", entity="user", key="user_id", snapshot="ds", publish_delay="2h", ttl="7d")
-
-
-@pytest.mark.parametrize("kind", ["date", "string"])
-def test_a_snapshot_is_true_as_of_the_end_of_its_day_and_known_some_time_later(
-    frame: Frame, spark: SparkSession, kind: str
-) -> None:
-    # In Stockholm the clocks go forward in the night to 2019-03-31: that day has 23 hours.
-    zone = spark.conf.get("spark.sql.session.timeZone")
-    spark.conf.set("spark.sql.session.timeZone", "Europe/Stockholm")
-    try:
-        rows = frame(f"user_id int, ds {kind}, x int", [(1, "2019-03-30", 5), (1, "2019-03-31", 6)])
-        shown = view_rows(rows, "v", SNAPSHOT, ["x"])
-        utc = [F.date_format(F.to_utc_timestamp(c, "Europe/Stockholm"), "MM-dd HH:mm") for c in CLOCKS]
-        assert [tuple(r) for r in shown.select(*utc, "payload.x").orderBy("x").collect()] == [
-            ("03-30 23:00", "03-31 01:00", 5),
-            ("03-31 22:00", "04-01 00:00", 6),
-        ]
-    finally:
-        spark.conf.set("spark.sql.session.timeZone", zone)
 
 
 def test_the_day_of_a_snapshot_must_be_a_day(frame: Frame) -> None:
