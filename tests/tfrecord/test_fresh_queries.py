@@ -113,12 +113,12 @@ def test_any_sequence_of_queries_is_answered_as_by_parquet(
     check_sequence(tfrecord, written, seed, 12)
 
 
-@pytest.mark.some(1)
 @pytest.mark.thorough
 def test_a_sequence_of_queries_is_answered_as_by_parquet(tfrecord: SparkSession, written: Path, pushdown: str) -> None:
     check_sequence(tfrecord, written, 1, 4)
 
 
+@pytest.mark.some(1)
 def test_rows_that_are_appended_are_seen_by_what_is_loaded_then(
     tfrecord: SparkSession, tmp_path: Path, pushdown: str
 ) -> None:

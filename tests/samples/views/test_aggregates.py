@@ -203,7 +203,7 @@ CASES = {
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", VIEWS)
 def test_an_impression_sees_what_its_windows_hold(frame: Frame, name: str) -> None:
     """All cases of a view in one join, each with an item of its own, beside actions and impressions without one."""
