@@ -7,9 +7,11 @@ import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import click
 import typer
 from rich import box
 from rich.console import Console
@@ -22,7 +24,7 @@ from ctr_samples.config import load_config
 from ctr_samples.errors import CtrSamplesError, InputError, UsageError
 
 if TYPE_CHECKING:
-    from ctr_samples.starter import Draft
+    from ctr_samples.starter import Candidate, Draft, Question
 
 _SAMPLED = 20_000
 """Maximum number of rows read from a catalog table."""
@@ -45,13 +47,23 @@ def init(
     request: Annotated[str | None, typer.Option(help="The column of the log that names the request.")] = None,
     time: Annotated[str | None, typer.Option(help="The column of the log that says when.")] = None,
     label: Annotated[str | None, typer.Option(help="The column of the log that says what was clicked.")] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="The time zone of days and of local times, such as Europe/Berlin.")
+    ] = None,
+    encoding: Annotated[
+        str | None, typer.Option(help="The encoding of text that is not UTF-8, such as windows-1250.")
+    ] = None,
+    kinds: Annotated[
+        str | None, typer.Option(help="The column with the kind of an action, as in events.type; each kind is a label.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Take the first answer to each open question.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Look at a sample of some logs and write a first configuration, with a reason for each guess. Prints its path.
+    """Look at a sample of some logs and write a first configuration, with the evidence for each choice. Prints its path.
 
-    The options answer what the values of the inputs leave open. A file is written in any case: what could not be decided
-    stands in it as comments, and the command ends with an error that names it. Run it again with an option that decides: it
-    replaces a file that is not complete, unless somebody edited it, and no other.
+    What the values of the inputs leave open is asked on a terminal, or answered by the options. A file is written in any case:
+    what is open stands in it with all answers, and the command ends with an error that names it. Run it again with an option
+    that decides: it replaces a file that is not complete, unless somebody edited it, and no other.
 
     Example: ctr-samples init logs/{date}.jsonl articles.parquet --output samples.yaml
     """
@@ -59,14 +71,27 @@ def init(
         _check_free(output)
         if not output.parent.is_dir():
             raise UsageError(f"There is no directory {output.parent} for {output}; make it first.")
-        from ctr_samples.starter import Told, as_yaml, draft, look_at
+        from ctr_samples.starter import Answers, as_yaml, draft, look_at
 
-        told = Told(log, tuple(actions or ()), item, user, request, time, label)
-        made = draft(look_at(inputs or _ask(), _rows_of_table), told)
+        said = {
+            "log": log,
+            "item": item,
+            "user": user,
+            "request": request,
+            "time": time,
+            "label": label,
+            "zone": zone,
+            "encoding": encoding,
+            "kinds": kinds,
+        }
+        told = {"actions": tuple(actions or ())} | {option: (name,) for option, name in said.items() if name}
+        ask = _first if yes else partial(_asked, console) if sys.stdin.isatty() else None
+        answers = Answers(told, ask)
+        made = draft(look_at(inputs or _ask(), _rows_of_table, answers), answers)
         text = _HEAD + as_yaml(made.entries)
         _check_free(output)  # again: the user may write the file while the inputs are read
         output.write_text(text, encoding="utf-8")
-        if lack := made.missing or _problems(output):
+        if lack := made.missing or _problems(output) or _undecided(made):
             output.write_bytes(_sealed(_commented(f"NOT COMPLETE: {lack}") + text))
         _report(console, made, output, lack)
         say(output)
@@ -105,6 +130,30 @@ def _ask() -> list[str]:
     if not sys.stdin.isatty():
         raise UsageError("Name the logs: `ctr-samples init PATH ...`; there is no terminal to ask on.")
     return shlex.split(typer.prompt(_QUESTION, err=True))
+
+
+def _first(question: Question) -> Candidate | None:
+    return question.candidates[0]
+
+
+def _asked(console: Console, question: Question) -> Candidate | None:
+    """Ask a question on the terminal. Its answers are numbered, the first is the default, and 0 is none of them."""
+    console.print(f"\n{question.asks}", style="bold")
+    for number, candidate in enumerate(question.candidates, 1):
+        console.print(Text(f"  {number}  {candidate.name}: {candidate.evidence}"), soft_wrap=True)
+    least = 0 if question.may_be_none else 1
+    if question.may_be_none:
+        console.print("  0  none of these")
+    chosen = typer.prompt("Number", default=1, type=click.IntRange(least, len(question.candidates)), err=True)
+    return question.candidates[chosen - 1] if chosen else None
+
+
+def _undecided(made: Draft) -> str:
+    """Return the open questions in a sentence, or an empty string."""
+    if not made.open:
+        return ""
+    asked = " ".join(question.in_words for question in made.open)
+    return f"Nobody was there to answer, so the first answers stand in it. {asked} `--yes` takes the first of each."
 
 
 def _problems(output: Path) -> str:

@@ -22,6 +22,6 @@
 from ctr_samples.starter.draft import Draft, draft
 from ctr_samples.starter.entries import as_yaml
 from ctr_samples.starter.look import look_at
-from ctr_samples.starter.roles import Told
+from ctr_samples.starter.questions import Answers, Candidate, Question
 
-__all__ = ["Draft", "Told", "as_yaml", "draft", "look_at"]
+__all__ = ["Answers", "Candidate", "Draft", "Question", "as_yaml", "draft", "look_at"]

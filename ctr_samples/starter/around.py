@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import timedelta
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.counted import where_of
@@ -114,7 +113,7 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
         return [Entry("static", True, "without times in the log, no table can change")], []
     day = _snapshot_column(table, match.column)
     changes, ends = _changes(table), _ends_of(table)
-    if day is not None and (changes is None or not _is_of_its_day(table, changes)):
+    if day is not None and (changes is None or _stands_each_day(table, match.column)):
         d.reaches(table, 5)
         todo = "when is the snapshot of a day there? Until it is known, a day after that day ended is assumed"
         return [
@@ -137,13 +136,14 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
     return entries, used
 
 
-def _is_of_its_day(table: Table, changes: Column) -> bool:
-    """Whether rows of a dated table have times near their own day, as in a change log but not in a snapshot."""
-    if changes.time is None or not table.days:
-        return False
-    days = {day + timedelta(days=n) for day in table.days for n in (-1, 0, 1)}
-    inside = sum(count for day, count in changes.time.days.items() if day in days)
-    return inside > 0.8 * len(changes.time.moments)
+def _stands_each_day(table: Table, key: Column) -> bool:
+    """Whether most keys stand on each day of a dated table once, as in a snapshot, and not in a log of changes."""
+    keys: dict[object, set[str]] = {}
+    for day, text in zip(table.row_days, key.texts, strict=False):
+        if text is not None:
+            keys.setdefault(day, set()).add(text)
+    every, rows = set[str]().union(*keys.values()), sum(map(len, keys.values()))
+    return not keys or (2 * rows > len(every) * len(keys) and rows == sum(text is not None for text in key.texts))
 
 
 def features_of_views(d: Drafting) -> Iterator[Entry]:

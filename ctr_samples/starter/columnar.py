@@ -12,14 +12,16 @@ from pyarrow import orc, parquet
 from ctr_samples.starter.places import InputPath, some_of
 from ctr_samples.starter.tables import Column, Table, name_of, quoted
 
-_ROWS = 20_000
+_ROWS, _LEAST_ROWS = 20_000, 1000
+"""Rows that are read of an input, and at least of each file."""
 
 
 def columnar_table(place: InputPath, name: str, form: str) -> Table:
     """Sample the beginning and the end of Parquet or ORC files."""
     files = some_of(place.files)
     read = _of_parquet if form == "parquet" else _of_orc
-    parts = [(part, place.day_of(file)) for file in files for part in read(file, _ROWS // len(files))]
+    most = max(_LEAST_ROWS, _ROWS // len(files))
+    parts = [(part, place.day_of(file)) for file in files for part in read(file, most)]
     data = _together([part for part, _ in parts])
     of_rows = tuple(day for part, day in parts for _ in range(part.num_rows))
     options = {"format": (form, ""), "path": (place.path, place.days_said)}

@@ -14,7 +14,9 @@ from ctr_samples.starter.features import ids_of
 from ctr_samples.starter.impressions import feature_of_carried, impressions_of
 from ctr_samples.starter.labels import labels_of
 from ctr_samples.starter.links import matches
-from ctr_samples.starter.roles import Log, Told, find_log
+from ctr_samples.starter.log import Log
+from ctr_samples.starter.questions import Answers, Question
+from ctr_samples.starter.roles import find_log
 from ctr_samples.starter.tables import Table
 from ctr_samples.starter.zones import Zone, in_zone, late_actions, zone_of
 
@@ -31,6 +33,8 @@ class Draft:
     day: date | None
     missing: str = ""
     """A description of the missing parts, or an empty string if the configuration is complete."""
+    open: tuple[Question, ...] = ()
+    """The questions that nobody answered."""
 
     @property
     def todos(self) -> list[str]:
@@ -38,23 +42,27 @@ class Draft:
         return [f"{key}: {what}" for key, what in todos_of(self.entries)]
 
 
-def draft(tables: Sequence[Table], told: Told = Told()) -> Draft:  # noqa: B008
-    """Draft a configuration for the inputs. Raise UsageError if ``told`` names an unknown input or column.
+def draft(tables: Sequence[Table], answers: Answers | None = None) -> Draft:
+    """Draft a configuration for the inputs. Raise UsageError if an option names an unknown input or column.
 
     Without a usable label or feature, ``missing`` explains the problem and the draft omits the incomplete sections.
     """
-    log = find_log(tables, told)
+    answers = answers or Answers()
+    log = find_log(tables, answers)
+    tables = [log.table if table.name == log.table.name else table for table in tables]
     if log.explodes:
         log = replace(log, request=None)  # all items of a list share it
-    zone = zone_of(log, tables)
+    zone = zone_of(log, tables, answers)
     log = in_zone(log, zone)
     dated = log.table.dated or "date_column" in log.table.options
-    d = Drafting(log, tables, dated, notes=[*(note for table in tables for note in table.todo), *late_actions(log)])
+    d = Drafting(
+        log, tables, dated, answers, notes=[*(note for table in tables for note in table.todo), *late_actions(log)]
+    )
     followers = [follower.table for follower in log.followers]
-    others = [table for table in tables if table is not log.table]
+    others = [table for table in tables if table.name != log.table.name]
     entries = _entries(d, zone, [table for table in others if all(table is not one for one in followers)])
     day = _day_of(log, acting=bool(followers or log.actions))
-    return Draft(entries, tables, d.roles, d.notes, dated, day, _missing(d, others))
+    return Draft(entries, tables, d.roles, d.notes, dated, day, _missing(d, others), tuple(answers.open.values()))
 
 
 def _missing(d: Drafting, others: Sequence[Table]) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import FeatureTemplate
 from ctr_samples.starter.links import Match
-from ctr_samples.starter.roles import Log
+from ctr_samples.starter.log import Log
+from ctr_samples.starter.questions import Answers
 from ctr_samples.starter.tables import Column, Table, plain_name
 
 OWN = frozenset(
@@ -47,6 +48,7 @@ class Drafting:
     log: Log
     tables: Sequence[Table]
     dated: bool
+    answers: Answers
     views: list[View] = field(default_factory=list)
     labels: list[Entry] = field(default_factory=list)
     carried: list[Carried] = field(default_factory=list)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ctr_samples.starter import words as w
 from ctr_samples.starter.links import determines
 from ctr_samples.starter.outcomes import follows
+from ctr_samples.starter.questions import Candidate
 from ctr_samples.starter.tables import Column, sql_text
 
 _YES = tuple(
@@ -29,7 +30,6 @@ class Flag:
     expr: str
     rate: float
     why: str
-    todo: str = ""
 
 
 def named_flags(columns: Sequence[Column]) -> Iterator[Flag]:
@@ -72,27 +72,19 @@ def _as_text(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value == int(value) else str(value).lower()
 
 
-def unnamed_flag(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Flag]:
-    """Yield the likeliest label if no name suggests one: a flag that no key determines and most columns depend on."""
+def unnamed_flags(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Candidate]:
+    """Yield the flags that no name calls a label: rows of one key differ in them, and other columns depend on them."""
     flags = [
         flag
         for column in columns
         if len(column.distinct) == 2 and len(column.present) == len(column.values) and (flag := flag_of(column))
     ]
-    free = [flag for flag in flags if not any(determines(key, flag.column) for key in keys)] or flags
-
-    def followers(flag: Flag) -> tuple[int, bool]:
+    for flag in flags:
         positive = is_positive(flag.column)
-        return sum(follows(one, positive) is not None for one in columns if one is not flag.column), flag.rate <= 0.5
-
-    best = max(free, key=followers, default=None)
-    if best is None:
-        return
-    others = ", ".join(flag.column.name for flag in free if flag is not best)
-    asked = f"is this the label? {f'It may be {others} as well: `--label NAME`' if others else ''}".strip()
-    yield replace(
-        best, why=f"a flag that rows of one user differ in; {best.rate:.2%} of the sample are positive", todo=asked
-    )
+        differs = not any(determines(key, flag.column) for key in keys)
+        after = sum(follows(one, positive) is not None for one in columns if one is not flag.column)
+        why = f"rows of one key {'differ in it' if differs else 'have one value'}; {flag.why}"
+        yield Candidate(replace(flag, why=why), flag.column.called, why, (differs, after, flag.rate <= 0.5))
 
 
 def is_rating(column: Column, *, named: bool) -> bool:

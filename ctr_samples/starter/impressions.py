@@ -22,7 +22,7 @@ _MANY = 50
 def impressions_of(d: Drafting) -> list[Entry]:
     """Return the entries of the section ``impressions``."""
     log = d.log
-    entries = [Entry("source", log.table.name, f"{log.table.rows:,} rows were sampled")]
+    entries = [Entry("source", log.table.name, f"{log.table.rows:,} rows were sampled", d.answers.todo("log"))]
     if log.clicked_list is not None:
         entries[0] = Entry("source", log.table.name, f"each item of {log.clicked_list.name} is an impression")
     if log.action is not None:
@@ -84,13 +84,14 @@ def _keys(d: Drafting) -> Iterator[Entry]:
     if item is not None:
         keys[d.log.item_name] = item
         why.append(f"{log.item.called if log.item else 'the item'} is what was shown")
+    todo = " ".join(filter(None, map(d.answers.todo, ("item", "user", "request"))))
     if not log.explodes:
         keys |= {name: w.key_expr(column) for name, column in log.others.items()}
         if keys:
-            yield Entry("keys", keys, "; ".join(why), log.todo)
+            yield Entry("keys", keys, "; ".join(why), todo)
         return
     for name, expr in keys.items():
-        yield Entry(name, expr, why[list(keys).index(name)], log.todo if name == "user" else "")
+        yield Entry(name, expr, why[list(keys).index(name)], todo if name == d.log.item_name else "")
     if log.others:
         yield Entry("keys", {name: w.key_expr(column) for name, column in log.others.items()})
 

@@ -5,17 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from math import ceil
 from typing import Any
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.followers import Follower
-from ctr_samples.starter.links import matches
+from ctr_samples.starter.links import matches, rows_of
+from ctr_samples.starter.questions import Answers, Candidate
 from ctr_samples.starter.tables import Column, sql_text
 from ctr_samples.starter.times import in_words
 
+_MOST_KINDS = 20
 _WINDOW = "2h"
+_WINDOWS = {_WINDOW: timedelta(hours=2), **{f"{days}d": timedelta(days=days) for days in (1, 3, 7, 30)}}
 
 
 def labels_of(d: Drafting) -> Iterator[Entry]:
@@ -71,7 +75,9 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
     d.reaches(log.table, 1, 1)
     for follower in log.followers:
         table = follower.table
-        d.reaches(table, 1, 1)
+        late = ceil(_WINDOWS[_window_of(follower.delays)] / timedelta(days=1))
+        d.reaches(table, 1, late)
+        d.reaches(log.table, 1, late)
         item, user, request = (follower.of(column) for column in (log.item, log.user, log.request))
         if log.item is not None and log.explodes:
             item = next(matches([log.item], table), None)
@@ -87,9 +93,7 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
             what["match"] = [["request"]]
         what["window"] = window = _window_of(follower.delays)
         said = _said_of(follower, window)
-        kinds = table.find(
-            lambda c: c.is_text and 2 <= len(c.distinct) <= 20 and bool({str(v).lower() for v in c.distinct} & w.LABEL)
-        )
+        kinds = _kinds_of(follower, d.answers)
         d.roles[table.name] = "actions that follow what was shown"
         if kinds is None:
             name = table.name.removesuffix("s")
@@ -111,13 +115,34 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
             )
 
 
+def _kinds_of(follower: Follower, answers: Answers) -> Column | None:
+    """Find the column with the kind of an action: a few words, of which one user does several with what was shown."""
+    keys = [match.column for match in follower.matches]
+    actions = rows_of(keys)
+    candidates = []
+    for column in follower.table.columns:
+        if not column.is_text or not 2 <= len(column.distinct) <= _MOST_KINDS or any(column is key for key in keys):
+            continue
+        kinds: dict[tuple[str | None, ...], set[str]] = {}
+        for action, value in zip(actions, column.texts, strict=True):
+            if value is not None:
+                kinds.setdefault(action, set()).add(value)
+        several = sum(len(some) > 1 for some in kinds.values())
+        named = bool({str(value).lower() for value in column.distinct} & w.LABEL)
+        if named or several:
+            values = ", ".join(sorted(map(str, column.distinct))[:5])
+            why = f"its values are {values}; {several:,} of {len(kinds):,} have more than one"
+            candidates.append(Candidate(column, f"{follower.table.name}.{column.called}", why, (named, several > 0)))
+    chosen = answers.to(
+        "kinds", f"Which column of {follower.table.name} tells kinds of actions, each a label?", candidates
+    )
+    return None if chosen is None else chosen.value
+
+
 def _window_of(delays: Sequence[timedelta]) -> str:
     """Return a window of at least two hours that covers nearly all sampled delays."""
     late = delays[int(0.99 * len(delays)) - 1] if delays else timedelta(0)
-    for days in (1, 3, 7, 30):
-        if late > timedelta(hours=2) and late <= timedelta(days=days):
-            return f"{days}d"
-    return _WINDOW
+    return next((window for window, length in _WINDOWS.items() if late <= length), _WINDOW)
 
 
 def _said_of(follower: Follower, window: str) -> str:
@@ -137,7 +162,7 @@ def _of_rows(d: Drafting) -> Iterator[Entry]:
     for flag in log.flags:
         d.positive = d.positive or (flag.expr if flag.column.kind != "BIGINT" else f"{flag.expr} = 1")
         name = d.label_name(flag.column.name if flag.column.named else "label")
-        yield Entry(name, {"expr": flag.expr}, flag.why, flag.todo)
+        yield Entry(name, {"expr": flag.expr}, flag.why, d.answers.todo("label"))
     if log.ratings is not None:
         column = log.ratings
         least = log.least_liked

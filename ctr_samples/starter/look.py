@@ -12,37 +12,41 @@ import pyarrow as pa
 from ctr_samples.errors import InputError
 from ctr_samples.starter.columnar import columnar_table, columns_of
 from ctr_samples.starter.places import ENDINGS, InputPath, find_places
+from ctr_samples.starter.questions import Answers
 from ctr_samples.starter.tables import Table
 from ctr_samples.starter.text import text_table
 
 _TABLE = re.compile(r"\w+(\.\w+){1,2}", re.ASCII)
 
 
-def look_at(inputs: Sequence[str], read_table: Callable[[str], pa.Table]) -> list[Table]:
+def look_at(
+    inputs: Sequence[str], read_table: Callable[[str], pa.Table], answers: Answers | None = None
+) -> list[Table]:
     """Sample each input. ``read_table`` returns some rows of a catalog table in Arrow format.
 
     Raises InputError if none of the inputs has any data.
     """
-    tables = [table for one in inputs for table in _look(one, read_table)]
+    answers = answers or Answers()
+    tables = [table for one in inputs for table in _look(one, read_table, answers)]
     if not tables:
         raise InputError(f"There is no data under {', '.join(inputs)}; expected JSON lines, CSV, Parquet or ORC.")
     return list(_named_apart(tables))
 
 
-def _look(one: str, read_table: Callable[[str], pa.Table]) -> Iterator[Table]:
+def _look(one: str, read_table: Callable[[str], pa.Table], answers: Answers) -> Iterator[Table]:
     if _TABLE.fullmatch(one) and not ENDINGS.search(one) and not Path(one).exists():
         yield _of_catalog(one, read_table)
         return
     places = find_places(one)
     for place in places:
         try:
-            yield _of_files(place)
+            yield _of_files(place, answers)
         except InputError:
             if len(places) == 1:
                 raise
 
 
-def _of_files(place: InputPath) -> Table:
+def _of_files(place: InputPath, answers: Answers) -> Table:
     with place.files[0].open("rb") as opened:
         magic = opened.read(4)
     form = "parquet" if magic == b"PAR1" else "orc" if magic.startswith(b"ORC") else ""
@@ -50,7 +54,7 @@ def _of_files(place: InputPath) -> Table:
         raise InputError(
             f"{place.files[0]} is no {place.files[0].suffix[1:].title()} file; write it again, or rename it."
         )
-    return columnar_table(place, place.name, form) if form else text_table(place, place.name)
+    return columnar_table(place, place.name, form) if form else text_table(place, place.name, answers)
 
 
 def _of_catalog(name: str, read_table: Callable[[str], pa.Table]) -> Table:

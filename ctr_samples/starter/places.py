@@ -177,6 +177,13 @@ def _dated(path: str) -> InputPath:
     return InputPath(path, tuple(files), tuple(sorted({*files.values()})))
 
 
+LITTLE = 9 << 20
+"""Bytes of an input that are read as a whole."""
+_MOST_FILES = 1000
+
+
 def some_of(files: Sequence[Path]) -> list[Path]:
-    """Return the first, the middle and the last file."""
+    """Return all files of a small input, or else the first, the middle and the last file."""
+    if len(files) <= _MOST_FILES and sum(file.stat().st_size for file in files) <= LITTLE:
+        return list(files)
     return list(dict.fromkeys([files[0], files[len(files) // 2], files[-1]]))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
 from typing import Any
@@ -157,7 +157,50 @@ class Table:
     """Day of each row, from the path of its file."""
     where: str = ""
     """Row filter, if the files also contain other lines."""
+    element: str | None = None
+    """The list of structs of which each element is a row, or None if a row is one."""
+
+    def only(self, columns: Iterable[Column]) -> Table:
+        """Return the table with some of its columns."""
+        return replace(self, columns=list(columns))
 
     def find(self, test: Callable[[Column], bool]) -> Column | None:
         """Return the first column that passes a test."""
         return next((column for column in self.columns if test(column)), None)
+
+
+_ELEMENT = "shown"
+"""Name of the column with an element of a list."""
+_MOST_ROWS = 5000
+_KINDS = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "STRING", datetime: "TIMESTAMP"}
+
+
+def unfolded(table: Table) -> Iterator[Table]:
+    """Yield the table with the elements of each list of structs as its rows, of at most 5,000 of its rows."""
+    for lists in table.columns:
+        if "STRUCT" not in lists.kind or not lists.is_list:
+            continue
+        places = [
+            (row, place, element)
+            for row, elements in enumerate(lists.values[:_MOST_ROWS])
+            for place, element in enumerate(elements or ())
+            if element is not None
+        ]
+        own = [
+            replace(column, values=[column.values[row] for row, *_ in places])
+            for column in table.columns
+            if column is not lists
+        ]
+        fields = dict.fromkeys(name for *_, element in places for name in element)
+        own += [_field(name, [element.get(name) for *_, element in places]) for name in fields]
+        own.append(Column(f"{_ELEMENT}_position", f"{_ELEMENT}_position", "BIGINT", [place for _, place, _ in places]))
+        days = tuple(table.row_days[row] for row, *_ in places) if table.row_days else ()
+        why = f"each element of {lists.called} becomes a row"
+        options = {**table.options, "explode": ({_ELEMENT: lists.expr}, why)}
+        yield replace(table, options=options, columns=own, rows=len(places), row_days=days, element=lists.called)
+
+
+def _field(name: str, values: list[Any]) -> Column:
+    kinds = {_KINDS.get(type(value), "") for value in values if value is not None}
+    kind = "DOUBLE" if kinds == {"BIGINT", "DOUBLE"} else kinds.pop() if len(kinds) == 1 else "BINARY"
+    return Column(name_of((name,)), f"{_ELEMENT}.{quoted(name)}", kind, values)

@@ -8,7 +8,8 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -17,11 +18,12 @@ from typing import IO, Any, cast
 import pyarrow as pa
 
 from ctr_samples.errors import InputError
-from ctr_samples.starter.places import InputPath, some_of
+from ctr_samples.starter.places import LITTLE, InputPath, some_of
+from ctr_samples.starter.questions import Answers, Candidate
 from ctr_samples.starter.tables import Column, Table, name_of, plain_name, quoted
 
-_BYTES = 9 << 20
-"""Approximate number of bytes to read per input."""
+_LEAST_BYTES = 64 << 10
+"""Bytes to read of each file, at least."""
 
 _PACKED: Mapping[str, tuple[bytes, str, Callable[[Path], Any]]] = {
     "gzip": (b"\x1f\x8b", ".gz", gzip.open),
@@ -52,39 +54,76 @@ class Chunk:
     """Day in the path of the file."""
 
 
-def chunks_of(place: InputPath) -> list[Chunk]:
-    """Read the beginning and the end of a few files of an input, or all of a small input."""
+def chunks_of(place: InputPath, answers: Answers) -> tuple[str, list[Chunk]]:
+    """Read the beginning and the end of a few files of an input, or all of a small input. Returns the encoding, too."""
     files = some_of(place.files)
-    whole = sum(file.stat().st_size for file in place.files) <= _BYTES
-    files = list(place.files) if whole and len(place.files) <= 50 else files
-    return [
-        replace(chunk, day=place.day_of(file)) for file in files for chunk in _chunks_of(file, _BYTES // len(files))
-    ]
+    most = max(_LEAST_BYTES, LITTLE // len(files))
+    parts = [(data, is_start, place.day_of(file)) for file in files for data, is_start in _parts_of(file, most)]
+    encoding = _encoding_of([data for data, *_ in parts], place, answers)
+    read = "utf-8-sig" if encoding == "UTF-8" else encoding
+    return encoding, [Chunk(data.decode(read, errors="replace"), is_start, day) for data, is_start, day in parts]
 
 
-def _chunks_of(file: Path, most: int) -> list[Chunk]:
+def _parts_of(file: Path, most: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield the first and the last lines of a file, and whether they are the first ones."""
     unpacked = _unpacked(file)
     with unpacked or file.open("rb") as opened:
         size = None if unpacked else file.stat().st_size
         if size is None or size <= most:
             head = opened.read(most + 1)
-            cut = len(head) > most
-            return [Chunk(_lines(head, cut_end=cut), is_start=True)]
-        head = opened.read(most // 2)
+            yield (head.rpartition(b"\n")[0] + b"\n" if len(head) > most else head), True
+            return
+        yield opened.read(most // 2).rpartition(b"\n")[0] + b"\n", True
         opened.seek(size - most // 2)
-        tail = opened.read()
-    return [
-        Chunk(_lines(head, cut_end=True), is_start=True),
-        Chunk(_lines(tail.partition(b"\n")[2], cut_end=False), is_start=False),
-    ]
+        yield opened.read().partition(b"\n")[2], False
+
+
+_ENCODINGS = (
+    "windows-1252",
+    "windows-1250",
+    "windows-1251",
+    "windows-1254",
+    "windows-1256",
+    "Shift_JIS",
+    "GBK",
+    "Big5",
+)
+
+
+def _encoding_of(parts: Sequence[bytes], place: InputPath, answers: Answers) -> str:
+    """Return the encoding of text that is not UTF-8: the one that reads letters where others read signs."""
+    if parts[0][:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "UTF-16"
+    if all(_decoded(part, "UTF-8") is not None for part in parts):
+        return "UTF-8"
+    candidates = []
+    for encoding in dict.fromkeys([*answers.names("encoding"), *_ENCODINGS]):
+        texts = [_decoded(part, encoding) for part in parts]
+        if None not in texts:
+            words = [word for text in texts for word in re.findall(r"\w*[^\x00-\x7f]\w*", text or "")]
+            share = round(sum(map(_is_a_word, words)) / max(1, len(words)), 1)
+            some = ", ".join(dict.fromkeys(words[:20]))
+            candidates.append(Candidate(encoding, encoding, f"reads {some[:60]}", (share,)))
+    chosen = answers.to("encoding", f"In which encoding is {place.name}?", candidates)
+    return "UTF-8" if chosen is None else str(chosen.value)
+
+
+def _is_a_word(text: str) -> bool:
+    """Whether a text has letters of one script alone."""
+    return text.isalnum() and len({unicodedata.name(one, "").partition(" ")[0] for one in text if one.isalpha()}) == 1
+
+
+def _decoded(data: bytes, encoding: str) -> str | None:
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError:
+        return None
 
 
 def _unpacked(file: Path) -> IO[bytes] | None:
     """Open a compressed file, or return None for a plain file. Raise InputError for files that the job cannot read."""
     with file.open("rb") as raw:
         magic = raw.read(4)
-    if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        raise InputError(f"{file} is UTF-16; expected UTF-8. Convert it: `iconv -f UTF-16 -t UTF-8`.")
     for kind, (start, suffix, opened) in _PACKED.items():
         packed = magic.startswith(start)
         if packed != (file.suffix == suffix):
@@ -95,14 +134,9 @@ def _unpacked(file: Path) -> IO[bytes] | None:
     return None
 
 
-def _lines(data: bytes, *, cut_end: bool) -> str:
-    whole = data.rpartition(b"\n")[0] + b"\n" if cut_end else data
-    return whole.decode("utf-8-sig", errors="replace")
-
-
-def text_table(place: InputPath, name: str) -> Table:
+def text_table(place: InputPath, name: str, answers: Answers) -> Table:
     """Sample JSON lines or CSV. Raise InputError for input that the job could not read."""
-    chunks = chunks_of(place)
+    encoding, chunks = chunks_of(place, answers)
     first = next((char for chunk in chunks for char in chunk.text if not char.isspace()), "")
     if not first:
         raise InputError(f"{place.path} is empty; name an input that has rows.")
@@ -112,7 +146,11 @@ def text_table(place: InputPath, name: str) -> Table:
         raise InputError(
             f"{place.path} is one JSON list; expected an object on each line, as `jq -c '.[]'` writes them."
         )
-    return _json(place, name, chunks) if first == "{" else _csv(place, name, chunks)
+    table = _json(place, name, chunks) if first == "{" else _csv(place, name, chunks)
+    if encoding == "UTF-8":
+        return table
+    options = {**table.options, "encoding": (encoding, "the encoding in which all lines are text")}
+    return replace(table, options=options, todo=(*table.todo, *filter(None, [answers.todo("encoding")])))
 
 
 def _ends(rows: Sequence[Any]) -> list[Any]:

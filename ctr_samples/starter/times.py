@@ -92,7 +92,7 @@ def time_of(name: str, expr: str, kind: str, present: Sequence[Any], *, named: b
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE"):
         return _typed(expr, kind, present)
     likely = bool(_WORDS & set(words_of(name)))
-    some = list(dict.fromkeys(present))[:_MOST] if kind in ("STRING", "BIGINT", "INT", "DOUBLE") else []
+    some = _spread(list(dict.fromkeys(present))) if kind in ("STRING", "BIGINT", "INT", "DOUBLE") else []
     if not some:
         return None
     if kind == "STRING":
@@ -109,6 +109,11 @@ def time_of(name: str, expr: str, kind: str, present: Sequence[Any], *, named: b
     return found if found is None or likely or _is_plausible(found, len(some), named=named) else None
 
 
+def _spread(values: list[Any]) -> list[Any]:
+    """Return at most 2,000 values from all parts of a list, with the first and the last one."""
+    return values if len(values) <= _MOST else [*values[:: -(-len(values) // (_MOST - 1))], values[-1]]
+
+
 def _is_plausible(time: Time, count: int, *, named: bool) -> bool:
     """Whether values look like times, despite the column name: recent years, and more than a few values."""
     first = 2005 if named else 1995  # an id may well begin at 1,000,000,000
@@ -117,7 +122,7 @@ def _is_plausible(time: Time, count: int, *, named: bool) -> bool:
 
 
 def _typed(expr: str, kind: str, present: Sequence[Any]) -> Time:
-    plain = tuple(_plain(moment) for moment in [*present[-_MOST:], min(present), max(present)])
+    plain = tuple(_plain(moment) for moment in [*_spread(list(present)), min(present), max(present)])
     return Time(expr, f"its type is {kind}", plain, kind == "TIMESTAMP", _plain, has_clock=kind != "DATE")
 
 

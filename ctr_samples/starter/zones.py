@@ -1,4 +1,4 @@
-"""Choose the time zone of the log, based on the days in its paths and on action delays."""
+"""The time zone of days and of local times: by the days in paths, by how soon actions follow, and by what texts say."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from datetime import UTC, datetime, time, timedelta
 from math import ceil, floor
 from zoneinfo import ZoneInfo, available_timezones
 
+from ctr_samples.errors import UsageError
 from ctr_samples.starter.followers import Follower
-from ctr_samples.starter.roles import Log
-from ctr_samples.starter.tables import Table
+from ctr_samples.starter.log import Log
+from ctr_samples.starter.questions import Answers, Candidate
+from ctr_samples.starter.tables import Column, Table
 from ctr_samples.starter.times import in_words
 
 _HOUR = timedelta(hours=1)
@@ -32,35 +34,72 @@ class Zone:
     todo: str = ""
 
 
-def zone_of(log: Log, tables: Sequence[Table]) -> Zone:
-    """Choose the time zone of a configuration, from action delays and the days in paths. The default is UTC."""
-    days, gap = _by_days(log), _by_actions(log)
-    said = log.when.offset if log.when is not None else None
-    ask = "in which zone are times without one, and where does a day begin?"
-    if gap is not None and (days is None or days[0] <= gap[0] < days[1]):
-        return Zone(_named(gap[0], log), gap[0], f"at {_written(gap[0])} {gap[1]}", "is that its zone?")
-    if days is not None and said is not None and said and days[0] <= said < days[1]:
-        return Zone(
-            _named(said, log), said, f"the log writes its times at {_written(said)}", "is that where a day begins?"
-        )
-    if days is not None and not days[0] <= _NONE < days[1]:
-        low, high = days
-        step = _QUARTER if high - low <= _HOUR else _HOUR
-        offset = ceil(low / step) * step
-        between = "" if step == _QUARTER else f"; any zone from {_written(low)} to {_written(high)} would fit"
-        why = f"the log's days in the paths begin as those of a zone at {_written(offset)} do{between}"
-        return Zone(_named(offset, log), offset, why, "which zone is it? One with summer time needs its own name")
-    if days is None and said:
-        return Zone(
-            _named(said, log), said, f"the log writes its times at {_written(said)}", "is that where a day begins?"
-        )
+def zone_of(log: Log, tables: Sequence[Table], answers: Answers) -> Zone:
+    """Return the time zone of a configuration: the one in whose days the rows lie where paths put them. The default is UTC.
+
+    Raises UsageError for a zone that does not exist.
+    """
+    logs = [(log.table, log.time), *((follower.table, follower.time) for follower in log.followers)]
+    by_day = [(t, c) for t, c in logs if any(t.row_days) and c and c.time and c.time.zoned and c.time.has_clock]
+    soon, said = _by_actions(log), log.when.offset if log.when is not None else None
+    offsets = {_NONE, *(found for table, column in by_day if (found := _by_days(table, column)) is not None)}
+    offsets |= {soon[0]} if soon else set()
+    offsets |= {said} if said is not None else set()
+    candidates = []
+    for offset in sorted(offsets, key=abs):
+        inside = [_in_their_day(table, column, offset) for table, column in by_day]
+        why = _meaning(inside, by_day)
+        why += [f"the log writes its times at {_written(offset)}"] if said and offset == said else []
+        why += [soon[1]] if soon and offset == soon[0] else []
+        facts = (sum(share > 0.99 for share in inside), bool(soon and offset == soon[0]), bool(said and offset == said))
+        one = Zone(_named(offset, log), offset, "; ".join([f"at {_written(offset)}", *why]) if why else "")
+        candidates.append(Candidate(one, one.name, one.why, facts))
+    for name in answers.names("zone"):
+        return _told(name, log)
+    chosen = answers.to("zone", "In which zone does a day begin?", candidates, may_be_none=False)
+    assert chosen is not None
+    zone: Zone = chosen.value
+    return replace(zone, why=zone.why or "all times know their zone", todo=answers.todo("zone") or _todo(zone, tables))
+
+
+def _todo(zone: Zone, tables: Sequence[Table]) -> str:
+    if zone.offset != _NONE:
+        return "which zone is it? One with summer time needs its own name"
     times = [c.time for table in tables for c in table.columns if c.time and c.time.has_clock]
-    plain = [one for one in times if not one.zoned]
-    if plain:
-        return Zone("UTC", _NONE, plain[0].why, ask)
-    if times:
-        return Zone("UTC", _NONE, "all times know their zone", "in which zone does a day begin?")
-    return Zone("UTC", _NONE, "there are no times")
+    plain = any(not one.zoned for one in times)
+    return (
+        "in which zone are times without one, and where does a day begin?"
+        if plain
+        else "in which zone does a day begin?"
+    )
+
+
+def _told(name: str, log: Log) -> Zone:
+    if name not in available_timezones():
+        raise UsageError(f"`--zone` is {name}, expected a zone of the IANA database, such as UTC or Asia/Shanghai.")
+    offset = _moment(log).replace(tzinfo=UTC).astimezone(ZoneInfo(name)).utcoffset() or _NONE
+    return Zone(name, offset, "as you said")
+
+
+def _in_their_day(table: Table, column: Column, offset: timedelta) -> float:
+    """Return the share of the rows of which the path names the day in a zone."""
+    rows = [
+        (day, at)
+        for day, at in zip(table.row_days, column.instants, strict=False)
+        if day is not None and at is not None
+    ]
+    return sum((at + offset).date() == day for day, at in rows) / max(1, len(rows))
+
+
+def _meaning(inside: Sequence[float], by_day: Sequence[tuple[Table, Column]]) -> list[str]:
+    """Say what a zone would mean for the days in paths."""
+    others = [(table.name, 1 - share) for share, (table, _) in zip(inside, by_day, strict=True)]
+    far = [
+        f"{share:.0%} of the rows of {name} would be of another day than their path says"
+        for name, share in others
+        if share > 0.01
+    ]
+    return far or (["all rows are of the days that their paths say"] if others else [])
 
 
 def in_zone(log: Log, zone: Zone) -> Log:
@@ -91,20 +130,21 @@ def late_actions(log: Log) -> Iterator[str]:
             )
 
 
-def _by_days(log: Log) -> tuple[timedelta, timedelta] | None:
-    """Return the range of UTC offsets, upper end excluded, for which log times match the days in the paths."""
-    if log.time is None or log.when is None or not log.when.zoned or not log.when.has_clock:
-        return None
+def _by_days(table: Table, column: Column) -> timedelta | None:
+    """Return an offset from UTC for which the times of a table are of the days in its paths, or None if there is none."""
     least = sorted(
         datetime.combine(day, time()) - at
-        for day, at in zip(log.table.row_days, log.time.instants, strict=False)
+        for day, at in zip(table.row_days, column.instants, strict=False)
         if day is not None and at is not None
     )
     if not least:
         return None
     few = len(least) // 200  # some rows arrive late
     low, high = least[-1 - few], least[few] + timedelta(days=1)
-    return (low, high) if low <= high and low >= -14 * _HOUR and high <= 39 * _HOUR else None
+    if low > high or low < -14 * _HOUR or high > 39 * _HOUR or low <= _NONE < high:
+        return None
+    step = _QUARTER if high - low <= _HOUR else _HOUR
+    return ceil(low / step) * step
 
 
 def _by_actions(log: Log) -> tuple[timedelta, str] | None:
@@ -118,10 +158,8 @@ def _by_actions(log: Log) -> tuple[timedelta, str] | None:
         if hours[usual] <= 3 * hours[0] or hours[usual] < 0.3 * len(follower.delays):
             return None
         offset = usual * _HOUR * (1 if shown.zoned else -1)
-        plain = follower.table.name if shown.zoned else log.table.name
         if -12 * _HOUR <= offset <= 14 * _HOUR:
-            what = f"most rows of {follower.table.name} follow what was shown within an hour"
-            return offset, f"{what}, and {usual} to {usual + 1} hours later in UTC: {plain} writes times without a zone"
+            return offset, f"most rows of {follower.table.name} follow what was shown within an hour"
     return None
 
 
@@ -130,13 +168,15 @@ def _written(offset: timedelta) -> str:
     return f"UTC{'-' if offset < _NONE else '+'}{minutes // 60:02}:{minutes % 60:02}"
 
 
+def _moment(log: Log) -> datetime:
+    return max(log.when.moments) if log.when is not None else datetime(2024, 1, 1)
+
+
 def _named(offset: timedelta, log: Log) -> str:
     """Find a time zone with the given UTC offset. `Etc/GMT-8` is 8 hours ahead of UTC."""
     hours, rest = divmod(abs(offset), _HOUR)
     if not rest:
         return f"Etc/GMT{'-' if offset > _NONE else '+'}{hours}" if hours else "UTC"
-    at = max(log.when.moments) if log.when is not None else datetime(2024, 1, 1)
+    at = _moment(log).replace(tzinfo=UTC)
     zones = sorted(zone for zone in available_timezones() if "/" in zone)
-    return next(
-        (zone for zone in zones if at.replace(tzinfo=UTC).astimezone(ZoneInfo(zone)).utcoffset() == offset), "UTC"
-    )
+    return next((zone for zone in zones if at.astimezone(ZoneInfo(zone)).utcoffset() == offset), "UTC")

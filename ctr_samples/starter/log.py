@@ -1,0 +1,160 @@
+"""The log of what was shown, with the roles of its columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from ctr_samples.starter import words as w
+from ctr_samples.starter.flags import Flag, is_positive
+from ctr_samples.starter.followers import Follower
+from ctr_samples.starter.links import is_unique, rows_of, values_of
+from ctr_samples.starter.tables import Column, Table, is_there
+from ctr_samples.starter.times import Time
+
+_ITEM_LIST = re.compile(r"\[\s*[^\[\]{}]*\]")
+
+
+@dataclass(frozen=True)
+class Log:
+    """The log of what was shown, with the roles of its columns."""
+
+    table: Table
+    action: Column | None = None
+    shown: str | None = None
+    clicked_list: Column | None = None
+    time: Column | None = None
+    user: Column | None = None
+    item: Column | None = None
+    request: Column | None = None
+    position: Column | None = None
+    ratings: Column | None = None
+    flags: tuple[Flag, ...] = ()
+    followers: tuple[Follower, ...] = ()
+    others: dict[str, Column] = field(default_factory=dict)
+    """Further join keys, by name."""
+
+    @property
+    def when(self) -> Time | None:
+        """The timestamp of the log, if it has one."""
+        return self.time.time if self.time is not None else None
+
+    @cached_property
+    def impressions(self) -> list[int]:
+        """The sampled rows that are impressions."""
+        if self.action is None:
+            return list(range(self.table.rows))
+        return [row for row, value in enumerate(self.action.values) if value == self.shown]
+
+    @cached_property
+    def explodes(self) -> bool:
+        """Whether a row holds a list of items."""
+        if self.item is None or self.clicked_list is not None:
+            return False
+        shown = self.item.of(self.impressions).present
+        return self.item.is_list or sum(map(holds_list, shown)) > 0.05 * len(shown)
+
+    @property
+    def item_name(self) -> str:
+        """Name of the item key. Lists need ``article``, the only key that a configuration can explode."""
+        return "article" if self.explodes else "item"
+
+    @property
+    def item_expr(self) -> str | None:
+        """SQL expression of the item key."""
+        if self.clicked_list is not None:
+            return "regexp_replace(shown, '-[01]$', '')"
+        return None if self.item is None else self.item.expr if self.explodes else w.key_expr(self.item)
+
+    @cached_property
+    def items(self) -> frozenset[str]:
+        """Items shown in the sample."""
+        column = self.clicked_list or self.item
+        return values_of(column) if column is not None else frozenset()
+
+    @property
+    def tells_rows_apart(self) -> bool:
+        """Whether the request, or request and item together, identify a row."""
+        if self.request is None:
+            return False
+        return is_unique(self.request) or (self.item is not None and tell_apart(self.request, self.item))
+
+    @property
+    def taken(self) -> list[Column]:
+        """Columns that have a role."""
+        columns = [self.action, self.clicked_list, self.time, self.user, self.item, self.request, self.position]
+        more = [self.ratings, *(flag.column for flag in self.flags), *self.others.values()]
+        return [column for column in [*columns, *more] if column is not None]
+
+    @property
+    def rest(self) -> list[Column]:
+        """Columns without a role."""
+        return [column for column in self.table.columns if not any(column is one for one in self.taken)]
+
+    @cached_property
+    def least_liked(self) -> Any:
+        """The rating threshold that about half of the ratings reach."""
+        if self.ratings is None:
+            return None
+        present = self.ratings.present
+        values = sorted(self.ratings.distinct)[1:]
+        return min(values, key=lambda value: abs(sum(one >= value for one in present) / len(present) - 0.5))
+
+    @cached_property
+    def outcomes(self) -> list[list[bool]]:
+        """A mask of positive rows for each label."""
+        found = [is_positive(flag.column) for flag in self.flags]
+        if self.ratings is not None:
+            found.append([is_there(value) and value >= self.least_liked for value in self.ratings.values])
+        found += [follower.followed() for follower in self.followers if not found]
+        return found or _acted_on(self)
+
+    @property
+    def prior(self) -> float:
+        """The positive rate of the first label in the sample, used as the prior for new items."""
+        if self.clicked_list is not None:
+            marks = [item[-1] for value in self.clicked_list.present for item in str(value).split(" ")]
+            return float(f"{marks.count('1') / len(marks):.2g}")
+        own = self.outcomes if self.flags or self.ratings is not None else []
+        return float(f"{sum(own[0]) / len(own[0]):.2g}") if own else 0.1
+
+    @property
+    def actions(self) -> dict[str, int]:
+        """How often each value of the action column occurs in the sample, except the impression value."""
+        if self.action is None:
+            return {}
+        found = [str(value) for value in self.action.present if value != self.shown]
+        return {value: found.count(value) for value in sorted(set(found), key=found.index)}
+
+
+def holds_list(value: object) -> bool:
+    """Whether a value is a list that is written as text, such as ``[18577, 14299]``."""
+    return _ITEM_LIST.fullmatch(str(value)) is not None
+
+
+def tell_apart(request: Column, item: Column) -> bool:
+    """Whether each request shows an item at most once, so that request and item identify an impression."""
+    pairs = rows_of([request, item])
+    return len(set(pairs)) >= 0.95 * len(pairs)
+
+
+def _acted_on(log: Log) -> list[list[bool]]:
+    """Return a mask of impressions with a later action of the same user, for a log of impressions and actions."""
+    if log.action is None or log.item is None or log.user is None or log.explodes:
+        return []
+    pairs, shown = rows_of([log.user, log.item]), set(log.impressions)
+    acted = {pair for row, pair in enumerate(pairs) if row not in shown}
+    return [[pairs[row] in acted for row in log.impressions]]
+
+
+def of_keys(table: Table) -> Table:
+    """Return a table with the columns alone that identify its rows, or those of each day of a snapshot."""
+    return table.only(column for column in table.columns if is_unique(column, table.row_days))
+
+
+def called(columns: Sequence[Column]) -> str:
+    """Return the names of columns."""
+    return ", ".join(column.called for column in columns)
