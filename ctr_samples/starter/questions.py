@@ -42,8 +42,8 @@ class Question:
 
     @property
     def in_words(self) -> str:
-        """The question with all candidates, for a draft that nobody was asked about."""
-        first, *others = self.candidates
+        """The question with the candidates that have most facts, for a draft that nobody was asked about."""
+        first, *others = [one for one in self.candidates if one.facts == self.candidates[0].facts]
         listed = "; ".join(f"{one.name}: {one.evidence}" for one in others)
         taken = f"{self.asks} Taken is {first.name}: {first.evidence}. With as much evidence: {listed}."
         return f"{taken} Say `--{self.option} NAME`"

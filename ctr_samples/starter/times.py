@@ -25,32 +25,19 @@ _SHORTEST = timedelta(minutes=1)
 _LONGEST = timedelta(days=3650)
 
 # Python formats and the equivalent Spark formats.
-_FORMS = {
-    "%Y/%m/%d %H:%M:%S": "yyyy/M/d H:mm:ss",
-    "%Y/%m/%d %H:%M": "yyyy/M/d H:mm",
+_DATES = {
     "%Y/%m/%d": "yyyy/M/d",
-    "%m/%d/%Y %I:%M:%S %p": "M/d/yyyy h:mm:ss a",
-    "%m/%d/%Y %I:%M %p": "M/d/yyyy h:mm a",
-    "%m/%d/%Y %H:%M:%S": "M/d/yyyy H:mm:ss",
-    "%m/%d/%Y %H:%M": "M/d/yyyy H:mm",
     "%m/%d/%Y": "M/d/yyyy",
-    "%d/%m/%Y %H:%M:%S": "d/M/yyyy H:mm:ss",
-    "%d/%m/%Y %H:%M": "d/M/yyyy H:mm",
     "%d/%m/%Y": "d/M/yyyy",
-    "%d.%m.%Y %H:%M:%S": "d.M.yyyy H:mm:ss",
-    "%d.%m.%Y %H:%M": "d.M.yyyy H:mm",
     "%d.%m.%Y": "d.M.yyyy",
-    "%d.%m.%y %H:%M:%S": "d.M.yy H:mm:ss",
-    "%d.%m.%y %H:%M": "d.M.yy H:mm",
-    "%d-%m-%Y %H:%M:%S": "d-M-yyyy H:mm:ss",
-    "%d-%m-%Y %H:%M": "d-M-yyyy H:mm",
+    "%d.%m.%y": "d.M.yy",
     "%d-%m-%Y": "d-M-yyyy",
-    "%d/%b/%Y:%H:%M:%S %z": "dd/MMM/yyyy:HH:mm:ss Z",
-    "%Y%m%d%H%M%S": "yyyyMMddHHmmss",
-    "%Y%m%d%H": "yyyyMMddHH",
-    "%Y%m%d": "yyyyMMdd",
-    "%y%m%d%H": "yyMMddHH",
+    "%Y年%m月%d日": "yyyy'年'M'月'd'日'",
 }
+_CLOCKS = {"%H:%M:%S": "H:mm:ss", "%H:%M": "H:mm", "%I:%M:%S %p": "h:mm:ss a", "%I:%M %p": "h:mm a"}
+_PACKED = {"%Y%m%d%H%M%S": "yyyyMMddHHmmss", "%Y%m%d%H": "yyyyMMddHH", "%Y%m%d": "yyyyMMdd", "%y%m%d%H": "yyMMddHH"}
+_FORMS = {f"{date} {clock}": f"{_DATES[date]} {_CLOCKS[clock]}" for date in _DATES for clock in _CLOCKS}
+_FORMS |= _DATES | _PACKED | {"%d/%b/%Y:%H:%M:%S %z": "dd/MMM/yyyy:HH:mm:ss Z"}
 
 
 @dataclass(frozen=True, slots=True)
