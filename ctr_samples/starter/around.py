@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise, permutations
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.counted import where_of
@@ -66,7 +67,7 @@ def _key_name(d: Drafting, column: Column) -> str:
 def _view(d: Drafting, match: Match, on: str) -> View | None:
     table, column = match.table, match.column
     name = table.name if table.name not in OWN or table.name in ("user", "item", "article") else f"{table.name}_table"
-    if _ends_of(table) is None and _is_of_the_future(d, match):
+    if _interval(table, match.column) is None and _is_of_the_future(d, match):
         note = f"{table.name} is left out: its rows became true after the log, so that none of them was known by then."
         d.notes.append(note)
         d.roles[table.name] = "not used: its rows are from after the log"
@@ -102,8 +103,23 @@ def _changes(table: Table) -> Column | None:
     return max(times, key=rank, default=None)
 
 
-def _ends_of(table: Table) -> Column | None:
-    return table.find(lambda c: bool(w.words(c) & w.ENDS) and (c.time is not None or _is_date(c)))
+def _interval(table: Table, key: Column) -> tuple[Column, Column] | None:
+    """Find the columns with the start and the end of each row, by their names or since the rows of a key follow each other."""
+    times = [c for c in table.columns if c.time is not None or (_is_date(c) and w.words(c) & w.ENDS)]
+    for begin, end in permutations(times, 2):
+        if begin.time is not None and w.words(begin) & w.BEGINS and w.words(end) & w.ENDS:
+            return begin, end
+    for begin, end in permutations([c for c in times if c.time is not None], 2):
+        rows = [
+            (text, since, until)
+            for text, since, until in zip(key.texts, begin.instants, end.instants, strict=True)
+            if text is not None and since is not None
+        ]
+        rows.sort(key=lambda row: row[:2])
+        follow = [(one[2], other[1]) for one, other in pairwise(rows) if one[0] == other[0]]
+        if len(follow) >= 10 and all(until is not None and until <= since for until, since in follow):
+            return begin, end
+    return None
 
 
 def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
@@ -112,7 +128,8 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
     if d.log.when is None:
         return [Entry("static", True, "without times in the log, no table can change")], []
     day = _snapshot_column(table, match.column)
-    changes, ends = _changes(table), _ends_of(table)
+    interval = _interval(table, match.column)
+    changes, ends = interval or (_changes(table), None)
     if day is not None and (changes is None or _stands_each_day(table, match.column)):
         d.reaches(table, 5)
         todo = "when is the snapshot of a day there? Until it is known, a day after that day ended is assumed"
@@ -126,7 +143,7 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
         return [Entry("static", True, "", todo)], []
     entries = [Entry("event_time", changes.time.expr, changes.time.why, changes.time.todo)]
     used = [changes.name]
-    if ends is not None and w.words(changes) & w.BEGINS:
+    if ends is not None:
         entries.append(Entry("valid_to", ends.time.expr if ends.time else ends.expr, "when a row ceased to be true"))
         used.append(ends.name)
     todo = "when does a row become known? Until that is known, a day after it became true is assumed"

@@ -104,9 +104,9 @@ def _sharing(hashes: Sequence[int], ids: int) -> int:
 def _text(column: Column, known: Collection[str]) -> FeatureTemplate | str:
     texts = [str(value) for value in column.present]
     if is_decimal_comma(column):
-        return FeatureTemplate(
-            "try_cast(replace({}, ',', '.') as double)", {"dtype": "float32"}, "numbers with a decimal comma"
-        )
+        read = float(texts[0].replace(",", "."))
+        why = f"numbers with a decimal comma: {texts[0]} is read as {read}"
+        return FeatureTemplate("try_cast(replace({}, ',', '.') as double)", {"dtype": "float32"}, why)
     separator, tokens = _separator(texts, known)
     if separator is not None:
         pattern = "[|]" if separator == "|" else separator

@@ -18,6 +18,7 @@ _WORDS = frozenset(
 _ISO = re.compile(
     r"\d{4}-\d{1,2}-\d{1,2}(?:[T ]\d{1,2}(?::\d{1,2}(?::\d{1,2}(?:[.,]\d+)?)?)?\s*(Z|UTC|[+-]\d\d:?\d\d)?)?"
 )
+READ_AS = "%Y-%m-%d %H:%M:%S"
 _MOST = 2000
 """Maximum number of distinct values parsed to recognize a format."""
 _FEWEST = 5
@@ -192,7 +193,15 @@ def _form(expr: str, some: Sequence[str]) -> Time | None:
     def read(value: Any) -> datetime | None:
         return _parsed_one(form, str(value))
 
-    return Time(made, f"text such as {some[0]!r}", moments, "%z" in form, read, todo, has_clock=clock)
+    return Time(
+        made,
+        f"text such as {some[0]!r}, read as {moments[0]:{READ_AS}}",
+        moments,
+        "%z" in form,
+        read,
+        todo,
+        has_clock=clock,
+    )
 
 
 def _parsed(form: str, some: Sequence[str]) -> tuple[datetime, ...] | None:
