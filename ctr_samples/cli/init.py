@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import click
 import typer
 from rich import box
 from rich.console import Console
@@ -144,7 +143,9 @@ def _asked(console: Console, question: Question) -> Candidate | None:
     least = 0 if question.may_be_none else 1
     if question.may_be_none:
         console.print("  0  none of these")
-    chosen = typer.prompt("Number", default=1, type=click.IntRange(least, len(question.candidates)), err=True)
+    most = len(question.candidates)
+    while not least <= (chosen := typer.prompt("Number", default=1, type=int, err=True)) <= most:
+        console.print(f"There is no {chosen}; expected a number from {least} to {most}.")
     return question.candidates[chosen - 1] if chosen else None
 
 

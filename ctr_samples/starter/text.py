@@ -104,7 +104,7 @@ def _encoding_of(parts: Sequence[bytes], place: InputPath, answers: Answers) -> 
             share = round(sum(map(_is_a_word, words)) / max(1, len(words)), 1)
             some = ", ".join(dict.fromkeys(words[:20]))
             candidates.append(Candidate(encoding, encoding, f"reads {some[:60]}", (share,)))
-    chosen = answers.to("encoding", f"In which encoding is {place.name}?", candidates)
+    chosen = answers.to("encoding", f"In which encoding is {place.name}?", candidates, may_be_none=False)
     return "UTF-8" if chosen is None else str(chosen.value)
 
 

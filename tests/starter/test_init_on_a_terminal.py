@@ -1,0 +1,52 @@
+"""``ctr-samples init`` on a terminal: what it asks, and that the answers stand in the file."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ctr_samples.config import load_config
+from tests.starter.logs_of_shapes import SHAPES
+
+pytestmark = pytest.mark.thorough
+
+
+def on_a_terminal(*arguments: object, answers: str) -> tuple[int, str]:
+    """The exit code of the command, and all that stands on a terminal on which somebody types the answers."""
+    terminal, own = pty.openpty()
+    command = [sys.executable, "-m", "ctr_samples", "init", *map(str, arguments)]
+    running = subprocess.Popen(command, stdin=own, stdout=own, stderr=own, env={**os.environ, "TERM": "dumb"})
+    os.close(own)
+    os.write(terminal, answers.encode())
+    seen = b""
+    try:
+        while part := os.read(terminal, 4096):
+            seen += part
+    except OSError:  # the program has closed its side
+        pass
+    os.close(terminal)
+    return running.wait(), seen.decode()
+
+
+def test_the_log_of_the_tutorial_leaves_nothing_to_ask(tmp_path: Path) -> None:
+    (tmp_path / "logs").mkdir()
+    SHAPES["action_log"].write(tmp_path / "logs")
+    code, seen = on_a_terminal(tmp_path / "logs", "--output", tmp_path / "mine.yaml", answers="")
+    assert code == 0, seen
+    assert "Number" not in seen
+
+
+def test_an_encoding_that_bytes_leave_open_is_asked_and_stands_in_the_file(tmp_path: Path) -> None:
+    rows = [f"u{n % 9};ł{n % 7};2022-04-22 {n % 24:02}:00:00;{n % 4 // 3}" for n in range(60)]
+    (tmp_path / "log.csv").write_bytes("\n".join(["user_id;item_id;at;click", *rows, ""]).encode("windows-1250"))
+    code, seen = on_a_terminal(tmp_path / "log.csv", "--output", tmp_path / "mine.yaml", answers="17\n1\n")
+    assert code == 0, seen
+    assert "In which encoding is log?" in seen
+    assert "1  windows-1250: reads ł0, ł1" in seen
+    assert "There is no 17; expected a number from 1 to" in seen
+    assert load_config(tmp_path / "mine.yaml").config.sources["log"].encoding == "windows-1250"
