@@ -1,0 +1,144 @@
+"""Configurations that were written by hand for logs of other trades and languages, and the samples of two days as pandas makes
+them from the files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyspark.sql import SparkSession
+
+from ctr_samples.config import EventView, JobConfig, Label, RowLabel, SnapshotView, View, load_config
+from ctr_samples.config.loading import LoadedConfig
+from ctr_samples.contract import ExampleContract
+from ctr_samples.errors import InputError
+from ctr_samples.job.checking import problems
+from ctr_samples.job.run import run
+from ctr_samples.records.read import first_examples
+from ctr_samples.shards import Manifest, open_storage
+from tests.starter.samples_of_others import SAMPLES
+from tests.starter.truths_of_others import SETS, Truth
+
+BY_HAND = Path(__file__).parent / "by_hand"
+
+
+def by_hand(name: str, root: Path) -> LoadedConfig:
+    return load_config(BY_HAND / f"{name}.yaml", environ={"HERE": str(root)})
+
+
+@pytest.fixture
+def cataloged(spark: SparkSession) -> Iterator[Callable[[Truth, Path], None]]:
+    """Make the tables of the catalog that a set needs, and remove them after the test."""
+    names: list[str] = []
+
+    def make(truth: Truth, root: Path) -> None:
+        for statement in truth.catalog:
+            names.append(statement.split()[2])
+            spark.sql(statement.replace("ROOT", str(root)))
+
+    yield make
+    for name in names:
+        spark.sql(f"DROP TABLE {name}")
+
+
+def time_of(view: View) -> dict[str, str | None]:
+    """The expressions and delays that say when a row of a view was true and known."""
+    keys = ("event_time", "available_time", "valid_to", "snapshot")
+    said = {key: getattr(view, key, None) for key in keys}
+    if isinstance(view, SnapshotView):
+        said["publish_delay"] = f"{view.publish_delay.total_seconds() // 3600:.0f}h"
+    return {key: value for key, value in said.items() if value}
+
+
+def kind_of(view: View) -> str:
+    if isinstance(view, EventView):
+        return "validity" if view.valid_to else "events"
+    return "snapshot" if isinstance(view, SnapshotView) else "static"
+
+
+def said_of(label: Label, config: JobConfig) -> tuple[Any, ...]:
+    """The source of a label, its rows or its value, its time, the keys that find its impression, and whether it is a number."""
+    if isinstance(label, RowLabel):
+        return (config.impressions.source, label.expr, "", (), not label.is_flag)
+    return (label.source, label.where or "", label.time or "", label.matches(config.impressions), not label.is_flag)
+
+
+@pytest.mark.parametrize("name", SETS)
+def test_a_configuration_by_hand_says_what_is_true(name: str, tmp_path: Path) -> None:
+    truth, config = SETS[name], by_hand(name, tmp_path).config
+    shown = config.impressions
+    assert (shown.source, shown.time, shown.where or "") == (truth.source, truth.time, truth.where)
+    assert shown.keys_and_request == truth.keys
+    assert config.timezone == truth.zone
+    assert list(config.sources[shown.source].explode.values()) == ([truth.exploded] if truth.exploded else [])
+    labels = {label: (t.source, t.rows, t.time, t.match, t.number) for label, t in truth.labels.items()}
+    assert {label: said_of(one, config) for label, one in config.labels.items()} == labels
+    keys = {label: one.keys for label, one in truth.labels.items() if one.keys}
+    matched = {label: {key: one.keys_with(shown)[key] for key in keys[label]} for label, one in config.labels.items()
+               if label in keys and not isinstance(one, RowLabel)}  # fmt: skip
+    assert matched == keys
+    views = {view: (t.source, t.on, t.key, t.kind, t.times) for view, t in truth.tables.items()}
+    found = {view: (one.source, ".".join(one.joined_on), ".".join(one.keys), kind_of(one), time_of(one))
+             for view, one in config.views.items()}  # fmt: skip
+    assert found == views
+
+
+def samples_in(root: Path, manifest: Manifest) -> pd.DataFrame:
+    contract = ExampleContract.from_dict(dict(manifest.contract))
+    rows = first_examples(open_storage(root / "samples"), manifest.shards, contract, 10**6)
+    return pd.DataFrame(
+        [{name: plain(value) for name, value in row.items() if name != "impression_id"} for row in rows]
+    )
+
+
+def plain(value: Any) -> Any:
+    """A value of an example as pandas has it; a list as a tuple, so that it can be compared."""
+    if isinstance(value, list | np.ndarray):
+        return tuple(plain(one) for one in value)
+    return value.decode() if isinstance(value, bytes) else value
+
+
+def in_order(samples: pd.DataFrame, like: list[str]) -> pd.DataFrame:
+    """Samples in the order of their times and keys, with the types of the records."""
+    numbers = [name for name in like if pd.api.types.is_float_dtype(samples[name])]
+    narrow = samples.astype(dict.fromkeys(numbers, np.float32))
+    return narrow[like].sort_values(["at", "user", "item"], ignore_index=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+def test_the_samples_of_a_configuration_by_hand_are_those_of_pandas(
+    name: str, spark: SparkSession, cataloged: Callable[[Truth, Path], None], tmp_path: Path
+) -> None:
+    truth = SETS[name]
+    truth.write(tmp_path)
+    cataloged(truth, tmp_path)
+    loaded = by_hand(name, tmp_path)
+    assert problems(spark, loaded) == []
+    for day in truth.days:
+        found = samples_in(tmp_path, run(spark, loaded, day).manifest)
+        expected = SAMPLES[name](tmp_path, day).map(plain)
+        assert sorted(found.columns) == sorted(expected.columns)
+        columns = sorted(found.columns)
+        pd.testing.assert_frame_equal(in_order(found, columns), in_order(expected, columns), check_dtype=False)
+        assert all(0 < expected[label].mean() < 0.5 for label, one in truth.labels.items() if not one.number)
+
+
+@pytest.mark.slow
+def test_an_array_over_many_lines_is_refused_as_lines(spark: SparkSession, tmp_path: Path) -> None:
+    SETS["json_list"].write(tmp_path)
+    text = (BY_HAND / "json_list.yaml").read_text()
+    table = "{format: table, table: feed, date_column: shownAt}"
+    schema = "pageView STRING, shownAt TIMESTAMP, viewer STRUCT<id: STRING, country: STRING>, card STRUCT<story: BIGINT, slot: INT, layout: STRING>, click STRUCT<dwellMs: BIGINT>"  # noqa: E501
+    assert table in text
+    (tmp_path / "lines.yaml").write_text(
+        text.replace(table, f'{{format: json, path: "${{HERE}}/feed.json", schema: "{schema}"}}')
+    )
+    loaded = load_config(tmp_path / "lines.yaml", environ={"HERE": str(tmp_path)})
+    with pytest.raises(InputError, match="are not a single JSON object"):
+        run(spark, loaded, SETS["json_list"].days[0])
