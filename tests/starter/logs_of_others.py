@@ -100,7 +100,6 @@ SEARCHES = pa.schema(
 )
 AGENTS = ("Mozilla/5.0 (Linux; Android 14)", "Mozilla/5.0 (iPhone; CPU iPhone OS 17_4)", "Mozilla/5.0 (X11; Linux)")
 TERMS = ("bicicleta", "geladeira", "violão", "sofá", "fogão")
-PRICE_CHANGES = 4
 
 
 def ads(root: Path) -> None:
@@ -167,7 +166,7 @@ def _ad_events(dice: random.Random, search: str, ad: int, at: datetime, chance: 
 
 
 def _ad_prices(root: Path, dice: random.Random) -> list[list[tuple[datetime, Decimal]]]:
-    """Write the history of each ad, and return its prices, each with the time from which on it was true."""
+    """Write the history of each ad, and return the prices that searches show, each with the time from which on."""
     begin = datetime(2024, 4, 1)
     table: dict[str, list[Any]] = {
         name: [] for name in ("id_anuncio", "titulo", "preco", "estado", "id_categoria", "valid_from", "valid_to")
@@ -175,7 +174,7 @@ def _ad_prices(root: Path, dice: random.Random) -> list[list[tuple[datetime, Dec
     prices = []
     for ad in range(ADS):
         span = int(timedelta(days=40).total_seconds() * 1000)
-        changes = sorted(dice.sample(range(span), ad % PRICE_CHANGES))
+        changes = sorted(dice.sample(range(span), ad % 4))
         since = [begin, *(begin + timedelta(milliseconds=change) for change in changes)]
         states = ["ativo"] * len(since)
         if len(since) > 2 and ad % 2:
@@ -184,6 +183,8 @@ def _ad_prices(root: Path, dice: random.Random) -> list[list[tuple[datetime, Dec
         prices.append(list(zip(since, of_ad, strict=True)))
         for n, (start, price) in enumerate(prices[-1]):
             end = since[n + 1] if n + 1 < len(since) else None
+            if end and ad % 5 < 3:  # it ran out and was renewed, while searches still showed it
+                end = start + (end - start) / 2
             row = (70_000 + ad, f"Anúncio nº {ad}", price, states[n], 10 + ad % 6, start, end)
             for name, value in zip(table, row, strict=True):
                 table[name].append(value)

@@ -125,15 +125,18 @@ def ads(root: Path, day: date) -> pd.DataFrame:
     prices["valid_to"] = prices["valid_to"].where(~ends)
     rows = as_of(rows, prices, "item", "valid_from", until="valid_to")
     categories = csv(root / "categorias.csv", "iso-8859-1", ";").set_index("código")
-    its = categories.loc[rows["id_categoria"].astype(str)].reset_index()
+    its = categories.reindex(rows["id_categoria"].map("{:.0f}".format)).reset_index()  # nothing where the ad has ended
     local = pd.to_datetime(rows["at"], unit="ms", utc=True).dt.tz_convert(zone).dt.tz_localize(None).dt.normalize()
     rows["user"] = rows["user"].fillna(0).astype(int)
     return rows.assign(
-        preco=rows["preco"].astype(float),
-        categoria=its["nome"],
-        comissao=its["comissão (%)"].str.replace(",", ".").astype(float),
-        preco_medio=its["preço médio"].str.replace(".", "").str.replace(",", ".").astype(float),
-        dias_da_categoria=(local - pd.to_datetime(its["atualizada em"], format="%d.%m.%Y")).dt.days,
+        preco=rows["preco"].astype(float).fillna(0),
+        estado=rows["estado"].fillna(""),
+        categoria=its["nome"].fillna(""),
+        comissao=its["comissão (%)"].str.replace(",", ".").astype(float).fillna(0),
+        preco_medio=its["preço médio"].str.replace(".", "").str.replace(",", ".").astype(float).fillna(0),
+        dias_da_categoria=(local - pd.to_datetime(its["atualizada em"], format="%d.%m.%Y"))
+        .dt.days.fillna(0)
+        .astype(int),
     ).drop(columns=["titulo", "id_categoria", "valid_from", "valid_to"])
 
 
