@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, permutations
+from itertools import pairwise, permutations, starmap
+from operator import eq
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.counted import where_of
@@ -116,8 +117,12 @@ def _interval(table: Table, key: Column) -> tuple[Column, Column] | None:
             if text is not None and since is not None
         ]
         rows.sort(key=lambda row: row[:2])
+        if any(until is not None and until < since for _, since, until in rows):
+            continue
         follow = [(one[2], other[1]) for one, other in pairwise(rows) if one[0] == other[0]]
-        if len(follow) >= 10 and all(until is not None and until <= since for until, since in follow):
+        ends = all(until is not None and until <= since for until, since in follow)
+        open_ = any(until is None for *_, until in rows) or 2 * sum(starmap(eq, follow)) > len(follow)
+        if len(follow) >= 10 and ends and open_:
             return begin, end
     return None
 
@@ -146,11 +151,27 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
     if ends is not None:
         entries.append(Entry("valid_to", ends.time.expr if ends.time else ends.expr, "when a row ceased to be true"))
         used.append(ends.name)
-    todo = "when does a row become known? Until that is known, a day after it became true is assumed"
-    entries.append(Entry("available_after", "1d", "", todo))
+    known = _known(table, changes, used)
+    if known is not None and known.time is not None:
+        todo = f"is {known.called} when a row became known?"
+        entries.append(Entry("available_time", known.time.expr, f"it is never before {changes.called}", todo))
+        used.append(known.name)
+    else:
+        todo = "when does a row become known? Until that is known, a day after it became true is assumed"
+        entries.append(Entry("available_after", "1d", "", todo))
     entries.append(Entry("ttl", "unbounded", "the last row stays true"))
     d.reaches(table, min(30, max(7, len(table.days))))
     return entries, used
+
+
+def _known(table: Table, changes: Column, used: Sequence[str]) -> Column | None:
+    """Find another time with a clock that each row has, and that is never before the time at which it became true."""
+    others = [
+        c for c in table.columns if c.time and c.time.has_clock and c.name not in used and not w.words(c) & w.BIRTH
+    ]
+    pairs = {c.name: list(zip(changes.instants, c.instants, strict=True)) for c in others}
+    later = [c for c in others if all(at and known and at <= known for at, known in pairs[c.name])]
+    return later[0] if len(later) == 1 else None
 
 
 def _stands_each_day(table: Table, key: Column) -> bool:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import orc, parquet
 
 from ctr_samples.starter.places import InputPath, some_of
-from ctr_samples.starter.tables import Column, Table, name_of, quoted
+from ctr_samples.starter.tables import Column, Table, name_of, optional, quoted
 
 _ROWS, _LEAST_ROWS = 20_000, 1000
 """Rows that are read of an input, and at least of each file."""
@@ -79,6 +79,7 @@ def _column(kind: pa.DataType, values: Sequence[Any], path: tuple[str, ...]) -> 
         for field in kind:
             inner = [value.get(field.name) if value is not None else None for value in values]
             yield from _column(field.type, inner, (*path, field.name))
+        yield from optional(path, values)
         return
     yield Column(name_of(path), ".".join(map(quoted, path)), _ddl(kind), list(values))
 

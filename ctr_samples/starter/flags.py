@@ -87,6 +87,15 @@ def unnamed_flags(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator
         yield Candidate(replace(flag, why=why), flag.column.called, why, (differs, after, flag.rate <= 0.5))
 
 
+def unnamed_ratings(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Candidate]:
+    """Yield the numbers of few values in which rows of one key differ."""
+    for column in columns:
+        few = column.is_number and 2 < len(column.distinct) <= _MOST_RATINGS
+        if few and not any(determines(key, column) for key in keys):
+            why = f"a number with {len(column.distinct)} values, {min(column.present):g} to {max(column.present):g}"
+            yield Candidate(column, column.called, why, (is_rating(column, named=False),))
+
+
 def is_rating(column: Column, *, named: bool) -> bool:
     """Whether a column holds ratings, judged by its name or by values such as 0.5 to 5."""
     if not column.is_number or not 2 < len(column.distinct) <= _MOST_RATINGS:

@@ -132,7 +132,8 @@ def _kinds_of(follower: Follower, answers: Answers) -> Column | None:
         if named or several:
             values = ", ".join(sorted(map(str, column.distinct))[:5])
             why = f"its values are {values}; {several:,} of {len(kinds):,} have more than one"
-            candidates.append(Candidate(column, f"{follower.table.name}.{column.called}", why, (named, several > 0)))
+            share = round(several / len(kinds), 1)
+            candidates.append(Candidate(column, f"{follower.table.name}.{column.called}", why, (named, share)))
     chosen = answers.to(
         "kinds", f"Which column of {follower.table.name} tells kinds of actions, each a label?", candidates
     )

@@ -30,6 +30,8 @@ class InputPath:
     path: str
     files: tuple[Path, ...]
     days: tuple[date, ...] = ()
+    rewritten: str = ""
+    """The command that makes the path of files that the job cannot read, or empty."""
 
     @property
     def name(self) -> str:

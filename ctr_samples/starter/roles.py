@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from ctr_samples.errors import UsageError
 from ctr_samples.starter import words as w
-from ctr_samples.starter.flags import flag_of, is_rating, named_flags, unnamed_flags
+from ctr_samples.starter.flags import flag_of, is_rating, named_flags, unnamed_flags, unnamed_ratings
 from ctr_samples.starter.followers import followers_of, time_column
 from ctr_samples.starter.links import CLICKED_LIST, Match, best_match, determines, is_brief, is_unique, matches, rows_of
 from ctr_samples.starter.log import Log, called, holds_list, of_keys, tell_apart
@@ -376,8 +376,10 @@ def _with_labels(log: Log, answers: Answers) -> Log:
     ratings = next((c for c in log.rest if is_rating(c, named=True)), None)
     if not flags and ratings is None:
         keys = [key for key in (log.user, log.item) if key is not None]
-        chosen = answers.to("label", "Which column says what was clicked?", unnamed_flags(keys, log.rest))
+        asks = "Which column says what was clicked?"
+        chosen = answers.to("label", asks, unnamed_flags(keys, log.rest))
         flags = () if chosen is None else (chosen.value,)
-    if not flags and ratings is None and log.time is not None:
-        ratings = next((c for c in log.rest if is_rating(c, named=False)), None)
+        if chosen is None and keys:
+            chosen = answers.to("label", asks, unnamed_ratings(keys, log.rest))
+            ratings = None if chosen is None else chosen.value
     return replace(log, flags=flags, ratings=ratings)

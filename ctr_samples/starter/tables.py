@@ -116,6 +116,13 @@ def name_of(path: Sequence[str]) -> str:
     return f"{path[-2]}_{own}" if len(path) > 1 and own.lower() in ("id", "key", "name", "code") else own
 
 
+def optional(path: Sequence[str], values: Sequence[Any]) -> Iterator[Column]:
+    """Yield whether a struct is there, if some rows lack it."""
+    there = [value is not None for value in values]
+    if len(set(there)) == 2:
+        yield Column(name_of(path), f"{'.'.join(map(quoted, path))} is not null", "BOOLEAN", there)
+
+
 def plain_name(name: str) -> str:
     """Reduce a name to valid SQL characters, without a type as in ``user:token``. Empty if too little remains."""
     if re.fullmatch(r"[A-Za-z_]([\w -]*\w)?", name, re.ASCII):

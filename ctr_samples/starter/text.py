@@ -20,7 +20,7 @@ import pyarrow as pa
 from ctr_samples.errors import InputError
 from ctr_samples.starter.places import LITTLE, InputPath, some_of
 from ctr_samples.starter.questions import Answers, Candidate
-from ctr_samples.starter.tables import Column, Table, name_of, plain_name, quoted
+from ctr_samples.starter.tables import Column, Table, name_of, optional, plain_name, quoted
 
 _LEAST_BYTES = 64 << 10
 """Bytes to read of each file, at least."""
@@ -84,7 +84,7 @@ _ENCODINGS = (
     "windows-1251",
     "windows-1254",
     "windows-1256",
-    "Shift_JIS",
+    "MS932",
     "GBK",
     "Big5",
 )
@@ -100,17 +100,23 @@ def _encoding_of(parts: Sequence[bytes], place: InputPath, answers: Answers) -> 
     for encoding in dict.fromkeys([*answers.names("encoding"), *_ENCODINGS]):
         texts = [_decoded(part, encoding) for part in parts]
         if None not in texts:
-            words = [word for text in texts for word in re.findall(r"\w*[^\x00-\x7f]\w*", text or "")]
-            share = round(sum(map(_is_a_word, words)) / max(1, len(words)), 1)
+            whole = "\n".join(text or "" for text in texts)
+            words = [word for word in re.findall(r"[^\W\d_]+", whole) if not word.isascii()]
+            foreign = [char for char in whole if not char.isascii()]
+            letters = sum(map(str.isalpha, foreign)) / max(1, len(foreign))
+            one_script = sum(map(_is_of_one_script, words)) / max(1, len(words))
+            kana = sum(unicodedata.name(char, "").startswith(("HIRAGANA", "KATAKANA")) for char in foreign)
+            facts = (round(letters, 1), round(one_script, 1), 10 * kana > len(foreign))
             some = ", ".join(dict.fromkeys(words[:20]))
-            candidates.append(Candidate(encoding, encoding, f"reads {some[:60]}", (share,)))
+            candidates.append(Candidate(encoding, encoding, f"reads {some[:60]}", facts))
     chosen = answers.to("encoding", f"In which encoding is {place.name}?", candidates, may_be_none=False)
     return "UTF-8" if chosen is None else str(chosen.value)
 
 
-def _is_a_word(text: str) -> bool:
-    """Whether a text has letters of one script alone."""
-    return text.isalnum() and len({unicodedata.name(one, "").partition(" ")[0] for one in text if one.isalpha()}) == 1
+def _is_of_one_script(text: str) -> bool:
+    """Whether the letters of a text are of one script. Those of Japanese count as one."""
+    scripts = {unicodedata.name(char, "").partition(" ")[0] for char in text if char.isalpha()}
+    return len({"CJK" if one in ("HIRAGANA", "KATAKANA") else one for one in scripts}) == 1
 
 
 def _decoded(data: bytes, encoding: str) -> str | None:
@@ -143,14 +149,27 @@ def text_table(place: InputPath, name: str, answers: Answers) -> Table:
     if "\0" in chunks[0].text[:4096]:
         raise InputError(f"{place.path} is no text; expected JSON lines, CSV, Parquet or ORC.")
     if first == "[" and chunks[0].text.lstrip("[ \r\n\t").startswith("{"):
-        raise InputError(
-            f"{place.path} is one JSON list; expected an object on each line, as `jq -c '.[]'` writes them."
-        )
+        place, chunks = _in_lines(place, chunks)
+        first = "{"
     table = _json(place, name, chunks) if first == "{" else _csv(place, name, chunks)
     if encoding == "UTF-8":
         return table
     options = {**table.options, "encoding": (encoding, "the encoding in which all lines are text")}
     return replace(table, options=options, todo=(*table.todo, *filter(None, [answers.todo("encoding")])))
+
+
+def _in_lines(place: InputPath, chunks: Sequence[Chunk]) -> tuple[InputPath, list[Chunk]]:
+    """Return the objects of one JSON list in a line each, which the job reads, and the path that they are to have."""
+    try:
+        rows = [row for chunk in chunks for row in json.loads(chunk.text)]
+    except ValueError:
+        raise InputError(
+            f"{place.path} is one large JSON list; expected an object on each line, as `jq -c '.[]'` writes them."
+        ) from None
+    lines = "\n".join(json.dumps(row) for row in rows)
+    return replace(place, path=f"{place.path}l", rewritten=f"jq -c '.[]' {place.path} > {place.path}l"), [
+        Chunk(lines, True)
+    ]
 
 
 def _ends(rows: Sequence[Any]) -> list[Any]:
@@ -173,6 +192,8 @@ def _table(
                 f"{said} of {place.path} do not fit the others, such as {lines.example!r}: mend them. A run allows for "
                 f"{rate:.0%} of such lines."
             )
+    if place.rewritten:
+        todo.append(f"it is one JSON list, and the job reads an object on each line: `{place.rewritten}` writes them")
     size = sum(file.stat().st_size for file in place.files)
     dated = place.is_dated
     rows = len(columns[0].values) if columns else 0
@@ -306,6 +327,7 @@ def _fields(kind: _Kind, rows: Sequence[Any], path: tuple[str, ...]) -> Any:
         values = [row.get(key) if isinstance(row, dict) else None for row in rows]
         here = (*path, key)
         if of.name == "STRUCT" and of.fields:
+            yield from optional(here, values)
             yield from _fields(of, values, here)
             continue
         if _ddl(of) == "STRING":

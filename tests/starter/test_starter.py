@@ -316,7 +316,6 @@ def test_a_draft_that_lacks_something_is_written_and_says_what(text: str, senten
         ("plain.csv.bz2", LOG.encode(), "is no bzip2, but its name ends in .bz2"),
         ("plain.csv.zst", LOG.encode(), "is no Zstandard, but its name ends in .zst"),
         ("breaks.csv", b'user_id,note,click\n1,"a\nb",0\n', "has line breaks inside quotes"),
-        ("list.json", b'[{"a": 1},\n{"a": 2}]', "is one JSON list; expected an object on each line"),
         ("broken.json", b'{"a": 1\n' * 20, "holds no JSON lines: 20 of 20 lines are no object"),
         ("noise.csv", bytes(range(256)), "is no text; expected JSON lines, CSV, Parquet or ORC"),
         ("noise.parquet", b"no parquet", "is no Parquet file"),
