@@ -146,15 +146,19 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
     if changes is None or changes.time is None:
         todo = "the table has no times; is it the same on all days of the log? If it changes, it leaks"
         return [Entry("static", True, "", todo)], []
-    entries = [Entry("event_time", changes.time.expr, changes.time.why, changes.time.todo)]
+    entries = [Entry("event_time", d.zone.expr_of(changes.time), changes.time.why, changes.time.todo)]
     used = [changes.name]
     if ends is not None:
-        entries.append(Entry("valid_to", ends.time.expr if ends.time else ends.expr, "when a row ceased to be true"))
+        entries.append(
+            Entry("valid_to", d.zone.expr_of(ends.time) if ends.time else ends.expr, "when a row ceased to be true")
+        )
         used.append(ends.name)
     known = _known(table, changes, used)
     if known is not None and known.time is not None:
         todo = f"is {known.called} when a row became known?"
-        entries.append(Entry("available_time", known.time.expr, f"it is never before {changes.called}", todo))
+        entries.append(
+            Entry("available_time", d.zone.expr_of(known.time), f"it is never before {changes.called}", todo)
+        )
         used.append(known.name)
     else:
         todo = "when does a row become known? Until that is known, a day after it became true is assumed"
@@ -189,9 +193,9 @@ def features_of_views(d: Drafting) -> Iterator[Entry]:
     for view in d.views:
         for column, feature in _features_of(d, view):
             name = column.name if column.name.lower().startswith(f"{view.name}_") else f"{view.name}_{column.name}"
-            plain = feature.expr == "{}" and "." not in column.expr
+            plain = feature.expr == column.read == "{}" and "." not in column.expr
             source = "from" if plain else "expr"
-            yield feature.entry(d.free(name), source, feature.expr.replace("{}", f"{view.name}.{column.expr}"))
+            yield feature.entry(d.free(name), source, feature.expr.replace("{}", column.sql(f"{view.name}.")))
 
 
 def _features_of(d: Drafting, view: View) -> list[tuple[Column, FeatureTemplate]]:

@@ -67,34 +67,32 @@ def _ends(part: pa.Table, rows: int) -> Iterator[pa.Table]:
 
 def columns_of(data: pa.Table) -> list[Column]:
     """Return the columns of an Arrow table. Structs are split into their fields."""
-    return [
-        column
-        for field, values in zip(data.schema, data.columns, strict=True)
-        for column in _column(field.type, values.to_pylist(), (field.name,))
-    ]
+    return list(fields_of(pa.struct(data.schema), data.to_pylist()))
 
 
-def _column(kind: pa.DataType, values: Sequence[Any], path: tuple[str, ...]) -> Iterator[Column]:
-    if pa.types.is_struct(kind):
-        for field in kind:
-            inner = [value.get(field.name) if value is not None else None for value in values]
-            yield from _column(field.type, inner, (*path, field.name))
-        yield from optional(path, values)
-        return
-    yield Column(name_of(path), ".".join(map(quoted, path)), _ddl(kind), list(values))
+def fields_of(kind: pa.StructType, rows: Sequence[Any], path: tuple[str, ...] = ()) -> Iterator[Column]:
+    """Yield the fields of a struct, and of the structs within it, as columns."""
+    for field in kind:
+        values = [None if row is None else row.get(field.name) for row in rows]
+        here = (*path, field.name)
+        if pa.types.is_struct(field.type):
+            yield from fields_of(field.type, values, here)
+            yield from optional(here, values)
+        else:
+            yield Column(name_of(here), ".".join(map(quoted, here)), ddl(field.type), values)
 
 
-def _ddl(kind: pa.DataType) -> str:
-    """Return the Spark SQL name of an Arrow type."""
+def ddl(kind: pa.DataType) -> str:
+    """Return the name of an Arrow type in Spark's SQL."""
     types = pa.types
     if types.is_dictionary(kind):
-        return _ddl(kind.value_type)
+        return ddl(kind.value_type)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return f"ARRAY<{_ddl(kind.value_type)}>"
+        return f"ARRAY<{ddl(kind.value_type)}>"
     if types.is_map(kind):
-        return f"MAP<{_ddl(kind.key_type)}, {_ddl(kind.item_type)}>"
+        return f"MAP<{ddl(kind.key_type)}, {ddl(kind.item_type)}>"
     if types.is_struct(kind):
-        return "STRUCT<" + ", ".join(f"{quoted(field.name)}: {_ddl(field.type)}" for field in kind) + ">"
+        return "STRUCT<" + ", ".join(f"{quoted(field.name)}: {ddl(field.type)}" for field in kind) + ">"
     if types.is_uint64(kind):
         return "DECIMAL(20,0)"
     if types.is_integer(kind):

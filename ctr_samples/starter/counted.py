@@ -41,7 +41,7 @@ def windows_of(d: Drafting) -> list[Entry]:
         Entry("on", d.log.item_name),
         Entry("key", item),
         *where_of(log.table),
-        Entry("event_time", when.expr),
+        Entry("event_time", d.zone.expr_of(when)),
         Entry("available_after", _KNOWN, "", todo),
         Entry("aggregates", aggregates, "counted from the log, never from the present or the future"),
     )

@@ -18,7 +18,7 @@ from ctr_samples.starter.log import Log
 from ctr_samples.starter.questions import Answers, Question
 from ctr_samples.starter.roles import find_log
 from ctr_samples.starter.tables import Table
-from ctr_samples.starter.zones import Zone, in_zone, late_actions, zone_of
+from ctr_samples.starter.zones import in_zone, late_actions, zone_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +56,16 @@ def draft(tables: Sequence[Table], answers: Answers | None = None) -> Draft:
     log = in_zone(log, zone)
     dated = log.table.dated or "date_column" in log.table.options
     d = Drafting(
-        log, tables, dated, answers, notes=[*(note for table in tables for note in table.todo), *late_actions(log)]
+        log,
+        tables,
+        dated,
+        answers,
+        zone,
+        notes=[*(note for table in tables for note in table.todo), *late_actions(log)],
     )
     followers = [follower.table for follower in log.followers]
     others = [table for table in tables if table.name != log.table.name]
-    entries = _entries(d, zone, [table for table in others if all(table is not one for one in followers)])
+    entries = _entries(d, [table for table in others if all(table is not one for one in followers)])
     day = _day_of(log, acting=bool(followers or log.actions))
     return Draft(entries, tables, d.roles, d.notes, dated, day, _missing(d, others), tuple(answers.open.values()))
 
@@ -90,7 +95,7 @@ def _missing(d: Drafting, others: Sequence[Table]) -> str:
     )
 
 
-def _entries(d: Drafting, zone: Zone, others: Sequence[Table]) -> list[Entry]:
+def _entries(d: Drafting, others: Sequence[Table]) -> list[Entry]:
     log = d.log
     d.views += views_around(d, others)
     for label in labels_of(d):
@@ -111,7 +116,7 @@ def _entries(d: Drafting, zone: Zone, others: Sequence[Table]) -> list[Entry]:
     }
     return [
         Entry("name", log.table.name.lower()),
-        Entry("timezone", zone.name, zone.why, zone.todo),
+        Entry("timezone", d.zone.name, d.zone.why, d.zone.todo),
         _grain(d),
         *(
             Entry(name, tuple(section), off=section is labels is not d.labels)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import FeatureTemplate
@@ -12,6 +13,7 @@ from ctr_samples.starter.links import Match
 from ctr_samples.starter.log import Log
 from ctr_samples.starter.questions import Answers
 from ctr_samples.starter.tables import Column, Table, plain_name
+from ctr_samples.starter.zones import Zone
 
 OWN = frozenset(
     "impression_id impression_time request position impression time user article item clicks_of_item recent".split()
@@ -49,6 +51,7 @@ class Drafting:
     tables: Sequence[Table]
     dated: bool
     answers: Answers
+    zone: Zone
     views: list[View] = field(default_factory=list)
     labels: list[Entry] = field(default_factory=list)
     carried: list[Carried] = field(default_factory=list)
@@ -84,18 +87,22 @@ class Drafting:
         name = _as_name(name, "column")[:56]
         taken = {*OWN, *(entry.key for entry in self.labels), *self.log.others, *self.given}
         taken = {one.lower() for one in taken | {view.name for view in self.views}}
-        free, number = name, 1
-        while free.lower() in taken:
-            number += 1
-            free = f"{name}_{number}"
+        free = _unused(name, taken)
         self.given.add(free)
         return free
 
     def label_name(self, name: str) -> str:
         """Return an unused name for a label."""
         name = _as_name(name, "label")[:50]
-        taken = {*OWN, *(entry.key for entry in self.labels), *(view.name for view in self.views)}
-        return f"{name}_label" if name.lower() in {one.lower() for one in taken} else name
+        if name.lower() in {one.lower() for one in (*OWN, *(view.name for view in self.views))}:
+            name = f"{name}_label"
+        return _unused(name, {entry.key.lower() for entry in self.labels})
+
+
+def _unused(name: str, taken: Collection[str]) -> str:
+    """Return a name, with a number if it is taken. ``taken`` has names in lower case."""
+    numbered = (f"{name}_{number}" for number in count(2))
+    return next(one for one in chain([name], numbered) if one.lower() not in taken)
 
 
 def _as_name(text: str, kind: str) -> str:

@@ -13,7 +13,6 @@ from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.starter import words as w
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.tables import Column
-from ctr_samples.starter.text import is_decimal_comma
 
 _FEW = 32
 """Maximum number of distinct integers in a categorical column."""
@@ -59,7 +58,7 @@ def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] =
         return ids_of(column.keys)
     if column.is_number and column.kind != "DECIMAL(20,0)":
         low, high = min(column.present), max(column.present)
-        return FeatureTemplate("{}", {"dtype": "float32"}, f"a number, {low:g} to {high:g}")
+        return FeatureTemplate("{}", {"dtype": "float32"}, f"{column.said or 'a number'}, {low:g} to {high:g}")
     return f"a {column.kind.split('<')[0]} needs a feature of your own"
 
 
@@ -103,10 +102,6 @@ def _sharing(hashes: Sequence[int], ids: int) -> int:
 
 def _text(column: Column, known: Collection[str]) -> FeatureTemplate | str:
     texts = [str(value) for value in column.present]
-    if is_decimal_comma(column):
-        read = float(texts[0].replace(",", "."))
-        why = f"numbers with a decimal comma: {texts[0]} is read as {read}"
-        return FeatureTemplate("try_cast(replace({}, ',', '.') as double)", {"dtype": "float32"}, why)
     separator, tokens = _separator(texts, known)
     if separator is not None:
         pattern = "[|]" if separator == "|" else separator

@@ -51,12 +51,12 @@ def flag_of(column: Column) -> Flag | None:
         return None
     yes = [value for value in column.present if _as_text(value) in _TRUE]
     if column.kind in ("BOOLEAN", "BIGINT"):
-        expr = column.expr
+        expr = column.sql()
     elif column.kind == "STRING":
         written = sorted(str(value) for value in column.distinct if _as_text(value) in _TRUE)
         expr = f"{column.expr} = {sql_text(written[0] if written else '1')}"
     else:
-        expr = f"{column.expr} = 1"
+        expr = f"{column.sql()} = 1"
     rate = len(yes) / max(1, len(column.values))
     values = ", ".join(sorted(map(str, column.distinct)))
     return Flag(column, expr, rate, f"values {values}; {rate:.2%} of the sample are positive")

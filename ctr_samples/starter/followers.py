@@ -44,13 +44,15 @@ class Follower:
 
 
 def time_column(table: Table) -> Column | None:
-    """Find the time column. Prefer columns with a time of day, then with the most distinct values."""
+    """Find the time column. Prefer columns with a time of day, then with a zone, then with the most distinct values."""
     times = [
         c
         for c in table.columns
         if c.time is not None and len(c.present) > 0.5 * len(c.values) and not w.words(c) & w.BIRTH
     ]
-    return max(times, key=lambda c: (c.time is not None and c.time.has_clock, len(c.distinct)), default=None)
+    return max(
+        times, key=lambda c: (c.time is not None and (c.time.has_clock, c.time.zoned), len(c.distinct)), default=None
+    )
 
 
 def followers_of(

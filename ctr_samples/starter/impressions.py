@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import date
 from typing import Any
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Carried, Drafting
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import FeatureTemplate, feature_of, numbered
-from ctr_samples.starter.links import determines, grows
+from ctr_samples.starter.links import comes_back, determines, grows
 from ctr_samples.starter.outcomes import tells
 from ctr_samples.starter.tables import Column, sql_text
 
@@ -33,7 +32,7 @@ def impressions_of(d: Drafting) -> list[Entry]:
     elif log.table.where:
         entries.append(Entry("where", log.table.where, "other lines lie between the rows"))
     if log.when is not None:
-        entries.append(Entry("time", log.when.expr, log.when.why, log.when.todo))
+        entries.append(Entry("time", d.zone.expr_of(log.when), log.when.why, log.when.todo))
     else:
         todo = "the log has no time, so all rows have this one; views and histories need a real one"
         entries.append(Entry("time", "timestamp'2020-01-01 12:00:00'", "", todo))
@@ -102,7 +101,7 @@ def _carry(d: Drafting) -> Iterator[Carried]:
     rest = [c.of(log.impressions) for c in log.table.columns if not any(c is one for one in log.taken)]
     vectors = numbered(rest)
     for name, group in vectors.items():
-        expr = "array(" + ", ".join(column.expr for column in group) + ")"
+        expr = "array(" + ", ".join(column.sql() for column in group) + ")"
         why = f"{len(group)} numbered columns, {group[0].name} to {group[-1].name}"
         yield Carried(
             d.free(name), expr, FeatureTemplate("{}", {"dtype": "float32", "shape": [len(group)], "fill": 0}, why)
@@ -116,7 +115,7 @@ def _carry(d: Drafting) -> Iterator[Carried]:
             d.leave_out(log.table, column, feature)
         else:
             feature = replace(feature, why=f"{column.title}: {feature.why}") if column.title else feature
-            yield Carried(d.free(column.name), feature.expr.replace("{}", column.expr), feature)
+            yield Carried(d.free(column.name), feature.expr.replace("{}", column.sql()), feature)
 
 
 def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> FeatureTemplate | str:
@@ -141,10 +140,6 @@ def _passes(d: Drafting, column: Column, feature: FeatureTemplate) -> str | None
         return None
     if user is not None and len(column.keys) > len(user.keys) and determines(column, user):
         return "each of its values belongs to one user, as that of a visit does"
-    days: dict[str, set[date]] = {}
-    for text, at in zip(column.texts, time.instants if time else [], strict=False):
-        if text is not None and at is not None:
-            days.setdefault(text, set()).add(at.date())
-    if len(set().union(*days.values())) > 1 and sum(len(some) > 1 for some in days.values()) < 0.02 * len(days):
+    if comes_back(column, time) < 0.02:
         return "its values do not come back on other days, as those of visits do not"
     return None

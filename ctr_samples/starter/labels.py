@@ -53,7 +53,7 @@ def _of_actions(d: Drafting, action_column: Column) -> Iterator[Entry]:
         rows = [row for row, value in enumerate(action_column.values) if value == action]
         for column in log.table.columns:
             if _measures(d, column, rows):
-                total = {**what, "value": column.expr, "reduce": "sum"}
+                total = {**what, "value": column.sql(), "reduce": "sum"}
                 yield Entry(d.label_name(f"{action}_{column.name}"), total, f"a number that only rows of {action} have")
 
 
@@ -82,7 +82,10 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
         if log.item is not None and log.explodes:
             item = next(matches([log.item], table), None)
         keys = {name: w.key_expr(match.column) for name, match in ((log.item_name, item), ("user", user)) if match}
-        what: dict[str, Any] = {"source": table.name, "time": follower.time.time.expr if follower.time.time else ""}
+        what: dict[str, Any] = {
+            "source": table.name,
+            "time": d.zone.expr_of(follower.time.time) if follower.time.time else "",
+        }
         if request is not None:
             what["request"] = w.key_expr(request.column)
         if keys:
@@ -168,8 +171,8 @@ def _of_rows(d: Drafting) -> Iterator[Entry]:
         column = log.ratings
         least = log.least_liked
         rate = sum(value >= least for value in column.present) / len(column.values)
-        d.positive = d.positive or f"{column.expr} >= {least:g}"
+        d.positive = d.positive or f"{column.sql()} >= {least:g}"
         todo = "from which value on is it a positive?"
-        yield Entry("liked", {"expr": f"{column.expr} >= {least:g}"}, f"{rate:.1%} of the sample are positive", todo)
+        yield Entry("liked", {"expr": f"{column.sql()} >= {least:g}"}, f"{rate:.1%} of the sample are positive", todo)
         values = f"{len(column.distinct)} values, {min(column.present):g} to {max(column.present):g}"
-        yield Entry(d.label_name("stars"), {"expr": column.expr, "dtype": "float32"}, values)
+        yield Entry(d.label_name("stars"), {"expr": column.sql(), "dtype": "float32"}, values)

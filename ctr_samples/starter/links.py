@@ -73,7 +73,7 @@ def _match(own: Column, table: Table, column: Column, *, part: bool = False) -> 
     overlap, coverage = both / len(mine), both / len(theirs)
     said = w.words(own) - w.ID
     alike = bool(said & w.words(column)) or (own.name.lower() == column.name.lower() and own.named and column.named)
-    related = bool(said & frozenset(words_of(table.name)))
+    related = any(one.startswith(word) for one in words_of(table.name) for word in said)  # as of id_item and items
     unique = len(column.present) == len(column.keys)
     above = _above(overlap, _by_chance(mine, theirs))
     if part:
@@ -132,6 +132,17 @@ def is_brief(column: Column, time: Column) -> bool:
             spans[text] = (min(first, at), max(last, at))
     brief = sum(last - first <= _BRIEF for first, last in spans.values())
     return bool(spans) and brief >= 0.95 * len(spans)
+
+
+def comes_back(column: Column, time: Column | None) -> float:
+    """Return the share of the values that stand on several days, as users do and visits do not. 1 for times of one day."""
+    days: dict[str, set[date]] = {}
+    for text, at in zip(column.texts, time.instants if time else [], strict=False):
+        if text is not None and at is not None:
+            days.setdefault(text, set()).add(at.date())
+    if len(set().union(*days.values())) < 2:
+        return 1.0
+    return sum(len(some) > 1 for some in days.values()) / len(days)
 
 
 def grows(column: Column, time: Column) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -123,11 +124,11 @@ class Log:
 
     @property
     def actions(self) -> dict[str, int]:
-        """How often each value of the action column occurs in the sample, except the impression value."""
+        """How often each value of the action column occurs in the sample, except the impression value, most frequent first."""
         if self.action is None:
             return {}
         found = [str(value) for value in self.action.present if value != self.shown]
-        return {value: found.count(value) for value in sorted(set(found), key=found.index)}
+        return dict(Counter(found).most_common())
 
 
 def holds_list(value: object) -> bool:

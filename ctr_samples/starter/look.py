@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from ctr_samples.errors import InputError
+from ctr_samples.starter.amounts import with_numbers
 from ctr_samples.starter.columnar import columnar_table, columns_of
 from ctr_samples.starter.places import ENDINGS, InputPath, find_places
 from ctr_samples.starter.questions import Answers
@@ -54,7 +55,8 @@ def _of_files(place: InputPath, answers: Answers) -> Table:
         raise InputError(
             f"{place.files[0]} is no {place.files[0].suffix[1:].title()} file; write it again, or rename it."
         )
-    return columnar_table(place, place.name, form) if form else text_table(place, place.name, answers)
+    table = columnar_table(place, place.name, form) if form else text_table(place, place.name, answers)
+    return table.only(map(with_numbers, table.columns))
 
 
 def _of_catalog(name: str, read_table: Callable[[str], pa.Table]) -> Table:

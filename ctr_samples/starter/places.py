@@ -13,7 +13,7 @@ from ctr_samples.errors import InputError, UsageError
 from ctr_samples.starter.tables import plain_name
 
 _DAY = re.compile(
-    r"(?<!\d)(\d{4})([-/_.]?)(\d\d)\2(\d\d)(?!\d)|(\w+=)(\d{4})(/\w+=)(\d{1,2})(/\w+=)(\d{1,2})(?!\d)", re.ASCII
+    r"(?<!\d)(\d{4})(\D?)(\d\d)(\D?)(\d\d)(?!\d)|(\w+=)(\d{4})(/\w+=)(\d{1,2})(/\w+=)(\d{1,2})(?!\d)", re.ASCII
 )
 """Day in a path, either in one piece or in separate directories such as ``year=2024/month=5/day=3``."""
 _TEMPLATE = re.compile(r"\{date(?::([^}]*))?\}")
@@ -37,7 +37,11 @@ class InputPath:
     def name(self) -> str:
         """The name of the input, derived from the last meaningful part of the path."""
         parts = [ENDINGS.sub("", part) for part in self.path.split("/") if not re.search(r"=\{date", part)]
-        words = [word for part in parts if (word := re.sub(r"\W+", "_", _TEMPLATE.sub("", part)).strip("_"))]
+        words = [
+            word
+            for part in parts
+            if re.search(r"[^\W\d_]", word := re.sub(r"\W+", "_", _TEMPLATE.sub("", part)).strip("_"))
+        ]
         name = plain_name(words[-1]).lower() if words else ""
         return (name if name[:1].isalpha() else f"log_{name}".rstrip("_"))[:40]
 
@@ -85,7 +89,7 @@ def find_places(path: str) -> list[InputPath]:
     around = root.parent if _template(root, root.parent, short=False) != str(root) else root
     if around != root and root.is_dir():  # directory of a single day: `dt=2019-06-05`
         files = sorted(_files_below(around))
-    short = any(len(part) == 1 for file in files if (found := _DAY.search(str(file))) for part in found.groups("")[5:])
+    short = any(len(part) == 1 for file in files if (found := _DAY.search(str(file))) for part in found.groups("")[6:])
     paths = {_template(file, around, short=short) for file in files}
     if len(paths) == 1 and _TEMPLATE.search(template := next(iter(paths))):
         return [_dated(template)]
@@ -122,7 +126,7 @@ def _template(file: Path, root: Path, *, short: bool) -> str:
     """
     below = "/".join(file.parts[len(root.parts) :])
     for found in _DAY.finditer(below):
-        year, by, month, day, named, own_year, of_month, own_month, of_day, own_day = found.groups()
+        year, by, month, then, day, named, own_year, of_month, own_month, of_day, own_day = found.groups()
         try:
             date(int(year or own_year), int(month or own_month), int(day or own_day))
         except ValueError:
@@ -131,7 +135,7 @@ def _template(file: Path, root: Path, *, short: bool) -> str:
             m, d = ("%-m", "%-d") if short else ("%m", "%d")
             template = f"{named}{{date:%Y}}{of_month}{{date:{m}}}{of_day}{{date:{d}}}"
         else:
-            template = "{date}" if by == "-" else f"{{date:%Y{by}%m{by}%d}}"
+            template = "{date}" if by == then == "-" else f"{{date:%Y{by}%m{then}%d}}"
         rest = below[found.end() :].partition("/")[0]
         return str(root / f"{below[: found.start()]}{template}{rest}")
     return str(file)
@@ -162,7 +166,7 @@ def _kind(file: Path, root: Path) -> str:
     first = file.relative_to(root).parts[0]
     if "=" in first:
         return first.partition("=")[0]
-    if re.match(r"part[-_.]?\w", first):
+    if re.match(r"part[-_.]?\w|\d+_\d+$", first):
         return "part"
     return re.sub(r"[\d_.-]+", "", ENDINGS.sub("", first))
 

@@ -59,6 +59,8 @@ class Answers:
     told: Mapping[str, Sequence[str]] = field(default_factory=dict)
     ask: Ask | None = None
     open: dict[str, Question] = field(default_factory=dict)
+    given: dict[str, list[str]] = field(default_factory=dict)
+    """What was answered before, by option."""
 
     def names(self, option: str) -> Sequence[str]:
         """Return what an option names."""
@@ -71,18 +73,24 @@ class Answers:
 
         Raises UsageError if an option names none of the candidates.
         """
-        ranked = sorted(candidates, key=lambda one: one.facts, reverse=True)
-        question = Question(option, asks, tuple(ranked), may_be_none)
-        for name in self.names(option):
+        ranked = tuple(sorted(candidates, key=lambda one: one.facts, reverse=True))
+        chosen = self._chosen(Question(option, asks, ranked, may_be_none))
+        if chosen is not None:
+            self.given.setdefault(option, []).append(chosen.name)
+        return chosen
+
+    def _chosen(self, question: Question) -> Candidate | None:
+        ranked = question.candidates
+        for name in self.names(question.option):
             if (named := next((one for one in ranked if name == one.name), None)) is not None:
                 return named
             there = ", ".join(one.name for one in ranked[:_LISTED]) or "none"
-            raise UsageError(f"`--{option}` is {name}, expected one of: {there}.")
+            raise UsageError(f"`--{question.option}` is {name}, expected one of: {there}.")
         if not ranked or not question.is_open:
             return ranked[0] if ranked else None
         if self.ask is not None:
             return self.ask(question)
-        self.open[option] = question
+        self.open[question.option] = question
         return ranked[0]
 
     def todo(self, option: str) -> str:

@@ -14,7 +14,17 @@ from ctr_samples.errors import UsageError
 from ctr_samples.starter import words as w
 from ctr_samples.starter.flags import flag_of, is_rating, named_flags, unnamed_flags, unnamed_ratings
 from ctr_samples.starter.followers import followers_of, time_column
-from ctr_samples.starter.links import CLICKED_LIST, Match, best_match, determines, is_brief, is_unique, matches, rows_of
+from ctr_samples.starter.links import (
+    CLICKED_LIST,
+    Match,
+    best_match,
+    comes_back,
+    determines,
+    is_brief,
+    is_unique,
+    matches,
+    rows_of,
+)
 from ctr_samples.starter.log import Log, called, holds_list, of_keys, tell_apart
 from ctr_samples.starter.questions import Answers, Candidate
 from ctr_samples.starter.tables import Column, Table, unfolded
@@ -22,6 +32,8 @@ from ctr_samples.starter.times import words_of
 
 _CODE = re.compile(r"(?=\S*\d)(?=\S*[^\W\d_])\S+|\d{12,}")
 _MOST_ACTIONS = 40
+_MOST_KINDS = 12
+_FEWEST = 10
 _MANY = 20
 
 
@@ -144,26 +156,27 @@ def _actions(table: Table) -> tuple[Column | None, str | None]:
 
 
 def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
-    """Find a text column in which the rare values nearly always follow the most frequent one with the same keys."""
+    """Find a text column whose rare values follow the most frequent one with the same keys, more often than itself does."""
     keys = [column for column in (log.user, log.item) if column is not None]
     if len(keys) < 2 or log.time is None:
         return None, None
-    order = [row for _, row in sorted((at, row) for row, at in enumerate(log.time.instants) if at)]
     pairs = rows_of(keys)
+    order = sorted((at, row) for row, at in enumerate(log.time.instants) if at is not None and None not in pairs[row])
     for column in log.table.columns:
-        if not column.is_text or not 2 <= len(column.distinct) <= 12 or any(column is key for key in keys):
+        if not column.is_text or not 2 <= len(column.distinct) <= _MOST_KINDS or any(column is key for key in keys):
             continue
         usual = max(column.distinct, key=column.present.count)
-        shown: set[tuple[str | None, ...]] = set()
-        after = others = again = 0
-        for row in order:
+        seen: set[tuple[str | None, ...]] = set()
+        new = {True: [0, 0], False: [0, 0]}
+        """Rows of the most frequent value, and others: how many there are, and how many whose keys are new."""
+        for _, row in order:
+            counts = new[column.values[row] == usual]
+            counts[0] += 1
+            counts[1] += pairs[row] not in seen
             if column.values[row] == usual:
-                again += pairs[row] in shown
-                shown.add(pairs[row])
-            else:
-                others += 1
-                after += pairs[row] in shown
-        if others >= 10 and after >= 0.8 * others and again <= 0.4 * (len(order) - others):
+                seen.add(pairs[row])
+        (shown, first), (others, alone) = new[True], new[False]
+        if others >= _FEWEST and alone / others <= 0.25 * first / shown:
             return column, str(usual)
     return None, None
 
@@ -236,7 +249,7 @@ def _looks_like_a_key(log: Log, column: Column) -> bool:
     if w.names_key(column, w.USER | w.ITEM):
         return True
     if (
-        log.time is None
+        (log.time is None and log.item is None)
         or not 5 <= len(column.keys) <= 0.9 * len(column.present)
         or w.words(column) & (w.CATEGORY - w.ID)
     ):
@@ -320,7 +333,8 @@ def _user(log: Log, around: Sequence[Table], answers: Answers) -> Column | None:
         of_item |= log.item is not None and determines(log.item, column)
         if w.names_key(column, w.ITEM) or of_item or varies:
             continue
-        facts = (named, bool(match), bool(_shared(log, column)), not _is_attribute(column, every))
+        again = comes_back(column, log.time) >= 0.5
+        facts = (named, bool(match), bool(_shared(log, column)), again, not _is_attribute(column, every))
         candidates.append(Candidate(column, column.called, _evidence(log, column, match, varies=varies), facts))
     chosen = answers.to("user", "To whom was it shown?", candidates)
     return None if chosen is None else chosen.value

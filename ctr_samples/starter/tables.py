@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from decimal import Decimal
 from functools import cached_property
 from typing import Any
 
@@ -33,11 +34,19 @@ class Column:
     named: bool = True
     title: str = ""
     """Name in the header line, if it is not a valid SQL name."""
+    read: str = "{}"
+    """SQL that reads the sampled values from those of the input, with ``{}`` in place of the name."""
+    said: str = ""
+    """What is read, in words, if the input has something else."""
 
     @property
     def called(self) -> str:
         """Display name of the column."""
         return self.title or self.name
+
+    def sql(self, of: str = "") -> str:
+        """Return the SQL expression of the values. ``of`` is a view with a dot, or empty."""
+        return self.read.replace("{}", f"{of}{self.expr}")
 
     @cached_property
     def present(self) -> list[Any]:
@@ -84,7 +93,7 @@ class Column:
     @property
     def may_be_key(self) -> bool:
         """Whether the column may hold ids: short text or integers, but not times."""
-        if not self.present or self.time is not None:
+        if not self.present or self.time is not None or self.read != "{}":
             return False
         return self.is_whole or (self.is_text and max(len(str(one)) for one in self.present[:500]) <= 64)
 
@@ -107,7 +116,7 @@ class Column:
 
     def of(self, rows: list[int]) -> Column:
         """Return the column restricted to the given rows."""
-        return Column(self.name, self.expr, self.kind, [self.values[row] for row in rows], self.named, self.title)
+        return replace(self, values=[self.values[row] for row in rows])
 
 
 def name_of(path: Sequence[str]) -> str:
@@ -179,7 +188,7 @@ class Table:
 _ELEMENT = "shown"
 """Name of the column with an element of a list."""
 _MOST_ROWS = 5000
-_KINDS = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", str: "STRING", datetime: "TIMESTAMP"}
+_KINDS = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", Decimal: "DECIMAL", str: "STRING", datetime: "TIMESTAMP"}
 
 
 def unfolded(table: Table) -> Iterator[Table]:

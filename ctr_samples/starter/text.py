@@ -8,19 +8,20 @@ import gzip
 import io
 import json
 import re
-import unicodedata
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 from typing import IO, Any, cast
 
 import pyarrow as pa
+from charset_normalizer import from_bytes
 
 from ctr_samples.errors import InputError
+from ctr_samples.starter.columnar import ddl, fields_of
 from ctr_samples.starter.places import LITTLE, InputPath, some_of
 from ctr_samples.starter.questions import Answers, Candidate
-from ctr_samples.starter.tables import Column, Table, name_of, optional, plain_name, quoted
+from ctr_samples.starter.tables import Column, Table, plain_name, quoted
 
 _LEAST_BYTES = 64 << 10
 """Bytes to read of each file, at least."""
@@ -34,7 +35,6 @@ _PACKED: Mapping[str, tuple[bytes, str, Callable[[Path], Any]]] = {
 _MOST_ROWS = 60_000
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|NaN")
 _INTEGER = re.compile(r"[+-]?(0|[1-9]\d*)")
-_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
 _DIGITS = re.compile(r"[+-]?\d+")
 _TIMELIKE = re.compile(r"\d{1,4}[-/.]\d")
 _MOST_BAD = 0.05
@@ -78,51 +78,44 @@ def _parts_of(file: Path, most: int) -> Iterator[tuple[bytes, bool]]:
         yield opened.read().partition(b"\n")[2], False
 
 
-_ENCODINGS = (
-    "windows-1252",
-    "windows-1250",
-    "windows-1251",
-    "windows-1254",
-    "windows-1256",
-    "MS932",
-    "GBK",
-    "Big5",
-)
+_ENCODINGS = {
+    **{f"cp{number}": f"windows-{number}" for number in range(1250, 1259)},
+    "koi8_r": "KOI8-R",
+    "cp932": "MS932",
+    "euc_jp": "EUC-JP",
+    "cp949": "MS949",
+    "gb18030": "GB18030",
+    "big5": "Big5",
+}
+"""Encodings to consider, with their names in Java, which Python knows as well."""
+_MOST_SAMPLED = 256 << 10
 
 
 def _encoding_of(parts: Sequence[bytes], place: InputPath, answers: Answers) -> str:
-    """Return the encoding of text that is not UTF-8: the one that reads letters where others read signs."""
+    """Return the encoding of text: UTF-8 if it can be, else that with which charset-normalizer reads the least mess."""
     if parts[0][:2] in (b"\xff\xfe", b"\xfe\xff"):
         return "UTF-16"
-    if all(_decoded(part, "UTF-8") is not None for part in parts):
+    data = b"\n".join(parts)
+    if _decoded(data, "UTF-8") is not None:
         return "UTF-8"
+    foreign = b"\n".join(line for line in data.splitlines() if not line.isascii())[:_MOST_SAMPLED]
+    found = dict.fromkeys(answers.names("encoding"), (0.0, True, 0.0))
+    for match in from_bytes(foreign, cp_isolation=list(_ENCODINGS)):
+        known = _ENCODINGS[match.encoding] in answers.given.get("encoding", ())
+        found[_ENCODINGS[match.encoding]] = (-round(match.chaos, 1), known, match.coherence)
     candidates = []
-    for encoding in dict.fromkeys([*answers.names("encoding"), *_ENCODINGS]):
-        texts = [_decoded(part, encoding) for part in parts]
-        if None not in texts:
-            whole = "\n".join(text or "" for text in texts)
-            words = [word for word in re.findall(r"[^\W\d_]+", whole) if not word.isascii()]
-            foreign = [char for char in whole if not char.isascii()]
-            letters = sum(map(str.isalpha, foreign)) / max(1, len(foreign))
-            one_script = sum(map(_is_of_one_script, words)) / max(1, len(words))
-            kana = sum(unicodedata.name(char, "").startswith(("HIRAGANA", "KATAKANA")) for char in foreign)
-            facts = (round(letters, 1), round(one_script, 1), 10 * kana > len(foreign))
-            some = ", ".join(dict.fromkeys(words[:20]))
-            candidates.append(Candidate(encoding, encoding, f"reads {some[:60]}", facts))
+    for name, facts in found.items():
+        if (text := _decoded(data, name)) is not None:
+            words = dict.fromkeys(word for word in re.findall(r"[^\W\d_]+", text) if not word.isascii())
+            candidates.append(Candidate(name, name, f"reads {', '.join(words)[:60]}", facts))
     chosen = answers.to("encoding", f"In which encoding is {place.name}?", candidates, may_be_none=False)
     return "UTF-8" if chosen is None else str(chosen.value)
-
-
-def _is_of_one_script(text: str) -> bool:
-    """Whether the letters of a text are of one script. Those of Japanese count as one."""
-    scripts = {unicodedata.name(char, "").partition(" ")[0] for char in text if char.isalpha()}
-    return len({"CJK" if one in ("HIRAGANA", "KATAKANA") else one for one in scripts}) == 1
 
 
 def _decoded(data: bytes, encoding: str) -> str | None:
     try:
         return data.decode(encoding)
-    except UnicodeDecodeError:
+    except (UnicodeDecodeError, LookupError):
         return None
 
 
@@ -244,8 +237,8 @@ def _json(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
         raise InputError(f"{place.path} has commands of a bulk upload and no rows; name an input that has rows.")
     rows = [row for row, _ in _ends(found)]
     lines.days = [day for _, day in _ends(found)]
-    kind = _kind_of(rows)
-    columns = list(_fields(kind, rows, ()))
+    kind = _type_of(rows)
+    columns = list(fields_of(kind, [_as_type(kind, row) for row in rows]))
     if commands:
         always = next((one for one in columns if len(one.present) == len(rows)), columns[0])
         lines.where = f"{always.expr} is not null"
@@ -256,10 +249,7 @@ def _json(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
     options = {
         "format": ("json", "each line is a JSON object"),
         "path": (place.path, place.days_said),
-        "schema": (
-            ", ".join(f"{quoted(key)} {_ddl(kind.fields[key])}" for key in kind.fields),
-            "as the sampled lines have them",
-        ),
+        "schema": (", ".join(f"{quoted(one.name)} {ddl(one.type)}" for one in kind), "as the sampled lines have them"),
     }
     return _table(place, name, options, columns, lines)
 
@@ -280,59 +270,32 @@ def _is_command(row: Mapping[str, Any]) -> bool:
     return isinstance(inner, dict) and all(key.startswith("_") for key in inner)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
-    """The inferred type of a JSON field."""
-
-    name: str
-    fields: dict[str, _Kind]
-    item: _Kind | None = None
-
-
-def _kind_of(values: Sequence[Any]) -> _Kind:
+def _type_of(values: Sequence[Any]) -> pa.DataType:
+    """Return the type of a JSON field: that of all its values, or text."""
     present = [value for value in values if value is not None]
     kinds = {type(value) for value in present}
     if kinds == {dict}:
         names = list(dict.fromkeys(key for value in present for key in value))
-        if len(names) > _MOST_FIELDS or (names and all(not _PLAIN.fullmatch(key) for key in names)):
-            return _Kind("MAP", {}, _kind_of([item for value in present for item in value.values()]))
-        return _Kind("STRUCT", {key: _kind_of([value.get(key) for value in present]) for key in names})
+        if len(names) > _MOST_FIELDS or (names and not any(map(_PLAIN.fullmatch, names))):
+            return pa.map_(pa.string(), _type_of([item for value in present for item in value.values()]))
+        fields = [(name, _type_of([value.get(name) for value in present])) for name in names]
+        return pa.struct(fields) if fields else pa.string()
     if kinds == {list}:
-        return _Kind("ARRAY", {}, _kind_of([item for value in present for item in value]))
+        return pa.list_(_type_of([item for value in present for item in value]))
     if kinds == {bool}:
-        return _Kind("BOOLEAN", {})
-    if kinds == {int}:
-        return _Kind("BIGINT" if all(-(2**63) <= value < 2**63 for value in present) else "STRING", {})
-    if kinds and kinds <= {int, float}:
-        return _Kind("DOUBLE", {})
-    return _Kind("STRING", {})
+        return pa.bool_()
+    if kinds == {int} and all(-(2**63) <= value < 2**63 for value in present):
+        return pa.int64()
+    return pa.float64() if float in kinds and kinds <= {int, float} else pa.string()
 
 
-def _ddl(kind: _Kind) -> str:
-    if kind.name == "STRUCT":
-        return (
-            "STRUCT<" + ", ".join(f"{quoted(key)}: {_ddl(of)}" for key, of in kind.fields.items()) + ">"
-            if kind.fields
-            else "STRING"
-        )
-    if kind.name == "ARRAY":
-        return f"ARRAY<{_ddl(cast(_Kind, kind.item))}>"
-    if kind.name == "MAP":
-        return f"MAP<STRING, {_ddl(cast(_Kind, kind.item))}>"
-    return kind.name
-
-
-def _fields(kind: _Kind, rows: Sequence[Any], path: tuple[str, ...]) -> Any:
-    for key, of in kind.fields.items():
-        values = [row.get(key) if isinstance(row, dict) else None for row in rows]
-        here = (*path, key)
-        if of.name == "STRUCT" and of.fields:
-            yield from optional(here, values)
-            yield from _fields(of, values, here)
-            continue
-        if _ddl(of) == "STRING":
-            values = [value if isinstance(value, str | None) else json.dumps(value) for value in values]
-        yield Column(name_of(here), ".".join(map(quoted, here)), _ddl(of), values)
+def _as_type(kind: pa.DataType, value: Any) -> Any:
+    """Return a JSON value as its type reads it. Text of a value that is none is the JSON of it, as in Spark."""
+    if pa.types.is_struct(kind):
+        return value and {field.name: _as_type(field.type, value.get(field.name)) for field in kind}
+    if pa.types.is_list(kind):
+        return value and [_as_type(kind.value_type, item) for item in value]
+    return json.dumps(value) if pa.types.is_string(kind) and not isinstance(value, str | None) else value
 
 
 # --- CSV
@@ -371,10 +334,11 @@ def _csv(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
     }
     if delimiter != ",":
         options["delimiter"] = (delimiter, "what splits all lines alike")
-    if quotes != _Quotes():
-        options["quote"] = (quotes.quote, "more lines have the usual values so")
-        if quotes.quote and quotes.escape != '"':
-            options["escape"] = (quotes.escape, "what stands before a quote within quotes")
+    if quotes != _QUOTES[0]:
+        quote, escape = quotes
+        options["quote"] = (quote, "more lines have the usual values so")
+        if quote and escape != '"':
+            options["escape"] = (escape, "what stands before a quote within quotes")
     names, more = _names(first if header else [], width)
     options |= more
     titles = dict(zip(names, first, strict=False)) if header else {}
@@ -402,47 +366,32 @@ def _delimiter(text: str) -> str:
     return best
 
 
-@dataclass(frozen=True, slots=True)
-class _Quotes:
-    """The quoting style of a CSV file. ``quote`` is empty if quotes have no special meaning."""
-
-    quote: str = '"'
-    escape: str = '"'
-
-    def rows(self, lines: Any, delimiter: str) -> Any:
-        """Parse lines into lists of values."""
-        if not self.quote:
-            return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
-        doubled = self.quote == self.escape
-        escape = None if doubled else self.escape
-        return csv.reader(lines, delimiter=delimiter, quotechar=self.quote, doublequote=doubled, escapechar=escape)
+_QUOTES = (('"', '"'), ('"', "\\"), ("", ""), ("'", "'"))
+"""Characters for quotes, and before a quote within quotes. Empty ones are of files in which quotes mean nothing."""
 
 
-_DIALECTS = (_Quotes(), _Quotes('"', "\\"), _Quotes("'", "'"), _Quotes(""))
+def _split(lines: Iterable[str], delimiter: str, quotes: tuple[str, str]) -> Iterator[list[str]]:
+    quote, escape = quotes
+    if not quote:
+        return csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+    doubled, escape_ = quote == escape, None if quote == escape else escape
+    return csv.reader(lines, delimiter=delimiter, quotechar=quote, doublequote=doubled, escapechar=escape_)
 
 
-def _quotes_of(text: str, delimiter: str) -> _Quotes:
-    """Find the first quoting style with which most lines, parsed separately, have the usual number of values."""
+def _quotes_of(text: str, delimiter: str) -> tuple[str, str]:
+    """Return the first quotes with which most lines, split one by one, have the usual number of values."""
     lines = text[: 1 << 18].split("\n")[:2000]
 
-    def fitting(quotes: _Quotes) -> int:
-        widths = [len(row) for line in lines if line for row in quotes.rows([line], delimiter)]
+    def fitting(quotes: tuple[str, str]) -> int:
+        widths = [len(row) for line in lines if line for row in _split([line], delimiter, quotes)]
         return widths.count(max(set(widths), key=widths.count)) if widths else 0
 
-    likely = [
-        one
-        for one in _DIALECTS
-        if one.quote in text and (one.escape == one.quote or f"{one.escape}{one.quote}" in text)
-    ]
-    likely = [
-        one for one in likely if one.quote != "'" or re.search(f"(^|{re.escape(delimiter)})'", text, re.MULTILINE)
-    ]
-    return max([_DIALECTS[0], *likely, _DIALECTS[3]], key=fitting)
+    return max(_QUOTES, key=fitting)
 
 
-def _records(place: InputPath, text: str, delimiter: str, quotes: _Quotes) -> Any:
+def _records(place: InputPath, text: str, delimiter: str, quotes: tuple[str, str]) -> Iterator[list[str]]:
     csv.field_size_limit(1 << 24)
-    for row in quotes.rows(io.StringIO(text, newline=""), delimiter):
+    for row in _split(io.StringIO(text, newline=""), delimiter, quotes):
         if any("\n" in cell for cell in row):
             raise InputError(
                 f"{place.path} has line breaks inside quotes, but the job reads a row on each line; replace them, or write "
@@ -529,10 +478,3 @@ def _kind_of_cells(values: set[str]) -> str:
     if {value.lower() for value in values} <= {"true", "false"}:
         return "BOOLEAN"
     return "STRING"
-
-
-def is_decimal_comma(column: Column) -> bool:
-    """Whether a text column holds numbers with a decimal comma, such as ``1,5``."""
-    values = [str(value) for value in column.distinct]
-    matching = all(_DECIMAL_COMMA.fullmatch(value) or _INTEGER.fullmatch(value) for value in values)
-    return column.is_text and bool(values) and matching and any("," in value for value in values)

@@ -33,10 +33,10 @@ _DATES = {
     "%d.%m.%Y": "d.M.yyyy",
     "%d.%m.%y": "d.M.yy",
     "%d-%m-%Y": "d-M-yyyy",
-    "%Y年%m月%d日": "yyyy'年'M'月'd'日'",
+    "%Y年%m月%d日": "yyyy年M月d日",
 }
 _CLOCKS = {"%H:%M:%S": "H:mm:ss", "%H:%M": "H:mm", "%I:%M:%S %p": "h:mm:ss a", "%I:%M %p": "h:mm a"}
-_CLOCKS |= {"%H時%M分%S秒": "H'時'm'分's'秒'"}
+_CLOCKS |= {"%H時%M分%S秒": "H時m分s秒"}
 _PACKED = {"%Y%m%d%H%M%S": "yyyyMMddHHmmss", "%Y%m%d%H": "yyyyMMddHH", "%Y%m%d": "yyyyMMdd", "%y%m%d%H": "yyMMddHH"}
 _FORMS = {f"{date} {clock}": f"{_DATES[date]} {_CLOCKS[clock]}" for date in _DATES for clock in _CLOCKS}
 _FORMS |= _DATES | _PACKED | {"%d/%b/%Y:%H:%M:%S %z": "dd/MMM/yyyy:HH:mm:ss Z"}

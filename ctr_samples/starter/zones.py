@@ -14,7 +14,7 @@ from ctr_samples.starter.followers import Follower
 from ctr_samples.starter.log import Log
 from ctr_samples.starter.questions import Answers, Candidate
 from ctr_samples.starter.tables import Column, Table
-from ctr_samples.starter.times import in_words
+from ctr_samples.starter.times import Time, in_words
 
 _HOUR = timedelta(hours=1)
 _QUARTER = timedelta(minutes=15)
@@ -32,6 +32,14 @@ class Zone:
     """Offset from UTC, positive to the east."""
     why: str
     todo: str = ""
+    from_utc: bool = False
+    """Whether times without a zone are those of UTC, though days are of another zone."""
+
+    def expr_of(self, time_: Time) -> str:
+        """Return the SQL expression of times in this zone."""
+        if self.from_utc and time_.has_clock and not time_.zoned:
+            return f"from_utc_timestamp({time_.expr}, '{self.name}')"
+        return time_.expr
 
 
 def zone_of(log: Log, tables: Sequence[Table], answers: Answers) -> Zone:
@@ -55,30 +63,38 @@ def zone_of(log: Log, tables: Sequence[Table], answers: Answers) -> Zone:
         one = Zone(_named(offset, log), offset, "; ".join([f"at {_written(offset)}", *why]) if why else "")
         candidates.append(Candidate(one, one.name, one.why, facts))
     for name in answers.names("zone"):
-        return _told(name, log)
+        return replace(_told(name, log, utc=soon is not None and not soon[0]), todo="")
     chosen = answers.to("zone", "In which zone does a day begin?", candidates, may_be_none=False)
     assert chosen is not None
     zone: Zone = chosen.value
-    return replace(zone, why=zone.why or "all times know their zone", todo=answers.todo("zone") or _todo(zone, tables))
+    times = [c.time for table in tables for c in table.columns if c.time and c.time.has_clock]
+    said_ = zone.why or ("all times know their zone" if all(one.zoned for one in times) else "")
+    return replace(zone, why=said_, todo=answers.todo("zone") or _todo(zone, known=bool(said_)))
 
 
-def _todo(zone: Zone, tables: Sequence[Table]) -> str:
+def _todo(zone: Zone, *, known: bool) -> str:
     if zone.offset != _NONE:
         return "which zone is it? One with summer time needs its own name"
-    times = [c.time for table in tables for c in table.columns if c.time and c.time.has_clock]
-    plain = any(not one.zoned for one in times)
     return (
-        "in which zone are times without one, and where does a day begin?"
-        if plain
-        else "in which zone does a day begin?"
+        "in which zone does a day begin?"
+        if known
+        else "in which zone are times without one, and where does a day begin?"
     )
 
 
-def _told(name: str, log: Log) -> Zone:
+def _told(name: str, log: Log, *, utc: bool) -> Zone:
     if name not in available_timezones():
         raise UsageError(f"`--zone` is {name}, expected a zone of the IANA database, such as UTC or Asia/Shanghai.")
-    offset = _moment(log).replace(tzinfo=UTC).astimezone(ZoneInfo(name)).utcoffset() or _NONE
-    return Zone(name, offset, "as you said")
+    moments = log.when.moments if log.when is not None else (_moment(log),)
+    offsets = [
+        at.replace(tzinfo=UTC).astimezone(ZoneInfo(name)).utcoffset() or _NONE for at in (min(moments), max(moments))
+    ]
+    why = (
+        ", and times without a zone are those of UTC, since actions follow so within an hour"
+        if utc and all(offsets)
+        else ""
+    )
+    return Zone(name, offsets[-1], f"as you said{why}", from_utc=bool(why))
 
 
 def _in_their_day(table: Table, column: Column, offset: timedelta) -> float:
@@ -154,8 +170,8 @@ def _by_actions(log: Log) -> tuple[timedelta, str] | None:
         if time_ is None or shown is None or len(follower.delays) < _ENOUGH or time_.zoned == shown.zoned:
             continue
         hours = Counter(floor(delay / _HOUR) for delay in follower.delays)
-        usual = max(hours, key=lambda hour: hours[hour])
-        if hours[usual] <= 3 * hours[0] or hours[usual] < 0.3 * len(follower.delays):
+        usual, most = hours.most_common(1)[0]
+        if most < 0.3 * len(follower.delays) or (usual and most <= 3 * hours[0]):
             return None
         offset = usual * _HOUR * (1 if shown.zoned else -1)
         if -12 * _HOUR <= offset <= 14 * _HOUR:
