@@ -47,7 +47,7 @@ def impressions_of(d: Drafting) -> list[Entry]:
     elif log.position is not None:
         entries.append(Entry("position", log.position.expr, "named so"))
     if (
-        log.action is None
+        (log.action is None or log.request is not None)
         and log.clicked_list is None
         and not log.tells_rows_apart
         and not (log.followers and log.user)

@@ -77,11 +77,21 @@ class Log:
         return values_of(column) if column is not None else frozenset()
 
     @property
+    def has_lists(self) -> bool:
+        """Whether each request shows an item at one time, so that request and item identify an impression."""
+        if self.request is None or self.item is None:
+            return False
+        rows = self.impressions
+        pairs = rows_of([self.request.of(rows), self.item.of(rows)])
+        times = self.time.of(rows).instants if self.time is not None else range(len(rows))
+        return len(set(pairs)) >= 0.995 * len(set(zip(pairs, times, strict=True)))
+
+    @property
     def tells_rows_apart(self) -> bool:
         """Whether the request, or request and item together, identify a row."""
         if self.request is None:
             return False
-        return is_unique(self.request) or (self.item is not None and tell_apart(self.request, self.item))
+        return is_unique(self.request) or self.has_lists
 
     @property
     def taken(self) -> list[Column]:
@@ -134,12 +144,6 @@ class Log:
 def holds_list(value: object) -> bool:
     """Whether a value is a list that is written as text, such as ``[18577, 14299]``."""
     return _ITEM_LIST.fullmatch(str(value)) is not None
-
-
-def tell_apart(request: Column, item: Column) -> bool:
-    """Whether each request shows an item at most once, so that request and item identify an impression."""
-    pairs = rows_of([request, item])
-    return len(set(pairs)) >= 0.95 * len(pairs)
 
 
 def _acted_on(log: Log) -> list[list[bool]]:

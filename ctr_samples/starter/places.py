@@ -135,7 +135,8 @@ def _template(file: Path, root: Path, *, short: bool) -> str:
             m, d = ("%-m", "%-d") if short else ("%m", "%d")
             template = f"{named}{{date:%Y}}{of_month}{{date:{m}}}{of_day}{{date:{d}}}"
         else:
-            template = "{date}" if by == then == "-" else f"{{date:%Y{by}%m{then}%d}}"
+            whole = f"{{date:%Y{by}%m{then}%d}}" if by != "-" else "{date}"
+            template = f"{{date:%Y}}{by}{{date:%m}}{then}{{date:%d}}" if f"{by}{then}".strip("-/_.") else whole
         rest = below[found.end() :].partition("/")[0]
         return str(root / f"{below[: found.start()]}{template}{rest}")
     return str(file)

@@ -25,7 +25,7 @@ from ctr_samples.starter.links import (
     matches,
     rows_of,
 )
-from ctr_samples.starter.log import Log, called, holds_list, of_keys, tell_apart
+from ctr_samples.starter.log import Log, called, holds_list, of_keys
 from ctr_samples.starter.questions import Answers, Candidate
 from ctr_samples.starter.tables import Column, Table, unfolded
 from ctr_samples.starter.times import words_of
@@ -194,7 +194,7 @@ def _with_keys(log: Log, tables: Sequence[Table], answers: Answers) -> Log:
     user = _user(replace(log, request=request, item=item), around, answers)
     log = replace(log, request=request, item=item, user=user)
     lists = request is not None and not answers.names("request") and not is_unique(request) and log.action is None
-    if lists and request is not None and item is not None and not tell_apart(request, item):
+    if lists and item is not None and not log.has_lists:
         log = replace(log, request=None)
     return replace(log, position=_position(log))
 

@@ -4,7 +4,9 @@ them from the files.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +21,18 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError
 from ctr_samples.job.checking import problems
 from ctr_samples.job.run import run
+from ctr_samples.periods import parse_period
+from ctr_samples.quality.checks import CHECKS
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.starter import Answers, as_yaml, draft, look_at
 from tests.starter.samples_of_others import SAMPLES
 from tests.starter.truths_of_others import SETS, Truth
+
+
+def no_catalog(name: str) -> object:
+    raise AssertionError(f"the catalog was asked for {name}")
+
 
 BY_HAND = Path(__file__).parent / "by_hand"
 
@@ -127,6 +137,41 @@ def test_the_samples_of_a_configuration_by_hand_are_those_of_pandas(
         columns = sorted(found.columns)
         pd.testing.assert_frame_equal(in_order(found, columns), in_order(expected, columns), check_dtype=False)
         assert all(0 < expected[label].mean() < 0.5 for label, one in truth.labels.items() if not one.number)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SETS)
+def test_the_samples_of_a_draft_are_those_of_pandas_once_its_questions_are_answered(
+    name: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    truth = SETS[name]
+    truth.write(tmp_path)
+    for array in tmp_path.glob("*.json"):  # as the draft asks for
+        array.with_suffix(".jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in json.loads(array.read_text())))
+    made = draft(look_at([str(tmp_path / one) for one in truth.inputs], no_catalog), Answers(
+        {option: (said,) for option, said in truth.drafted.options.items()}))  # fmt: skip
+    assert made.open == ()
+    path = tmp_path / "drafted.yaml"
+    path.write_text(as_yaml(made.entries))
+    loaded = load_config(path, [
+        f"output.path={tmp_path / 'samples'}", "split.eval=0", "features.user={expr: string(impression.user), dtype: string}",
+        "features.item={expr: string(impression.item), dtype: string}",
+        "features.at={expr: unix_millis(impression.impression_time), dtype: int64}", *truth.drafted.edits])  # fmt: skip
+    assert problems(spark, loaded) == []
+    periods = [str(day) for day in truth.days] if loaded.config.grain == "day" else ["all"]
+    found = pd.concat(
+        [samples_in(tmp_path, run(spark, loaded, parse_period(one), accept=CHECKS).manifest) for one in periods]
+    )
+    days = truth.days if loaded.config.grain == "day" else [truth.days[0] + timedelta(days=n) for n in range(-5, 9)]
+    expected = pd.concat([SAMPLES[name](tmp_path, day) for day in days], ignore_index=True)
+    same = {own: expected.eval(column) for own, column in truth.drafted.same.items()}
+    keys = {"at": expected["at"], "item": expected["item"].map(str)}
+    keys["user"] = expected["user"].map(str).replace("0", "")  # nobody
+    columns = [*keys, *same]
+    pd.testing.assert_frame_equal(
+        in_order(found[columns].assign(user=found["user"], item=found["item"]), columns),
+        in_order(pd.DataFrame(keys | same).map(plain), columns), check_dtype=False,
+    )  # fmt: skip
 
 
 @pytest.mark.slow

@@ -39,6 +39,16 @@ class Around:
 
 
 @dataclass(frozen=True)
+class Drafted:
+    """What makes a draft right: options that answer its questions, and keys that a person sets where it says TODO."""
+
+    options: dict[str, str]
+    edits: tuple[str, ...]
+    same: dict[str, str]
+    """Columns of the draft's samples, with those of the samples as pandas makes them."""
+
+
+@dataclass(frozen=True)
 class Truth:
     """Logs that a function writes below a directory, and what a configuration of them must say."""
 
@@ -55,6 +65,7 @@ class Truth:
     """The zone of days and of times without one."""
     labels: dict[str, Label]
     tables: dict[str, Around]
+    drafted: Drafted
     days: tuple[date, date]
     """Two days of which all is known: neither the first nor the last."""
     where: str = ""
@@ -114,6 +125,15 @@ SETS = {
             ),
             "categoria": Around("categorias", "anuncio.id_categoria", "codigo", "static"),
         },
+        Drafted(
+            {"zone": "America/Sao_Paulo"},
+            ("views.usuarios.publish_delay=4h", "views.anuncios.available_after=0s"),
+            {
+                "clique": "clique", "contato": "contato", "favorito": "favorito", "place": "posicao - 1",
+                "preco_exibido": "preco_exibido", "anuncios_preco": "preco", "categorias_comissao": "comissao",
+                "categorias_preco_medio": "preco_medio",
+            },
+        ),
         (date(2024, 5, 5), date(2024, 5, 6)),
         exploded="anuncios",
         asks={
@@ -136,6 +156,7 @@ SETS = {
         "UTC",
         {"click": Label("feed", "click is not null"), "dwell_ms": Label("feed", "click.dwellMs", number=True)},
         {"story": Around("stories", "item", "story.id", "static")},
+        Drafted({}, (), {"click": "click", "place": "slot", "stories_words": "words"}),
         (date(2024, 5, 5), date(2024, 5, 6)),
         catalog=(
             "CREATE TABLE feed (pageView STRING, shownAt TIMESTAMP, viewer STRUCT<id: STRING, country: STRING>, "
@@ -160,6 +181,7 @@ SETS = {
         "Asia/Kolkata",
         {"clicked": Label("views", "clicked")},
         {"good": Around("goods", "item", "sku", "events", {"event_time": "changed_at", "available_time": "loaded_at"})},
+        Drafted({"zone": "Asia/Kolkata"}, (), {"clicked": "clicked", "place": "slot", "goods_price": "price"}),
         (date(2024, 5, 5), date(2024, 5, 6)),
         asks={"Which zone is five and a half hours ahead of UTC?": "Asia/Kolkata"},
     ),
@@ -182,6 +204,10 @@ SETS = {
             ),
         },
         {"book": Around("ksiazki", "item", "`książka`", "static")},
+        Drafted(
+            {"zone": "Europe/Warsaw"}, ("labels.klikniecia.window=1h", "labels.zakupy.window=2d"),
+            {"klikniecia": "klik", "zakupy": "zakup", "place": "miejsce", "ksiazki_cena": "cena"},
+        ),
         (date(2024, 3, 30), date(2024, 3, 31)),
         asks={
             "Which zone is an hour ahead of UTC in winter and two in summer?": "Europe/Warsaw",
@@ -201,6 +227,11 @@ SETS = {
             "purchase": Label("log", "`種別` = '購入'", match=(("user", "item"),)),
         },
         {"good": Around("goods", "item", "code", "static")},
+        Drafted(
+            {"zone": "Asia/Tokyo", "request": "セッション"},
+            ("labels.label.window=30m", "labels.label_2.window=1d", "labels.label_2.match=[[user, item]]"),
+            {"label": "click", "label_2": "purchase", "log_2_c3": "price"},
+        ),
         (date(2024, 5, 5), date(2024, 5, 6)),
         where="`種別` = '表示'",
         asks={
@@ -221,6 +252,14 @@ SETS = {
             "puan": Label("puanlar", "double(replace(puan, ',', '.'))", number=True),
         },
         {"film": Around("filmler", "item", "kod", "static")},
+        Drafted(
+            {"label": "puan", "zone": "Europe/Istanbul"},
+            (
+                f"impressions.time=to_timestamp(regexp_replace(`gösterildiği_an`, ' [^0-9]+ ', {MONTH}), 'd M yyyy HH:mm:ss')",
+                "labels.liked.expr=try_cast(replace(puan, ',', '.') as double) >= 4",
+            ),
+            {"liked": "begendi", "stars": "puan", "filmler_SURE_DK": "sure"},
+        ),
         (date(2024, 4, 30), date(2024, 5, 1)),
         never=("izleme_süresi_dk",),
         asks={
