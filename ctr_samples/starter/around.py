@@ -210,7 +210,9 @@ def _find_features(d: Drafting, view: View) -> Iterator[tuple[Column, FeatureTem
     for column in table.columns:
         if column.name in view.used or column.name == table.day_column or (column.named and w.words(column) <= w.INDEX):
             continue
-        feature = "it is a time" if column.time is not None else feature_of(column, known=d.log.items)
+        feature = (
+            "it is a time" if column.time is not None or column.seems_a_time else feature_of(column, known=d.log.items)
+        )
         if isinstance(feature, str):
             d.leave_out(table, column, feature)
         else:

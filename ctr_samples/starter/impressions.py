@@ -34,7 +34,10 @@ def impressions_of(d: Drafting) -> list[Entry]:
     if log.when is not None:
         entries.append(Entry("time", d.zone.expr_of(log.when), log.when.why, log.when.todo))
     else:
+        unread = log.table.find(lambda column: column.seems_a_time)
         todo = "the log has no time, so all rows have this one; views and histories need a real one"
+        if unread is not None:
+            todo += f". Write how {unread.called} is read, such as '{unread.present[0]}'"
         entries.append(Entry("time", "timestamp'2020-01-01 12:00:00'", "", todo))
     entries += _keys(d)
     if log.explodes:
@@ -120,7 +123,7 @@ def _carry(d: Drafting) -> Iterator[Carried]:
 
 def feature_of_carried(d: Drafting, column: Column, *, is_key: bool = False) -> FeatureTemplate | str:
     """Return the feature of a log column, based on impression rows, or a reason to omit it."""
-    if column.time is not None:
+    if column.time is not None or column.seems_a_time:
         return "it is a time"
     known = tells(column, d.log.outcomes)
     if known is not None:

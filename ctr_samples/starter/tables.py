@@ -14,6 +14,8 @@ from typing import Any
 
 from ctr_samples.starter.times import Time, time_of
 
+_YEAR_AND_CLOCK = re.compile(r"(?=.*\b(19|20)\d\d\b)(?=.*\b\d{1,2}:\d\d)")
+
 
 def is_there(value: Any) -> bool:
     """Whether a value is present: not null, empty text or NaN."""
@@ -89,6 +91,13 @@ class Column:
     def keys(self) -> frozenset[str]:
         """Distinct key texts."""
         return frozenset(text for text in self.texts if text is not None)
+
+    @cached_property
+    def seems_a_time(self) -> bool:
+        """Whether texts have a year and a clock, in a form that nobody reads here."""
+        if not self.is_text or not self.present or self.time is not None:
+            return False
+        return all(_YEAR_AND_CLOCK.search(str(value)) for value in self.present[:500])
 
     @property
     def may_be_key(self) -> bool:

@@ -106,7 +106,7 @@ def _encoding_of(parts: Sequence[bytes], place: InputPath, answers: Answers) -> 
     candidates = []
     for name, facts in found.items():
         if (text := _decoded(data, name)) is not None:
-            words = dict.fromkeys(word for word in re.findall(r"[^\W\d_]+", text) if not word.isascii())
+            words = dict.fromkeys(word for word in re.findall(r"[^\W_]+", text) if not word.isascii())
             candidates.append(Candidate(name, name, f"reads {', '.join(words)[:60]}", facts))
     chosen = answers.to("encoding", f"In which encoding is {place.name}?", candidates, may_be_none=False)
     return "UTF-8" if chosen is None else str(chosen.value)

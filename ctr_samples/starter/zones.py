@@ -50,26 +50,50 @@ def zone_of(log: Log, tables: Sequence[Table], answers: Answers) -> Zone:
     logs = [(log.table, log.time), *((follower.table, follower.time) for follower in log.followers)]
     by_day = [(t, c) for t, c in logs if any(t.row_days) and c and c.time and c.time.zoned and c.time.has_clock]
     soon, said = _by_actions(log), log.when.offset if log.when is not None else None
-    offsets = {_NONE, *(found for table, column in by_day if (found := _by_days(table, column)) is not None)}
-    offsets |= {soon[0]} if soon else set()
-    offsets |= {said} if said is not None else set()
+    in_utc = soon is not None and soon[0] == _NONE
+    beside = dict(_beside(log)) if in_utc or (log.when is not None and log.when.zoned) else {}
+    for name in answers.names("zone"):
+        return _told(name, log, in_utc=in_utc)
+    offsets = {_NONE, *(found for table, column in by_day if (found := _by_days(table, column)) is not None), *beside}
+    offsets |= {offset for offset in (soon and soon[0], said) if offset}
     candidates = []
     for offset in sorted(offsets, key=abs):
+        zone_name = _named(offset, log)
+        if zone_name is None:
+            continue
         inside = [_in_their_day(table, column, offset) for table, column in by_day]
+        follow = soon is not None and offset == soon[0]
         why = _meaning(inside, by_day)
+        why += [beside[offset]] if offset in beside else []
+        why += [soon[1]] if soon is not None and follow else []
         why += [f"the log writes its times at {_written(offset)}"] if said and offset == said else []
-        why += [soon[1]] if soon and offset == soon[0] else []
-        facts = (sum(share > 0.99 for share in inside), bool(soon and offset == soon[0]), bool(said and offset == said))
-        one = Zone(_named(offset, log), offset, "; ".join([f"at {_written(offset)}", *why]) if why else "")
-        candidates.append(Candidate(one, one.name, one.why, facts))
-    for name in answers.names("zone"):
-        return replace(_told(name, log, utc=soon is not None and not soon[0]), todo="")
+        words = "; ".join([f"at {_written(offset)}", *why]) if why else ""
+        facts = (
+            any(share > 0.99 for share in inside) or offset in beside,
+            bool(follow and offset),
+            bool(said and offset == said),
+        )
+        one = Zone(zone_name, offset, words, from_utc=in_utc and offset != _NONE)
+        candidates.append(Candidate(one, one.name, words, facts))
     chosen = answers.to("zone", "In which zone does a day begin?", candidates, may_be_none=False)
     assert chosen is not None
     zone: Zone = chosen.value
     times = [c.time for table in tables for c in table.columns if c.time and c.time.has_clock]
-    said_ = zone.why or ("all times know their zone" if all(one.zoned for one in times) else "")
-    return replace(zone, why=said_, todo=answers.todo("zone") or _todo(zone, known=bool(said_)))
+    words = zone.why or ("all times know their zone" if all(one.zoned for one in times) else "")
+    return replace(zone, why=words, todo=answers.todo("zone") or _todo(zone, known=bool(words)))
+
+
+def _beside(log: Log) -> Iterator[tuple[timedelta, str]]:
+    """Yield offsets from UTC, with a reason, of local times that stand in the log beside those in UTC."""
+    for column in log.table.columns:
+        if log.time is None or column.time is None or column.time.zoned or not column.time.has_clock:
+            continue
+        pairs = zip(log.time.instants, column.instants, strict=True)
+        apart = Counter(round((local - at) / _QUARTER) for at, local in pairs if at is not None and local is not None)
+        quarters, most = apart.most_common(1)[0] if apart else (0, 0)
+        if quarters and abs(quarters) <= 56 and most > 0.5 * apart.total():
+            offset = quarters * _QUARTER
+            yield offset, f"{column.called} is {_written(offset)} where {log.time.called} is UTC"
 
 
 def _todo(zone: Zone, *, known: bool) -> str:
@@ -82,7 +106,7 @@ def _todo(zone: Zone, *, known: bool) -> str:
     )
 
 
-def _told(name: str, log: Log, *, utc: bool) -> Zone:
+def _told(name: str, log: Log, *, in_utc: bool) -> Zone:
     if name not in available_timezones():
         raise UsageError(f"`--zone` is {name}, expected a zone of the IANA database, such as UTC or Asia/Shanghai.")
     moments = log.when.moments if log.when is not None else (_moment(log),)
@@ -91,7 +115,7 @@ def _told(name: str, log: Log, *, utc: bool) -> Zone:
     ]
     why = (
         ", and times without a zone are those of UTC, since actions follow so within an hour"
-        if utc and all(offsets)
+        if in_utc and all(offsets)
         else ""
     )
     return Zone(name, offsets[-1], f"as you said{why}", from_utc=bool(why))
@@ -188,11 +212,11 @@ def _moment(log: Log) -> datetime:
     return max(log.when.moments) if log.when is not None else datetime(2024, 1, 1)
 
 
-def _named(offset: timedelta, log: Log) -> str:
-    """Find a time zone with the given UTC offset. `Etc/GMT-8` is 8 hours ahead of UTC."""
+def _named(offset: timedelta, log: Log) -> str | None:
+    """Find a time zone with the given UTC offset, or None. `Etc/GMT-8` is 8 hours ahead of UTC."""
     hours, rest = divmod(abs(offset), _HOUR)
     if not rest:
         return f"Etc/GMT{'-' if offset > _NONE else '+'}{hours}" if hours else "UTC"
     at = _moment(log).replace(tzinfo=UTC)
     zones = sorted(zone for zone in available_timezones() if "/" in zone)
-    return next((zone for zone in zones if at.astimezone(ZoneInfo(zone)).utcoffset() == offset), "UTC")
+    return next((zone for zone in zones if at.astimezone(ZoneInfo(zone)).utcoffset() == offset), None)

@@ -12,6 +12,7 @@ import pytest
 
 from ctr_samples.config import load_config
 from tests.starter.logs_of_shapes import SHAPES
+from tests.starter.truths_of_others import SETS
 
 pytestmark = pytest.mark.thorough
 
@@ -41,12 +42,24 @@ def test_the_log_of_the_tutorial_leaves_nothing_to_ask(tmp_path: Path) -> None:
     assert "Number" not in seen
 
 
+def test_the_zone_of_the_ads_is_asked_with_what_each_answer_means(tmp_path: Path) -> None:
+    SETS["ads"].write(tmp_path)
+    inputs = [tmp_path / one for one in SETS["ads"].inputs]
+    code, seen = on_a_terminal(*inputs, "--output", tmp_path / "mine.yaml", answers="2\n")
+    assert code == 0, seen
+    assert "In which zone does a day begin?" in seen
+    assert "1  UTC: at UTC+00:00; all rows are of the days that their paths say" in seen
+    assert "2  Etc/GMT+3: at UTC-03:00; 14% of the rows of eventos would be of another day than their path says" in seen
+    assert seen.count("Number") == 1
+    assert load_config(tmp_path / "mine.yaml").config.timezone == "Etc/GMT+3"
+
+
 def test_an_encoding_that_bytes_leave_open_is_asked_and_stands_in_the_file(tmp_path: Path) -> None:
     rows = [f"u{n % 9};ł{n % 7};2022-04-22 {n % 24:02}:00:00;{n % 4 // 3}" for n in range(60)]
     (tmp_path / "log.csv").write_bytes("\n".join(["user_id;item_id;at;click", *rows, ""]).encode("windows-1250"))
-    code, seen = on_a_terminal(tmp_path / "log.csv", "--output", tmp_path / "mine.yaml", answers="17\n1\n")
+    code, seen = on_a_terminal(tmp_path / "log.csv", "--output", tmp_path / "mine.yaml", answers="17\n2\n")
     assert code == 0, seen
     assert "In which encoding is log?" in seen
-    assert "1  windows-1250: reads ł0, ł1" in seen
+    assert "2  windows-1250: reads ł0, ł1" in seen
     assert "There is no 17; expected a number from 1 to" in seen
     assert load_config(tmp_path / "mine.yaml").config.sources["log"].encoding == "windows-1250"

@@ -5,6 +5,7 @@ them from the files.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -26,6 +27,7 @@ from ctr_samples.quality.checks import CHECKS
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.starter import Answers, as_yaml, draft, look_at
+from ctr_samples.starter.entries import Entry
 from tests.starter.samples_of_others import SAMPLES
 from tests.starter.truths_of_others import SETS, Truth
 
@@ -139,6 +141,19 @@ def test_the_samples_of_a_configuration_by_hand_are_those_of_pandas(
         assert all(0 < expected[label].mean() < 0.5 for label, one in truth.labels.items() if not one.number)
 
 
+@pytest.mark.parametrize("name", SETS)
+def test_a_draft_asks_what_the_values_leave_open_and_nothing_else(name: str, tmp_path: Path) -> None:
+    truth = SETS[name]
+    truth.write(tmp_path)
+    made = draft(look_at([str(tmp_path / one) for one in truth.inputs], no_catalog))
+    assert tuple(question.option for question in made.open) == truth.drafted.asks
+    assert made.missing == ""
+
+
+def words_in(entry: Entry) -> set[str]:
+    return set(re.findall(r"\w+", as_yaml([entry])))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_the_samples_of_a_draft_are_those_of_pandas_once_its_questions_are_answered(
@@ -151,6 +166,7 @@ def test_the_samples_of_a_draft_are_those_of_pandas_once_its_questions_are_answe
     made = draft(look_at([str(tmp_path / one) for one in truth.inputs], no_catalog), Answers(
         {option: (said,) for option, said in truth.drafted.options.items()}))  # fmt: skip
     assert made.open == ()
+    assert not {*truth.never} & {name for entry in made.entries if entry.key == "features" for name in words_in(entry)}
     path = tmp_path / "drafted.yaml"
     path.write_text(as_yaml(made.entries))
     loaded = load_config(path, [

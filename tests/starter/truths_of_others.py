@@ -46,6 +46,8 @@ class Drafted:
     edits: tuple[str, ...]
     same: dict[str, str]
     """Columns of the draft's samples, with those of the samples as pandas makes them."""
+    asks: tuple[str, ...] = ()
+    """Options of the questions that the values leave open."""
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ SETS = {
                 "preco_exibido": "preco_exibido", "anuncios_preco": "preco", "categorias_comissao": "comissao",
                 "categorias_preco_medio": "preco_medio",
             },
+            asks=("zone",),
         ),
         (date(2024, 5, 5), date(2024, 5, 6)),
         exploded="anuncios",
@@ -259,6 +262,7 @@ SETS = {
                 "labels.liked.expr=try_cast(replace(puan, ',', '.') as double) >= 4",
             ),
             {"liked": "begendi", "stars": "puan", "filmler_SURE_DK": "sure"},
+            asks=("label",),
         ),
         (date(2024, 4, 30), date(2024, 5, 1)),
         never=("izleme_süresi_dk",),
