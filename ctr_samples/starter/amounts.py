@@ -30,13 +30,13 @@ def with_numbers(column: Column) -> Column:
     plain = units == {("", "")} and not any(re.search(rf"[\s{group}']", number) for number in numbers.values())
     read = "{}" if plain else f"regexp_replace({{}}, '{kept}', '')"
     read = f"replace({read}, ',', '.')" if mark == "," else read
-    first = max(texts, key=len)
+    longest = max(sorted(texts), key=len)
     return replace(
         column,
         kind="DOUBLE",
         values=[values.get(str(value)) for value in column.values],
         read=f"try_cast({read} as double)",
-        said=f"text such as '{first}', read as {values[first]:g}",
+        said=f"text such as '{longest}', read as {values[longest]:g}",
     )
 
 
