@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
-from ctr_samples.starter.around import features_of_views, views_around
-from ctr_samples.starter.counted import histories_of, windows_of
+from ctr_samples.starter.around import features_of_views, histories_of, views_around, windows_of
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry, todos_of
 from ctr_samples.starter.features import ids_of

@@ -10,8 +10,8 @@ from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Carried, Drafting
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import FeatureTemplate, feature_of, numbered
+from ctr_samples.starter.flags import tells
 from ctr_samples.starter.links import comes_back, determines, grows
-from ctr_samples.starter.outcomes import tells
 from ctr_samples.starter.tables import Column, sql_text
 
 _MANY = 50

@@ -11,8 +11,7 @@ from typing import Any
 from ctr_samples.starter import words as w
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry
-from ctr_samples.starter.followers import Follower
-from ctr_samples.starter.links import matches, rows_of
+from ctr_samples.starter.links import Follower, matches, rows_of
 from ctr_samples.starter.questions import Answers, Candidate
 from ctr_samples.starter.tables import Column, sql_text
 from ctr_samples.starter.times import in_words

@@ -11,8 +11,7 @@ from typing import Any
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.flags import Flag, is_positive
-from ctr_samples.starter.followers import Follower
-from ctr_samples.starter.links import is_unique, rows_of, values_of
+from ctr_samples.starter.links import Follower, is_unique, rows_of, values_of
 from ctr_samples.starter.tables import Column, Table, is_there
 from ctr_samples.starter.times import Time
 

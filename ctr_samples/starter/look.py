@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+from pyarrow import orc, parquet
 
 from ctr_samples.errors import InputError
 from ctr_samples.starter.amounts import with_numbers
-from ctr_samples.starter.columnar import columnar_table, columns_of
-from ctr_samples.starter.places import ENDINGS, InputPath, find_places
+from ctr_samples.starter.places import ENDINGS, InputPath, find_places, some_of
 from ctr_samples.starter.questions import Answers
-from ctr_samples.starter.tables import Table
+from ctr_samples.starter.tables import Table, columns_of
 from ctr_samples.starter.text import text_table
 
 _TABLE = re.compile(r"\w+(\.\w+){1,2}", re.ASCII)
@@ -85,3 +85,56 @@ def _named_apart(tables: Sequence[Table]) -> Iterator[Table]:
             name = f"{table.name}_{number}"
         taken.add(name)
         yield replace(table, name=name)
+
+
+_ROWS, _LEAST_ROWS = 20_000, 1000
+"""Rows that are read of an input, and at least of each file."""
+
+
+def columnar_table(place: InputPath, name: str, form: str) -> Table:
+    """Sample the beginning and the end of Parquet or ORC files."""
+    files = some_of(place.files)
+    read = _of_parquet if form == "parquet" else _of_orc
+    most = max(_LEAST_ROWS, _ROWS // len(files))
+    parts = [(part, place.day_of(file)) for file in files for part in read(file, most)]
+    data = _together([part for part, _ in parts])
+    of_rows = tuple(day for part, day in parts for _ in range(part.num_rows))
+    options = {"format": (form, ""), "path": (place.path, place.days_said)}
+    size = sum(file.stat().st_size for file in place.files)
+    columns = columns_of(data)
+    dated = place.is_dated
+    return Table(name, options, columns, data.num_rows, size, place.days, dated, place.day_column, row_days=of_rows)
+
+
+def _together(parts: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of all parts. A column of integers in some and of floats in others becomes floats, rounded."""
+    kinds = pa.unify_schemas([part.schema for part in parts], promote_options="permissive")
+    rounded = [
+        pa.table({
+            name: column.cast(kinds.field(name).type, safe=False) if pa.types.is_integer(column.type) else column
+            for name, column in zip(part.column_names, part.columns, strict=True)
+        })
+        for part in parts
+    ]  # fmt: skip
+    return pa.concat_tables(rounded, promote_options="permissive")
+
+
+def _of_parquet(file: Path, rows: int) -> Iterator[pa.Table]:
+    opened = parquet.ParquetFile(file)
+    for group in sorted({0, opened.num_row_groups - 1} & set(range(opened.num_row_groups))):
+        part = opened.read_row_group(group)
+        yield from _ends(part, rows)
+
+
+def _of_orc(file: Path, rows: int) -> Iterator[pa.Table]:
+    opened = orc.ORCFile(file)
+    for stripe in sorted({0, opened.nstripes - 1} & set(range(opened.nstripes))):
+        yield from _ends(pa.Table.from_batches([opened.read_stripe(stripe)]), rows)
+
+
+def _ends(part: pa.Table, rows: int) -> Iterator[pa.Table]:
+    if part.num_rows <= rows:
+        yield part
+    else:
+        yield part.slice(0, rows // 2)
+        yield part.slice(part.num_rows - rows // 2)

@@ -13,17 +13,18 @@ from dataclasses import replace
 from ctr_samples.errors import UsageError
 from ctr_samples.starter import words as w
 from ctr_samples.starter.flags import flag_of, is_rating, named_flags, unnamed_flags, unnamed_ratings
-from ctr_samples.starter.followers import followers_of, time_column
 from ctr_samples.starter.links import (
     CLICKED_LIST,
     Match,
     best_match,
     comes_back,
     determines,
+    followers_of,
     is_brief,
     is_unique,
     matches,
     rows_of,
+    time_column,
 )
 from ctr_samples.starter.log import Log, called, holds_list, of_keys
 from ctr_samples.starter.questions import Answers, Candidate

@@ -8,9 +8,10 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
-from decimal import Decimal
 from functools import cached_property
 from typing import Any
+
+import pyarrow as pa
 
 from ctr_samples.starter.times import Time, time_of
 
@@ -197,7 +198,6 @@ class Table:
 _ELEMENT = "shown"
 """Name of the column with an element of a list."""
 _MOST_ROWS = 5000
-_KINDS = {bool: "BOOLEAN", int: "BIGINT", float: "DOUBLE", Decimal: "DECIMAL", str: "STRING", datetime: "TIMESTAMP"}
 
 
 def unfolded(table: Table) -> Iterator[Table]:
@@ -226,6 +226,55 @@ def unfolded(table: Table) -> Iterator[Table]:
 
 
 def _field(name: str, values: list[Any]) -> Column:
-    kinds = {_KINDS.get(type(value), "") for value in values if value is not None}
-    kind = "DOUBLE" if kinds == {"BIGINT", "DOUBLE"} else kinds.pop() if len(kinds) == 1 else "BINARY"
+    try:
+        kind = ddl(pa.infer_type([value for value in values if value is not None]))
+    except pa.ArrowInvalid:
+        kind = "BINARY"  # of several types
     return Column(name_of((name,)), f"{_ELEMENT}.{quoted(name)}", kind, values)
+
+
+def columns_of(data: pa.Table) -> list[Column]:
+    """Return the columns of an Arrow table. Structs are split into their fields."""
+    return list(fields_of(pa.struct(data.schema), data.to_pylist()))
+
+
+def fields_of(kind: pa.StructType, rows: Sequence[Any], path: tuple[str, ...] = ()) -> Iterator[Column]:
+    """Yield the fields of a struct, and of the structs within it, as columns."""
+    for part in kind:
+        values = [None if row is None else row.get(part.name) for row in rows]
+        here = (*path, part.name)
+        if pa.types.is_struct(part.type):
+            yield from fields_of(part.type, values, here)
+            yield from optional(here, values)
+        else:
+            yield Column(name_of(here), ".".join(map(quoted, here)), ddl(part.type), values)
+
+
+def ddl(kind: pa.DataType) -> str:
+    """Return the name of an Arrow type in Spark's SQL."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return ddl(kind.value_type)
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return f"ARRAY<{ddl(kind.value_type)}>"
+    if types.is_map(kind):
+        return f"MAP<{ddl(kind.key_type)}, {ddl(kind.item_type)}>"
+    if types.is_struct(kind):
+        return "STRUCT<" + ", ".join(f"{quoted(part.name)}: {ddl(part.type)}" for part in kind) + ">"
+    if types.is_uint64(kind):
+        return "DECIMAL(20,0)"
+    if types.is_integer(kind):
+        return "BIGINT"
+    if types.is_floating(kind):
+        return "DOUBLE"
+    if types.is_boolean(kind):
+        return "BOOLEAN"
+    if types.is_timestamp(kind):
+        return "TIMESTAMP" if kind.tz else "TIMESTAMP_NTZ"
+    if types.is_date(kind):
+        return "DATE"
+    if types.is_decimal(kind):
+        return f"DECIMAL({kind.precision},{kind.scale})"
+    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
+        return "BINARY"
+    return "STRING"

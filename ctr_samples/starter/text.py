@@ -18,10 +18,9 @@ import pyarrow as pa
 from charset_normalizer import from_bytes
 
 from ctr_samples.errors import InputError
-from ctr_samples.starter.columnar import ddl, fields_of
 from ctr_samples.starter.places import LITTLE, InputPath, some_of
 from ctr_samples.starter.questions import Answers, Candidate
-from ctr_samples.starter.tables import Column, Table, plain_name, quoted
+from ctr_samples.starter.tables import Column, Table, ddl, fields_of, plain_name, quoted
 
 _LEAST_BYTES = 64 << 10
 """Bytes to read of each file, at least."""

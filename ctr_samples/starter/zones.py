@@ -10,7 +10,7 @@ from math import ceil, floor
 from zoneinfo import ZoneInfo, available_timezones
 
 from ctr_samples.errors import UsageError
-from ctr_samples.starter.followers import Follower
+from ctr_samples.starter.links import Follower
 from ctr_samples.starter.log import Log
 from ctr_samples.starter.questions import Answers, Candidate
 from ctr_samples.starter.tables import Column, Table
