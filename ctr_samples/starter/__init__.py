@@ -2,20 +2,19 @@
 
 ::
 
-    look.py                 sampling of the inputs
+    look.py                 sampling of the inputs: Parquet, ORC, catalog tables
     places.py               files, directories, dated paths
-    text.py  columnar.py    samples of JSON lines and CSV; of Parquet, ORC and catalog tables
+    text.py  amounts.py     samples of JSON lines and CSV; numbers that are written as text
     tables.py  times.py     sampled columns, and timestamp parsing
     words.py                meaning of names
-    links.py                columns with shared keys
-    followers.py            logs of later actions
-    flags.py                labels in the impression row
-    roles.py                choice of the log, and roles of its columns
-    outcomes.py             columns known only after the impression
+    links.py                columns with shared keys, and logs of later actions
+    questions.py            what is asked, with candidates and evidence, and who answers
+    log.py  roles.py        the log of what was shown; its choice, and the roles of its columns
+    flags.py                labels in the impression row, and columns known only after the impression
     zones.py                time zone of days and of local times
     features.py             features from columns
     draft.py                configuration entries with reasons; drafting.py has the shared state
-    impressions.py  labels.py  around.py  counted.py    sections: impressions, labels, joined tables, counts, histories
+    impressions.py  labels.py  around.py    sections: impressions, labels, joined tables, counts and histories
     entries.py              entries as commented YAML
 """
 

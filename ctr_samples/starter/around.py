@@ -1,4 +1,4 @@
-"""Tables joined to the log: their join key, event time, and availability time."""
+"""Tables joined to the log: join keys and times; and views and histories that the log itself gives: clicks counted before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Labels in the impression row: flags and ratings, recognized by name or by their effect on other columns."""
+"""Labels in the impression row: flags and ratings, by name or by their effect on other columns; and columns that follow them.
+
+A column is known only after the impression, and left out, if one of these holds in the sample, beyond chance:
+
+- In rows with a non-zero value, a label is nearly always positive, as with the play time of a click.
+- In rows with a non-zero value, a label is never positive, as with "not interested" and "interested".
+- A label is positive only in rows with a non-zero value, as a purchase requires a click.
+- The number itself, or the category of a column with few values, predicts a label (AUC above 0.95).
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Relations between columns, inferred from values: shared keys and functional dependencies."""
+"""Relations between columns, by their values: shared keys, columns that determine others, and logs of later actions."""
 
 from __future__ import annotations
 

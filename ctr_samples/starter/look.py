@@ -1,4 +1,4 @@
-"""Sample the inputs: files, directories, dated paths, and catalog tables."""
+"""Sample the inputs: files, directories, dated paths, and catalog tables. Parquet, ORC and tables have types of their own."""
 
 from __future__ import annotations
 

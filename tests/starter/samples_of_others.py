@@ -194,7 +194,7 @@ def orc_maps(root: Path, day: date) -> pd.DataFrame:
         tastes.get(topic, {}).get(kind, -1.0)
         for tastes, topic, kind in zip(rows["tastes"], rows["topic"], rows["kind"], strict=True)
     ]
-    rows = rows.assign(taste=taste, topics=rows["tastes"].map(list))
+    rows = rows.assign(taste=taste, topics=rows["tastes"].map(sorted))
     return rows.drop(columns=["tastes", "kind", "tags", "changed_at", "loaded_at", "true", "known"])
 
 
