@@ -16,7 +16,7 @@ from ctr_samples.errors import ContractError, InputError, UsageError
 from ctr_samples.readers import Batches, iter_batches
 from ctr_samples.shards import open_storage
 from ctr_samples.shards.generations import mark_forgotten
-from tests.storage.forks import fork
+from tests.support.forks import fork
 from tests.support.small_days import CONTRACT, published, rows
 
 FIRST, SECOND = "2019-06-05", "2019-06-06"

@@ -23,10 +23,10 @@ from dataclasses import asdict, dataclass, field
 from datetime import date, timedelta
 
 from ctr_samples.shards.clean import Retention
-from tests.storage.forks import Fork, Outcome, fork
 from tests.storage.layouts import LAYOUTS, Layout
 from tests.storage.nightly_job import KEEP_ALL, content
 from tests.storage.published_generations import KEPT
+from tests.support.forks import Fork, Outcome, fork
 
 FIRST_DAY = date(2019, 6, 5)
 ROUNDS_OF_A_DAY = 60
