@@ -36,6 +36,7 @@ _MOST_ACTIONS = 40
 _MOST_KINDS = 12
 _FEWEST = 10
 _MANY = 20
+_FREQUENT = 100
 
 
 def find_log(tables: Sequence[Table], answers: Answers) -> Log:
@@ -333,6 +334,9 @@ def _user(log: Log, around: Sequence[Table], answers: Answers) -> Column | None:
         of_item = match is not None and of_items is not None and match.table.name == of_items.table.name
         of_item |= log.item is not None and determines(log.item, column)
         if w.names_key(column, w.ITEM) or of_item or varies:
+            continue
+        few = len(column.keys) < _MANY and len(column.present) > _FREQUENT * len(column.keys)
+        if few and not (named or match):  # an attribute of somebody who is not named
             continue
         again = comes_back(column, log.time) >= 0.5
         facts = (named, bool(match), bool(_shared(log, column)), again, not _is_attribute(column, every))

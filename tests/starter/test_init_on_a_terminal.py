@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
 
 from ctr_samples.config import load_config
-from tests.starter.logs_of_shapes import SHAPES
 from tests.starter.truths_of_others import SETS
+from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.thorough
 
@@ -35,11 +36,16 @@ def on_a_terminal(*arguments: object, answers: str) -> tuple[int, str]:
 
 
 def test_the_log_of_the_tutorial_leaves_nothing_to_ask(tmp_path: Path) -> None:
-    (tmp_path / "logs").mkdir()
-    SHAPES["action_log"].write(tmp_path / "logs")
-    code, seen = on_a_terminal(tmp_path / "logs", "--output", tmp_path / "mine.yaml", answers="")
+    for name in ("log", "items"):
+        table = parquet.ParquetFile(PROJECT / f"data/open_bandit/{name}.parquet").read().to_pandas()
+        table.drop(columns="user_item_affinity", errors="ignore").to_csv(tmp_path / f"{name}.csv", index=False)
+    inputs = (tmp_path / "log.csv", tmp_path / "items.csv")
+    code, seen = on_a_terminal(*inputs, "--output", tmp_path / "mine.yaml", answers="")
     assert code == 0, seen
     assert "Number" not in seen
+    config = load_config(tmp_path / "mine.yaml").config
+    assert set(config.labels) == {"click"}
+    assert set(config.impressions.keys) == {"item"}, "the log has no users"
 
 
 def test_the_zone_of_the_ads_is_asked_with_what_each_answer_means(tmp_path: Path) -> None:
