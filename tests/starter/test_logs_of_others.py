@@ -27,7 +27,6 @@ from ctr_samples.quality.checks import CHECKS
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.starter import Answers, as_yaml, draft, look_at
-from ctr_samples.starter.entries import Entry
 from tests.starter.samples_of_others import SAMPLES
 from tests.starter.truths_of_others import SETS, Truth
 
@@ -150,10 +149,6 @@ def test_a_draft_asks_what_the_values_leave_open_and_nothing_else(name: str, tmp
     assert made.missing == ""
 
 
-def words_in(entry: Entry) -> set[str]:
-    return set(re.findall(r"\w+", as_yaml([entry])))
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SETS)
 def test_the_samples_of_a_draft_are_those_of_pandas_once_its_questions_are_answered(
@@ -166,7 +161,6 @@ def test_the_samples_of_a_draft_are_those_of_pandas_once_its_questions_are_answe
     made = draft(look_at([str(tmp_path / one) for one in truth.inputs], no_catalog), Answers(
         {option: (said,) for option, said in truth.drafted.options.items()}))  # fmt: skip
     assert made.open == ()
-    assert not {*truth.never} & {name for entry in made.entries if entry.key == "features" for name in words_in(entry)}
     path = tmp_path / "drafted.yaml"
     path.write_text(as_yaml(made.entries))
     loaded = load_config(path, [
@@ -174,6 +168,11 @@ def test_the_samples_of_a_draft_are_those_of_pandas_once_its_questions_are_answe
         "features.item={expr: string(impression.item), dtype: string}",
         "features.at={expr: unix_millis(impression.impression_time), dtype: int64}", *truth.drafted.edits])  # fmt: skip
     assert problems(spark, loaded) == []
+    read = [
+        *loaded.config.impressions.columns.values(),
+        *(one.from_ or one.expr or "" for one in loaded.config.features.values()),
+    ]
+    assert not {*truth.never} & set(re.findall(r"\w+", " ".join(read)))
     periods = [str(day) for day in truth.days] if loaded.config.grain == "day" else ["all"]
     found = pd.concat(
         [samples_in(tmp_path, run(spark, loaded, parse_period(one), accept=CHECKS).manifest) for one in periods]
