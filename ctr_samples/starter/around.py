@@ -69,11 +69,6 @@ def _key_name(d: Drafting, column: Column) -> str:
 def _view(d: Drafting, match: Match, on: str) -> View | None:
     table, column = match.table, match.column
     name = table.name if table.name not in OWN or table.name in ("user", "item", "article") else f"{table.name}_table"
-    if _interval(table, match.column) is None and _is_of_the_future(d, match):
-        note = f"{table.name} is left out: its rows became true after the log, so that none of them was known by then."
-        d.notes.append(note)
-        d.roles[table.name] = "not used: its rows are from after the log"
-        return None
     key = w.key_expr(column)
     why = f"{column.called} holds {match.overlap:.0%} of the values of {match.own.called}"
     keys = [Entry("source", table.name), Entry("on", on, why), Entry("key", key), *where_of(table)]
@@ -81,16 +76,6 @@ def _view(d: Drafting, match: Match, on: str) -> View | None:
     keys += times
     d.roles[table.name] = f"a table on {on}: " + ", ".join(entry.key for entry in times if entry.key != "ttl")
     return View(name, match, on, tuple(keys), (column.name, *used))
-
-
-def _is_of_the_future(d: Drafting, match: Match) -> bool:
-    """Whether more than half of the rows of a table are later than the end of the log."""
-    time, shown = _changes(match.table), d.log.when
-    if time is None or shown is None or time.time is None or match.table.dated:
-        return False
-    last = max(shown.moments)
-    later = sum(moment > last for moment in time.time.moments)
-    return later > 0.5 * len(time.time.moments)
 
 
 def _changes(table: Table) -> Column | None:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count
 
 from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.features import FeatureTemplate
 from ctr_samples.starter.links import Match
 from ctr_samples.starter.log import Log
 from ctr_samples.starter.questions import Answers
-from ctr_samples.starter.tables import Column, Table, plain_name
+from ctr_samples.starter.tables import Column, Table, plain_name, unused
 from ctr_samples.starter.zones import Zone
 
 OWN = frozenset(
@@ -87,7 +86,7 @@ class Drafting:
         name = _as_name(name, "column")[:56]
         taken = {*OWN, *(entry.key for entry in self.labels), *self.log.others, *self.given}
         taken = {one.lower() for one in taken | {view.name for view in self.views}}
-        free = _unused(name, taken)
+        free = unused(name, taken)
         self.given.add(free)
         return free
 
@@ -96,13 +95,7 @@ class Drafting:
         name = _as_name(name, "label")[:50]
         if name.lower() in {one.lower() for one in (*OWN, *(view.name for view in self.views))}:
             name = f"{name}_label"
-        return _unused(name, {entry.key.lower() for entry in self.labels})
-
-
-def _unused(name: str, taken: Collection[str]) -> str:
-    """Return a name, with a number if it is taken. ``taken`` has names in lower case."""
-    numbered = (f"{name}_{number}" for number in count(2))
-    return next(one for one in chain([name], numbered) if one.lower() not in taken)
+        return unused(name, {entry.key.lower() for entry in self.labels})
 
 
 def _as_name(text: str, kind: str) -> str:

@@ -14,7 +14,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.starter.amounts import with_numbers
 from ctr_samples.starter.places import ENDINGS, InputPath, find_places, some_of
 from ctr_samples.starter.questions import Answers
-from ctr_samples.starter.tables import Table, columns_of
+from ctr_samples.starter.tables import Table, columns_of, unused
 from ctr_samples.starter.text import text_table
 
 _TABLE = re.compile(r"\w+(\.\w+){1,2}", re.ASCII)
@@ -79,11 +79,8 @@ def _of_catalog(name: str, read_table: Callable[[str], pa.Table]) -> Table:
 def _named_apart(tables: Sequence[Table]) -> Iterator[Table]:
     taken: set[str] = set()
     for table in tables:
-        name, number = table.name, 1
-        while name in taken:
-            number += 1
-            name = f"{table.name}_{number}"
-        taken.add(name)
+        name = unused(table.name, taken)
+        taken.add(name.lower())
         yield replace(table, name=name)
 
 

@@ -112,7 +112,6 @@ def _candidate(log: Log, tables: Sequence[Table]) -> Candidate:
     shared = max((len(follower.matches) for follower in log.followers), default=0)
     others = [one for one in tables if one.name != table.name]
     referring = [one.name for one in others if _refers(one, table)]
-    said = frozenset(words_of(table.name))
     if log.action is not None:
         why = f"{log.action.called} has {log.shown} and other actions"
     elif log.clicked_list is not None:
@@ -134,7 +133,6 @@ def _candidate(log: Log, tables: Sequence[Table]) -> Candidate:
         sum(_refers(table, one) for one in others),
         bool(unnamed),
         bool(log.when and log.when.has_clock),
-        bool(said & (w.LOG | w.SHOWN)),
     )
     name = table.name if table.element is None else f"{table.name}.{table.element}"
     return Candidate(log, name, why, facts)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from functools import cached_property
+from itertools import chain, count
 from typing import Any
 
 import pyarrow as pa
@@ -152,6 +153,12 @@ def plain_name(name: str) -> str:
         return ""
     plain = re.sub(r"\W+", "_", letters).strip("_") if re.search(r"\W", letters) else letters
     return f"c_{plain}" if plain[:1].isdigit() else plain
+
+
+def unused(name: str, taken: Collection[str]) -> str:
+    """Return a name, with a number if it is taken. ``taken`` has names in lower case."""
+    numbered = (f"{name}_{number}" for number in count(2))
+    return next(one for one in chain([name], numbered) if one.lower() not in taken)
 
 
 def quoted(name: str) -> str:

@@ -20,7 +20,7 @@ from charset_normalizer import from_bytes
 from ctr_samples.errors import InputError
 from ctr_samples.starter.places import LITTLE, InputPath, some_of
 from ctr_samples.starter.questions import Answers, Candidate
-from ctr_samples.starter.tables import Column, Table, ddl, fields_of, plain_name, quoted
+from ctr_samples.starter.tables import Column, Table, ddl, fields_of, plain_name, quoted, unused
 
 _LEAST_BYTES = 64 << 10
 """Bytes to read of each file, at least."""
@@ -164,81 +164,70 @@ def _in_lines(place: InputPath, chunks: Sequence[Chunk]) -> tuple[InputPath, lis
     ]
 
 
-def _ends(rows: Sequence[Any]) -> list[Any]:
-    """Return all rows, or the first and last rows if there are too many."""
-    half = _MOST_ROWS // 2
-    return list(rows) if len(rows) <= _MOST_ROWS else [*rows[:half], *rows[-half:]]
-
-
 def _table(
     place: InputPath, name: str, options: dict[str, tuple[Any, str]], columns: list[Column], lines: _Lines
 ) -> Table:
-    todo, bad = [*lines.todo], lines.bad
+    todo, bad = [*lines.todo], len(lines.bad)
     if bad:
-        total = bad + lines.good
+        total = bad + len(lines.rows)
         rate = min(_MOST_BAD, max(0.01, float(f"{2 * bad / total:.1g}")))
         said = f"{bad:,} of the {total:,} sampled lines"
         options["bad_records"] = ({"max_rate": rate}, f"{said} do not fit the others")
         if bad > rate * total:
             todo.append(
-                f"{said} of {place.path} do not fit the others, such as {lines.example!r}: mend them. A run allows for "
+                f"{said} of {place.path} do not fit the others, such as {lines.bad[0][:40]!r}: mend them. A run allows for "
                 f"{rate:.0%} of such lines."
             )
     if place.rewritten:
         todo.append(f"it is one JSON list, and the job reads an object on each line: `{place.rewritten}` writes them")
     size = sum(file.stat().st_size for file in place.files)
-    dated = place.is_dated
-    rows = len(columns[0].values) if columns else 0
-    days = tuple(lines.days)
+    days = tuple(day for _, day in lines.sampled)
     return Table(
-        name, options, columns, rows, size, place.days, dated, place.day_column, tuple(todo), days, lines.where
+        name,
+        options,
+        columns,
+        len(days),
+        size,
+        place.days,
+        place.is_dated,
+        place.day_column,
+        tuple(todo),
+        days,
+        lines.where,
     )
 
 
 @dataclass
 class _Lines:
-    """Properties of the sampled lines of an input, apart from the values."""
+    """The lines that were read of an input: rows, each with the day in the path of its file, and those that are none."""
 
-    good: int = 0
-    bad: int = 0
-    example: str = ""
-    days: list[date | None] = field(default_factory=list)
-    """Day of each sampled row, from the path of its file."""
+    rows: list[tuple[Any, date | None]]
+    bad: list[str]
     where: str = ""
     todo: list[str] = field(default_factory=list)
 
-    def note_bad(self, line: str) -> None:
-        """Count a malformed line."""
-        self.bad += 1
-        self.example = self.example or line[:40]
+    @property
+    def sampled(self) -> list[tuple[Any, date | None]]:
+        """All rows, or the first and last ones if there are too many."""
+        half = _MOST_ROWS // 2
+        return self.rows if len(self.rows) <= _MOST_ROWS else [*self.rows[:half], *self.rows[-half:]]
 
 
 # --- JSON lines
 
 
 def _json(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
-    found: list[tuple[dict[str, Any], date | None]] = []
-    lines, commands = _Lines(), 0
-    for chunk in chunks:
-        for line in filter(str.strip, chunk.text.split("\n")):
-            row = _object(line)
-            if row is None:
-                lines.note_bad(line)
-            elif _is_command(row):
-                commands += 1
-            else:
-                found.append((row, chunk.day))
-    lines.good = len(found)
-    if lines.bad > lines.good:
-        total = lines.bad + lines.good
-        raise InputError(f"{place.path} holds no JSON lines: {lines.bad:,} of {total:,} lines are no object.")
-    if not found:
+    read = [(line, _object(line), chunk.day) for chunk in chunks for line in chunk.text.split("\n") if line.strip()]
+    objects = [(row, day) for _, row, day in read if row is not None]
+    lines = _Lines([one for one in objects if not _is_command(one[0])], [line for line, row, _ in read if row is None])
+    if len(lines.bad) > len(objects):
+        raise InputError(f"{place.path} holds no JSON lines: {len(lines.bad):,} of {len(read):,} lines are no object.")
+    if not lines.rows:
         raise InputError(f"{place.path} has commands of a bulk upload and no rows; name an input that has rows.")
-    rows = [row for row, _ in _ends(found)]
-    lines.days = [day for _, day in _ends(found)]
+    rows = [row for row, _ in lines.sampled]
     kind = _type_of(rows)
     columns = list(fields_of(kind, [_as_type(kind, row) for row in rows]))
-    if commands:
+    if len(lines.rows) < len(objects):
         always = next((one for one in columns if len(one.present) == len(rows)), columns[0])
         lines.where = f"{always.expr} is not null"
         lines.todo.append(
@@ -304,8 +293,7 @@ def _csv(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
     delimiter = _delimiter(chunks[0].text)
     quotes = _quotes_of(chunks[0].text, delimiter)
     parsed = [list(_records(place, chunk.text, delimiter, quotes)) for chunk in chunks]
-    first = parsed[0][0]
-    lines = _Lines()
+    first, todo = parsed[0][0], []
     rows = [(row, chunk.day) for chunk, part in zip(chunks, parsed, strict=True) for row in part if row != first]
     widths = [len(row) for row, _ in rows] or [len(first)]
     usual = max(set(widths), key=lambda width: (widths.count(width), width == len(first)))
@@ -313,20 +301,16 @@ def _csv(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
     if not header:
         rows = [(row, chunk.day) for chunk, part in zip(chunks, parsed, strict=True) for row in part]
     elif any(chunk.is_start and part[0] != first for chunk, part in zip(chunks, parsed, strict=True) if part):
-        lines.todo.append(
+        todo.append(
             f"some files of {place.path} lack the line of names {delimiter.join(first)[:60]!r}: write it into each, since a "
             "run takes the first line of each file for names."
         )
     if not rows:
         raise InputError(f"{place.path} has a header and no rows; name an input that has rows.")
     width = len(first) if header else usual
-    fitting = [(row, day) for row, day in rows if len(row) == width]
-    for row, _ in rows:
-        if len(row) != width:
-            lines.note_bad(delimiter.join(row))
-    lines.good = len(fitting)
-    cells = [row for row, _ in _ends(fitting)]
-    lines.days = [day for _, day in _ends(fitting)]
+    bad = [delimiter.join(row) for row, _ in rows if len(row) != width]
+    lines = _Lines([one for one in rows if len(one[0]) == width], bad, todo=todo)
+    cells = [row for row, _ in lines.sampled]
     options: dict[str, tuple[Any, str]] = {
         "format": ("csv", f"{width} values on each line"),
         "path": (place.path, place.days_said),
@@ -342,7 +326,7 @@ def _csv(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
     options |= more
     titles = dict(zip(names, first, strict=False)) if header else {}
     columns = [_column(name, [row[n] for row in cells], titles.get(name, "")) for n, name in enumerate(names)]
-    columns = [replace(one, named=header and _says_something(titles[one.name])) for one in columns]
+    columns = [replace(one, named=header and plain_name(titles[one.name]) != "") for one in columns]
     schema = ", ".join(f"{column.expr} {column.kind}" for column in columns)
     options["schema"] = (
         schema,
@@ -423,24 +407,15 @@ def _shape(cell: str) -> str:
     return re.sub(r"[^\W\d_]+", "A", re.sub(r"\d+", "9", cell)) if any(c.isdigit() for c in cell) else cell
 
 
-def _says_something(name: str) -> bool:
-    return bool(name) and plain_name(name) != ""
-
-
 def _names(first: Sequence[str], width: int) -> tuple[list[str], dict[str, tuple[Any, str]]]:
     """Return the column names, and the source options for the header line."""
     if not first:
         return [f"c{n}" for n in range(1, width + 1)], {}
     options: dict[str, tuple[Any, str]] = {"header": (True, "the first line holds names")}
-    plain = [plain_name(name) if name else "row" for name in first]
     names: list[str] = []
-    for n, name in enumerate(plain, 1):
-        free = name or f"c{n}"
-        number = 1
-        while free.lower() in [one.lower() for one in names]:
-            number += 1
-            free = f"{name or f'c{n}'}_{number}"
-        names.append(free)
+    for n, name in enumerate(first, 1):
+        plain = plain_name(name) if name else "row"
+        names.append(unused(plain or f"c{n}", {one.lower() for one in names}))
     if len({name.lower() for name in first}) < len(first):
         options["by_position"] = (True, "the first line names a column twice")
     elif renamed := {old: new for old, new in zip(first, names, strict=True) if old != new}:
@@ -451,17 +426,14 @@ def _names(first: Sequence[str], width: int) -> tuple[list[str], dict[str, tuple
 
 def _column(name: str, cells: Sequence[str], title: str) -> Column:
     kind = _kind_of_cells({cell for cell in cells if cell})
-    readers: dict[str, Callable[[str], Any]] = {"BIGINT": int, "DOUBLE": float, "BOOLEAN": _is_true}
+    readers: dict[str, Callable[[str], Any]] = {
+        "BIGINT": int,
+        "DOUBLE": float,
+        "BOOLEAN": lambda cell: cell.lower() == "true",
+    }
     read = readers.get(kind, str)
-    known: dict[str, Any] = {"": None}
-    for cell in cells:
-        if cell not in known:
-            known[cell] = read(cell)
+    known = {cell: read(cell) if cell else None for cell in set(cells)}
     return Column(name, quoted(name), kind, [known[cell] for cell in cells], title=title if title != name else "")
-
-
-def _is_true(cell: str) -> bool:
-    return cell.lower() == "true"
 
 
 def _kind_of_cells(values: set[str]) -> str:

@@ -34,10 +34,6 @@ LABEL = frozenset(
 RATING = frozenset("rating ratings stars score grade".split())
 POSITION = frozenset("position pos rank slot place".split())
 OUTCOME = frozenset("play played watch watched dwell stay read revenue profit".split())
-LOG = frozenset(
-    "log logs impression impressions behavior behaviors behaviour rating ratings action actions event events "
-    "train".split()
-)
 CATEGORY = frozenset(
     "id type category code class tag channel tab kind level gender brand region city country genre".split()
 )
