@@ -213,9 +213,6 @@ class _Lines:
         return self.rows if len(self.rows) <= _MOST_ROWS else [*self.rows[:half], *self.rows[-half:]]
 
 
-# --- JSON lines
-
-
 def _json(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
     read = [(line, _object(line), chunk.day) for chunk in chunks for line in chunk.text.split("\n") if line.strip()]
     objects = [(row, day) for _, row, day in read if row is not None]
@@ -284,9 +281,6 @@ def _as_type(kind: pa.DataType, value: Any) -> Any:
     if pa.types.is_list(kind):
         return value and [_as_type(kind.value_type, item) for item in value]
     return json.dumps(value) if pa.types.is_string(kind) and not isinstance(value, str | None) else value
-
-
-# --- CSV
 
 
 def _csv(place: InputPath, name: str, chunks: Sequence[Chunk]) -> Table:
