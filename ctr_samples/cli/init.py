@@ -189,7 +189,9 @@ def _report(console: Console, made: Draft, output: Path, lack: str) -> None:
         table.add_column(title, justify="right" if title in ("rows seen", "columns") else "left")
     for one in made.tables:
         form = str(one.options["format"][0])
-        table.add_row(one.name, form, f"{one.rows:,}", f"{len(one.columns)}", made.roles.get(one.name, ""))
+        path = str(one.options.get("path", (one.name,))[0])
+        name = one.name if one.name in path.lower() else f"{one.name} ({Path(path).name})"
+        table.add_row(name, form, f"{one.rows:,}", f"{len(one.columns)}", made.roles.get(one.name, ""))
     console.print(table)
     console.print("To decide, marked TODO in the file, where a safe default stands")
     _print_list(console, made.todos)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ctr_samples.starter.tables import Column
 
-_AMOUNT = re.compile(r"(\D*?)([+-]?\d[\d\s.,']*?)((?:\s*[^\d\s.,']\D*)?)")
+_AMOUNT = re.compile(r"(\D*?)([+-]?\d[\d\s.,'’]*?)((?:\s*[^\d\s.,'’]\D*)?)")
 
 
 def with_numbers(column: Column) -> Column:
@@ -22,12 +22,12 @@ def with_numbers(column: Column) -> Column:
         return column
     mark = next((mark for mark in ",." if any(_ends_with(mark, number) for number in numbers.values())), None)
     group = re.escape({",": ".", ".": ","}.get(mark or "", ".,"))
-    whole = rf"[+-]?(?:\d+|\d{{1,3}}(?:[\s{group}']\d{{3}})+)" + (rf"(?:[{mark}]\d+)?" if mark else "")
+    whole = rf"[+-]?(?:\d+|\d{{1,3}}(?:[\s{group}'’]\d{{3}})+)" + (rf"(?:[{mark}]\d+)?" if mark else "")
     if not all(re.fullmatch(whole, number) for number in numbers.values()):
         return column
     kept = f"[^0-9{mark or ''}+-]"
     values = {text: float(re.sub(kept, "", number).replace(",", ".")) for text, number in numbers.items()}
-    plain = units == {("", "")} and not any(re.search(rf"[\s{group}']", number) for number in numbers.values())
+    plain = units == {("", "")} and not any(re.search(rf"[\s{group}'’]", number) for number in numbers.values())
     read = "{}" if plain else f"regexp_replace({{}}, '{kept}', '')"
     read = f"replace({read}, ',', '.')" if mark == "," else read
     longest = max(sorted(texts), key=len)
@@ -47,5 +47,5 @@ def _ends_with(mark: str, number: str) -> bool:
 
 
 def _is_joined(before: str, after: str) -> bool:
-    """Whether letters touch a number, as in a code."""
-    return before[-1:].isalnum() or after[:1].isalnum()
+    """Whether Latin letters touch a number, as in a code."""
+    return any(letter.isascii() and letter.isalnum() for letter in (before[-1:], after[:1]))

@@ -149,6 +149,9 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
     else:
         todo = "when does a row become known? Until that is known, a day after it became true is assumed"
         entries.append(Entry("available_after", "1d", "", todo))
+        if ends is not None:
+            closed = f"{d.zone.expr_of(ends.time) if ends.time else ends.expr} + interval 1 day"
+            entries.append(Entry("closed_available", closed, "as late as the row that follows it"))
     entries.append(Entry("ttl", "unbounded", "the last row stays true"))
     d.reaches(table, min(30, max(7, len(table.days))))
     return entries, used

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import Any
 
 from ctr_samples.starter.around import features_of_views, histories_of, views_around, windows_of
 from ctr_samples.starter.drafting import Drafting
@@ -50,7 +51,8 @@ def draft(tables: Sequence[Table], answers: Answers | None = None) -> Draft:
     log = find_log(tables, answers)
     tables = [log.table if table.name == log.table.name else table for table in tables]
     if log.explodes:
-        log = replace(log, request=None)  # all items of a list share it
+        keeps = log.shares_request or answers.names("request")
+        log = replace(log, request=log.request if keeps else None)  # all items of a list share it
     zone = zone_of(log, tables, answers)
     log = in_zone(log, zone)
     dated = log.table.dated or "date_column" in log.table.options
@@ -72,6 +74,13 @@ def draft(tables: Sequence[Table], answers: Answers | None = None) -> Draft:
 def _missing(d: Drafting, others: Sequence[Table]) -> str:
     """Describe the missing parts of the draft, with advice. Empty if the draft is complete."""
     log = d.log
+    unread = None if log.when is not None else log.table.find(lambda column: column.seems_a_time)
+    if unread is not None:
+        return (
+            f"{unread.called} of {log.table.name} seems to say when, in a form that cannot be read here, such as "
+            f"'{unread.present[0]}'. All rows have one time so far: write the expression that reads it as "
+            "`impressions.time`, or name another column with `--time`."
+        )
     if d.labels and (d.carried or d.features or log.user or log.item_expr or d.of_views):
         return ""
     if d.labels:
@@ -152,7 +161,8 @@ def _sources(d: Drafting) -> Iterator[Entry]:
         if not any(table is one for one in used):
             d.roles.setdefault(table.name, "not used: no column of it holds a key of the log")
             continue
-        keys = [Entry(key, value, why) for key, (value, why) in table.options.items()]
+        options = {**_allowing(d.log), **table.options} if table is d.log.table else table.options
+        keys = [Entry(key, value, why) for key, (value, why) in options.items()]
         if table is d.log.table and d.log.clicked_list is not None:
             expr = f"split({d.log.clicked_list.expr}, ' ')"
             keys.append(Entry("explode", {"shown": expr}, "each item of the list becomes a row"))
@@ -162,6 +172,21 @@ def _sources(d: Drafting) -> Iterator[Entry]:
         if d.dated and after and (table.dated or "date_column" in table.options):
             keys.append(Entry("days_after", after, "an action may follow after midnight"))
         yield Entry(table.name, tuple(keys))
+
+
+def _allowing(log: Log) -> dict[str, tuple[Any, str]]:
+    """Return the rate of rows without a time or an item that a run is to allow for, if the sample has some."""
+    rows = log.impressions
+    if log.explodes and log.item is not None and log.item.is_list:
+        lacks = [element is None for row in rows for element in log.item.values[row] or ()]
+    else:
+        needed = [column for column in (log.time, log.item) if column is not None]
+        lacks = [any(column.texts[row] is None for column in needed) for row in rows]
+    if not any(lacks):
+        return {}
+    rate = min(0.05, max(0.01, float(f"{2 * sum(lacks) / len(lacks):.1g}")))
+    said = f"{sum(lacks):,} of {len(lacks):,} sampled impressions have no time or no item"
+    return {"bad_records": ({"max_rate": rate}, said)}
 
 
 def _features_of_log(d: Drafting) -> Iterator[Entry]:

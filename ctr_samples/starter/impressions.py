@@ -34,16 +34,14 @@ def impressions_of(d: Drafting) -> list[Entry]:
     if log.when is not None:
         entries.append(Entry("time", d.zone.expr_of(log.when), log.when.why, log.when.todo))
     else:
-        unread = log.table.find(lambda column: column.seems_a_time)
         todo = "the log has no time, so all rows have this one; views and histories need a real one"
-        if unread is not None:
-            todo += f". Write how {unread.called} is read, such as '{unread.present[0]}'"
         entries.append(Entry("time", "timestamp'2020-01-01 12:00:00'", "", todo))
     entries += _keys(d)
     if log.explodes:
         entries.append(Entry("explode", "article", "the column holds a list: each item is an impression"))
-        entries.append(Entry("dedup", "30s", "the same shown again this soon is a repeat", "is it a repeat?"))
-    elif log.request is not None:
+        if log.request is None:
+            entries.append(Entry("dedup", "30s", "the same shown again this soon is a repeat", "is it a repeat?"))
+    if log.request is not None:
         entries.append(Entry("request", w.key_expr(log.request), "it tells rows or lists apart"))
     if log.clicked_list is not None:
         entries.append(Entry("position", "shown_position", "the place in the list"))

@@ -86,6 +86,11 @@ class Log:
         return len(set(pairs)) >= 0.995 * len(set(zip(pairs, times, strict=True)))
 
     @property
+    def shares_request(self) -> bool:
+        """Whether an input with actions has the request, too."""
+        return any(match.own is self.request for one in self.followers for match in one.matches)
+
+    @property
     def tells_rows_apart(self) -> bool:
         """Whether the request, or request and item together, identify a row."""
         if self.request is None:

@@ -46,7 +46,7 @@ class Question:
         first, *others = [one for one in self.candidates if one.facts == self.candidates[0].facts]
         listed = "; ".join(f"{one.name}: {one.evidence}" for one in others)
         taken = f"{self.asks} Taken is {first.name}: {first.evidence}. With as much evidence: {listed}."
-        return f"{taken} Say `--{self.option} NAME`"
+        return f"{taken} Say `--{self.option} NAME`."
 
 
 Ask = Callable[[Question], Candidate | None]

@@ -53,6 +53,12 @@ def find_log(tables: Sequence[Table], answers: Answers) -> Log:
     asks = "Which input says what was shown?"
     chosen = answers.to("log", asks, [_candidate(log, tables) for log in logs], may_be_none=False)
     assert chosen is not None
+    for name in followed_by:
+        if all(follower.table.name != name for follower in chosen.value.followers):
+            raise UsageError(
+                f"`--actions {name}` has no time, or no column with values of {chosen.value.table.name}; expected a log of "
+                "actions that shares a key with it."
+            )
     return _with_labels(_with_keys(chosen.value, tables, answers), answers)
 
 

@@ -16,7 +16,8 @@ import pyarrow as pa
 
 from ctr_samples.starter.times import Time, time_of
 
-_YEAR_AND_CLOCK = re.compile(r"(?=.*\b(19|20)\d\d\b)(?=.*\b\d{1,2}:\d\d)")
+_YEAR_AND_CLOCK = re.compile(r"(?=.*(?<!\d)(19|20)\d\d(?!\d))(?:\D*\d+){4}")
+"""A year among at least four numbers, as of a day and a time."""
 
 
 def is_there(value: Any) -> bool:

@@ -31,12 +31,14 @@ _DATES = {
     "%m/%d/%Y": "M/d/yyyy",
     "%d/%m/%Y": "d/M/yyyy",
     "%d.%m.%Y": "d.M.yyyy",
+    "%Y.%m.%d": "yyyy.M.d",
     "%d.%m.%y": "d.M.yy",
     "%d-%m-%Y": "d-M-yyyy",
     "%Y年%m月%d日": "yyyy年M月d日",
+    "%Y년 %m월 %d일": "yyyy년 M월 d일",
 }
 _CLOCKS = {"%H:%M:%S": "H:mm:ss", "%H:%M": "H:mm", "%I:%M:%S %p": "h:mm:ss a", "%I:%M %p": "h:mm a"}
-_CLOCKS |= {"%H時%M分%S秒": "H時m分s秒"}
+_CLOCKS |= {"%H時%M分%S秒": "H時m分s秒", "%H시 %M분 %S초": "H시 m분 s초", "%H시 %M분": "H시 m분"}
 _PACKED = {"%Y%m%d%H%M%S": "yyyyMMddHHmmss", "%Y%m%d%H": "yyyyMMddHH", "%Y%m%d": "yyyyMMdd", "%y%m%d%H": "yyMMddHH"}
 _FORMS = {f"{date} {clock}": f"{_DATES[date]} {_CLOCKS[clock]}" for date in _DATES for clock in _CLOCKS}
 _FORMS |= _DATES | _PACKED | {"%d/%b/%Y:%H:%M:%S %z": "dd/MMM/yyyy:HH:mm:ss Z"}

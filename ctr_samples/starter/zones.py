@@ -147,7 +147,7 @@ def in_zone(log: Log, zone: Zone) -> Log:
 
     def corrected(follower: Follower) -> Follower:
         time_, shown = follower.time.time, log.when
-        if time_ is None or shown is None or time_.zoned == shown.zoned:
+        if time_ is None or shown is None or time_.zoned == shown.zoned or zone.from_utc:
             return follower
         by = zone.offset if shown.zoned else -zone.offset
         return replace(follower, delays=tuple(delay - by for delay in follower.delays))

@@ -146,7 +146,7 @@ def test_a_draft_asks_what_the_values_leave_open_and_nothing_else(name: str, tmp
     truth.write(tmp_path)
     made = draft(look_at([str(tmp_path / one) for one in truth.inputs], no_catalog))
     assert tuple(question.option for question in made.open) == truth.drafted.asks
-    assert made.missing == ""
+    assert made.missing.partition(" of ")[0] == truth.drafted.lacks
 
 
 @pytest.mark.slow

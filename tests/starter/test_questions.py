@@ -42,7 +42,7 @@ def test_without_a_person_the_first_candidate_stands_beside_the_others() -> None
     answers = Answers()
     assert answers.to("item", "What was shown?", [SHARED, OTHER, PLAIN]) == SHARED
     assert answers.todo("item") == (
-        "What was shown? Taken is shared: is in clicks. With as much evidence: other: is in clicks too. Say `--item NAME`"
+        "What was shown? Taken is shared: is in clicks. With as much evidence: other: is in clicks too. Say `--item NAME`."
     )
     assert answers.todo("user") == ""
 

@@ -48,6 +48,8 @@ class Drafted:
     """Columns of the draft's samples, with those of the samples as pandas makes them."""
     asks: tuple[str, ...] = ()
     """Options of the questions that the values leave open."""
+    lacks: str = ""
+    """The column with times that nobody reads without a person."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,8 @@ SETS = {
         },
         Drafted(
             {"zone": "America/Sao_Paulo"},
-            ("views.usuarios.publish_delay=4h", "views.anuncios.available_after=0s"),
+            ("views.usuarios.publish_delay=4h", "views.anuncios.available_after=0s",
+                f"views.anuncios.closed_available={FROM_UTC.format('valid_to')}"),
             {
                 "clique": "clique", "contato": "contato", "favorito": "favorito", "place": "posicao - 1",
                 "preco_exibido": "preco_exibido", "anuncios_preco": "preco", "categorias_comissao": "comissao",
@@ -263,6 +266,7 @@ SETS = {
             ),
             {"liked": "begendi", "stars": "puan", "filmler_SURE_DK": "sure"},
             asks=("label",),
+            lacks="gösterildiği_an",
         ),
         (date(2024, 4, 30), date(2024, 5, 1)),
         never=("izleme_süresi_dk",),
