@@ -17,6 +17,9 @@ from ctr_samples.starter.links import Match, best_match
 from ctr_samples.starter.tables import Column, Table, sql_text
 from ctr_samples.starter.times import words_of
 
+_FOREVER = 9999
+"""The year of an end that never comes."""
+
 
 def views_around(d: Drafting, others: Sequence[Table]) -> Iterator[View]:
     """Yield views for tables joined on log keys, then for tables joined on columns of these views."""
@@ -149,8 +152,11 @@ def _times_of(d: Drafting, match: Match) -> tuple[list[Entry], list[str]]:
     else:
         todo = "when does a row become known? Until that is known, a day after it became true is assumed"
         entries.append(Entry("available_after", "1d", "", todo))
-        if ends is not None:
-            closed = f"{d.zone.expr_of(ends.time) if ends.time else ends.expr} + interval 1 day"
+        if ends is not None and ends.time is not None:
+            end = d.zone.expr_of(ends.time)
+            closed = f"timestamp({end}) + interval 1 day"
+            if max(ends.time.moments).year == _FOREVER:
+                closed = f"if(year({end}) < {_FOREVER}, {closed}, null)"
             entries.append(Entry("closed_available", closed, "as late as the row that follows it"))
     entries.append(Entry("ttl", "unbounded", "the last row stays true"))
     d.reaches(table, min(30, max(7, len(table.days))))

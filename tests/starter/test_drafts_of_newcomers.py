@@ -102,4 +102,4 @@ def test_a_row_closes_no_sooner_than_the_row_behind_it_is_known(tmp_path: Path) 
     offers += [f"i{n % 7},2026-03-0{1 + n // 7}T00:00:00Z,2026-03-0{2 + n // 7}T00:00:00Z,{n}" for n in range(49)]
     view = configured(tmp_path, made(tmp_path, {"log.csv": log, "offers.csv": offers})).views["offers"]
     assert isinstance(view, EventView)
-    assert (view.valid_to, view.closed_available) == ("valid_to", "valid_to + interval 1 day")
+    assert (view.valid_to, view.closed_available) == ("valid_to", "timestamp(valid_to) + interval 1 day")
