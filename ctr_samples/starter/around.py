@@ -27,17 +27,16 @@ def views_around(d: Drafting, others: Sequence[Table]) -> Iterator[View]:
     found: list[View] = []
     for table in list(waiting):
         match = best_match(_joinable(d), table)
-        if match is not None and (view := _view(d, match, _key_name(d, match.own))):
+        if match is not None:
             waiting.remove(table)
-            found.append(view)
+            found.append(_view(d, match, _key_name(d, match.own)))
     for table in waiting:
         of = {id(column): view for view in found for column in view.match.table.columns if _may_lead(column, view)}
         own = [column for view in found for column in view.match.table.columns if id(column) in of]
         match = best_match(own, table)
         if match is not None:
             leading = of[id(match.own)]
-            if view := _view(d, match, f"{leading.name}.{match.own.expr}"):
-                found.append(view)
+            found.append(_view(d, match, f"{leading.name}.{match.own.expr}"))
     leading_views = {view.on.partition(".")[0] for view in found}
     for view in found:
         if _features_of(d, view) or view.name in leading_views:
@@ -69,7 +68,7 @@ def _key_name(d: Drafting, column: Column) -> str:
     return name
 
 
-def _view(d: Drafting, match: Match, on: str) -> View | None:
+def _view(d: Drafting, match: Match, on: str) -> View:
     table, column = match.table, match.column
     name = table.name if table.name not in OWN or table.name in ("user", "item", "article") else f"{table.name}_table"
     key = w.key_expr(column)

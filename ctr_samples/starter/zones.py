@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from math import ceil, floor
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -121,13 +121,15 @@ def _told(name: str, log: Log, *, in_utc: bool) -> Zone:
     return Zone(name, offsets[-1], f"as you said{why}", from_utc=bool(why))
 
 
+def _days_and_times(table: Table, column: Column) -> list[tuple[date, datetime]]:
+    """Return the day in the path of each row, and its time, where both are there."""
+    rows = zip(table.row_days, column.instants, strict=False)
+    return [(day, at) for day, at in rows if day is not None and at is not None]
+
+
 def _in_their_day(table: Table, column: Column, offset: timedelta) -> float:
     """Return the share of the rows of which the path names the day in a zone."""
-    rows = [
-        (day, at)
-        for day, at in zip(table.row_days, column.instants, strict=False)
-        if day is not None and at is not None
-    ]
+    rows = _days_and_times(table, column)
     return sum((at + offset).date() == day for day, at in rows) / max(1, len(rows))
 
 
@@ -172,11 +174,7 @@ def late_actions(log: Log) -> Iterator[str]:
 
 def _by_days(table: Table, column: Column) -> timedelta | None:
     """Return an offset from UTC for which the times of a table are of the days in its paths, or None if there is none."""
-    least = sorted(
-        datetime.combine(day, time()) - at
-        for day, at in zip(table.row_days, column.instants, strict=False)
-        if day is not None and at is not None
-    )
+    least = sorted(datetime.combine(day, time()) - at for day, at in _days_and_times(table, column))
     if not least:
         return None
     few = len(least) // 200  # some rows arrive late

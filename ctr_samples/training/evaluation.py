@@ -104,11 +104,6 @@ def counting(batches: Iterable[Sequence[Floats]]) -> list[Floats]:
     return [np.concatenate(columns) for columns in zip(*parts, strict=True)]
 
 
-def log_loss(labels: Floats, predicted: Floats, weights: Floats | None = None) -> float:
-    """Return the mean negative log likelihood, in nats. Probabilities are clipped to [1e-7, 1 - 1e-7]."""
-    return float(np.average(_losses(labels, log_odds_of(predicted)), weights=weights))
-
-
 def log_odds_of(predicted: Floats) -> Floats:
     """Return the log-odds of probabilities, infinite for 0 and 1."""
     p = np.asarray(predicted, np.float64)

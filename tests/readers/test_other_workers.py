@@ -48,11 +48,9 @@ def counted(*parts: Any) -> Counter[int]:
     return Counter(chain.from_iterable(chain.from_iterable(chain.from_iterable(parts))))
 
 
-@pytest.fixture(scope="module")
-def one_day(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("samples")
+def publish_two_days(root: Path) -> None:
     published(root, CONTRACT, lambda split, first: rows(first, 50))
-    return root
+    published(root, CONTRACT, lambda split, first: rows(1000 + first, 50), day=SECOND)
 
 
 @pytest.fixture(scope="module")
@@ -65,10 +63,10 @@ def by_request(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("before", "after"), [((2, 5, 0), 2), ((20,), 3), ((3, 3), 5), ((30, 30, 30), 2)])
-def test_the_rest_of_an_epoch_is_read_once(one_day: Path, before: tuple[int, ...], after: int) -> None:
-    first = workers_of(one_day, len(before), shuffle=True)
+def test_the_rest_of_an_epoch_is_read_once(samples: Path, before: tuple[int, ...], after: int) -> None:
+    first = workers_of(samples, len(before), shuffle=True)
     read = [some(worker, count) for worker, count in zip(first, before, strict=True)]
-    later = [some(worker) for worker in loaded(workers_of(one_day, after, shuffle=True), states_of(first))]
+    later = [some(worker) for worker in loaded(workers_of(samples, after, shuffle=True), states_of(first))]
     assert counted(read, later) == dict.fromkeys(range(EVERY), 1)
     sizes = [sum(map(len, batches)) for batches in later]
     assert max(sizes) - min(sizes) <= 1
@@ -84,13 +82,13 @@ jobs = st.lists(st.lists(st.integers(0, 30), min_size=1, max_size=5), min_size=1
 )
 @settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_jobs_of_any_number_of_workers_read_each_sample_of_each_epoch_once(
-    one_day: Path, by_request: Path, stopped: list[list[int]], last: int, shuffle: bool | int, size: int, epochs: int,
+    samples: Path, by_request: Path, stopped: list[list[int]], last: int, shuffle: bool | int, size: int, epochs: int,
     adjacent: bool,
 ) -> None:  # fmt: skip
     options = {"shuffle": shuffle, "batch_size": size, "epochs": epochs}
     read, states = [], None
     for counts in [*stopped, [None] * last]:
-        workers = workers_of(by_request if adjacent else one_day, len(counts), **options)
+        workers = workers_of(by_request if adjacent else samples, len(counts), **options)
         if states is not None:
             loaded(workers, states)
         read.append([some(worker, count) for worker, count in zip(workers, counts, strict=True)])
@@ -104,13 +102,13 @@ def test_jobs_of_any_number_of_workers_read_each_sample_of_each_epoch_once(
 @given(st.integers(1, 5), st.integers(1, 5), st.integers(0, 9), st.sampled_from([False, True, 16]))
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_workers_that_keep_step_go_on_from_the_state_of_one_and_keep_step(
-    one_day: Path, before: int, after: int, steps: int, shuffle: bool | int
+    samples: Path, before: int, after: int, steps: int, shuffle: bool | int
 ) -> None:
     options = {"shuffle": shuffle, "drop_remainder": True}
-    first = workers_of(one_day, before, **options)
+    first = workers_of(samples, before, **options)
     read = [some(worker, steps) for worker in first]
     states = states_of(first)
-    later = [[some(worker) for worker in loaded(workers_of(one_day, after, **options), one)]
+    later = [[some(worker) for worker in loaded(workers_of(samples, after, **options), one)]
              for one in (states, states[-1])]  # fmt: skip
     assert later[0] == later[1]
     assert len({len(batches) for batches in later[0]}) == 1
@@ -120,31 +118,30 @@ def test_workers_that_keep_step_go_on_from_the_state_of_one_and_keep_step(
     assert sum(found.values()) > EVERY - 7 * (before + after)
 
 
-def test_the_order_from_there_is_a_function_of_the_states(one_day: Path) -> None:
-    first = workers_of(one_day, 3, shuffle=True)
+def test_the_order_from_there_is_a_function_of_the_states(samples: Path) -> None:
+    first = workers_of(samples, 3, shuffle=True)
     for worker, count in zip(first, (2, 5, 0), strict=True):
         some(worker, count)
     states = states_of(first)
-    one, other = ([some(worker) for worker in loaded(workers_of(one_day, 2, shuffle=True), some_states)]
+    one, other = ([some(worker) for worker in loaded(workers_of(samples, 2, shuffle=True), some_states)]
                   for some_states in (states, states[::-1]))  # fmt: skip
     assert one == other
-    assert states_of(loaded(workers_of(one_day, 3, shuffle=True), states)) == states  # as many go on as they were
+    assert states_of(loaded(workers_of(samples, 3, shuffle=True), states)) == states  # as many go on as they were
 
 
-def test_an_epoch_that_others_began_ends_over_its_days_and_the_next_one_has_the_new_day(one_day: Path) -> None:
-    published(one_day, CONTRACT, lambda split, first: rows(1000 + first, 50), day=SECOND)
-    first = workers_of(one_day, 2, FIRST, shuffle=True, epochs=2)
+def test_an_epoch_that_others_began_ends_over_its_days_and_the_next_one_has_the_new_day(tmp_path: Path) -> None:
+    publish_two_days(tmp_path)
+    first = workers_of(tmp_path, 2, FIRST, shuffle=True, epochs=2)
     read = [some(worker, count) for worker, count in zip(first, (3, 11), strict=True)]
-    again = loaded(workers_of(one_day, 3, FIRST, SECOND, shuffle=True, epochs=2), states_of(first))
+    again = loaded(workers_of(tmp_path, 3, FIRST, SECOND, shuffle=True, epochs=2), states_of(first))
     read += [some(worker, 5) for worker in again]
-    last = loaded(workers_of(one_day, 1, FIRST, SECOND, shuffle=True, epochs=2), states_of(again))
+    last = loaded(workers_of(tmp_path, 1, FIRST, SECOND, shuffle=True, epochs=2), states_of(again))
     read += [some(worker) for worker in last]
     assert counted(read) == {**dict.fromkeys(range(EVERY), 2), **dict.fromkeys(range(1000, 1000 + EVERY), 1)}
 
 
 def test_epochs_that_began_over_different_days_end_over_them(tmp_path: Path) -> None:
-    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
-    published(tmp_path, CONTRACT, lambda split, first: rows(1000 + first, 50), day=SECOND)
+    publish_two_days(tmp_path)
     first = workers_of(tmp_path, 2, FIRST, epochs=3)
     read = [some(worker, 10) for worker in first]
     both = [workers_of(tmp_path, 2, FIRST, SECOND, epochs=3)[n] for n in range(2)]
@@ -155,10 +152,10 @@ def test_epochs_that_began_over_different_days_end_over_them(tmp_path: Path) -> 
     assert counted(read) == {**dict.fromkeys(range(EVERY), 3), **dict.fromkeys(range(1000, 1000 + EVERY), 1)}
 
 
-def test_a_state_stays_a_few_numbers(one_day: Path) -> None:
-    states = states_of(workers_of(one_day, 4))
+def test_a_state_stays_a_few_numbers(samples: Path) -> None:
+    states = states_of(workers_of(samples, 4))
     for count in (3, 5, 2):  # each job stops after a batch
-        workers = loaded(workers_of(one_day, count), states)
+        workers = loaded(workers_of(samples, count), states)
         for worker in workers:
             some(worker, 1)
         states = states_of(workers)
@@ -172,20 +169,20 @@ def test_a_state_stays_a_few_numbers(one_day: Path) -> None:
 @pytest.mark.parametrize("engine", ["native", "tensorflow"])
 @pytest.mark.parametrize("shuffle", [False, True])
 def test_load_dataset_goes_on_after_the_steps_of_each_of_the_earlier_workers(
-    one_day: Path, engine: Any, shuffle: bool
+    samples: Path, engine: Any, shuffle: bool
 ) -> None:
     options: dict[str, Any] = {"dates": [FIRST], "split": "train", "batch_size": 7, "shuffle": shuffle, "epochs": 2}
-    read = [some(worker, count) for worker, count in zip(workers_of(one_day, 3, **options), (2, 20, 5), strict=True)]
+    read = [some(worker, count) for worker, count in zip(workers_of(samples, 3, **options), (2, 20, 5), strict=True)]
     parts = [
-        load_dataset(one_day, **options, shard=(n, 2), skip=[2, 20, 5], engine=engine, keys=True) for n in range(2)
+        load_dataset(samples, **options, shard=(n, 2), skip=[2, 20, 5], engine=engine, keys=True) for n in range(2)
     ]
     found = [[features["impression_id"].numpy().tolist() for features, _ in part] for part in parts]
     assert [len(part) for part in parts] == [len(batches) for batches in found]
     assert counted(read, found) == dict.fromkeys(range(EVERY), 2)
-    same = [iter_batches(one_day, **options, shard=(n, 2), skip=[2, 20, 5]) for n in range(2)]
+    same = [iter_batches(samples, **options, shard=(n, 2), skip=[2, 20, 5]) for n in range(2)]
     assert [some(batches) for batches in same] == found
     assert parts[0].steps_per_epoch == steps_per_epoch(
-        one_day, dates=[FIRST], split="train", batch_size=7, shard=(0, 2)
+        samples, dates=[FIRST], split="train", batch_size=7, shard=(0, 2)
     )
 
 
@@ -197,7 +194,7 @@ def test_load_dataset_goes_on_after_the_steps_of_each_of_the_earlier_workers(
         ([1], "The state is of worker 1 of 3, this is worker 0 of 2; load the states of all 3 workers, as a list"),
     ],
 )
-def test_states_that_are_not_those_of_all_workers_are_refused(one_day: Path, chosen: list[int], message: str) -> None:
-    states = states_of(workers_of(one_day, 3))
+def test_states_that_are_not_those_of_all_workers_are_refused(samples: Path, chosen: list[int], message: str) -> None:
+    states = states_of(workers_of(samples, 3))
     with pytest.raises(UsageError, match=message):
-        workers_of(one_day, 2)[0].load_state_dict([states[n] for n in chosen])
+        workers_of(samples, 2)[0].load_state_dict([states[n] for n in chosen])

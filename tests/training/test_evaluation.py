@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from ctr_samples.training.evaluation import Bin, Difference, difference, evaluate, log_loss, log_odds_of, scores_of
+from ctr_samples.training.evaluation import Bin, Difference, difference, evaluate, log_odds_of, scores_of
 
 
 @pytest.mark.parametrize(
@@ -77,11 +77,13 @@ def test_log_odds_rank_samples_whose_probabilities_are_equal() -> None:
 
 
 def test_log_loss_is_the_mean_negative_log_likelihood() -> None:
-    assert log_loss(np.array([1.0, 0.0]), np.array([0.8, 0.4])) == pytest.approx(-(math.log(0.8) + math.log(0.6)) / 2)
+    assert evaluate(np.array([1.0, 0.0]), np.array([0.8, 0.4]), 0.5).log_loss == pytest.approx(
+        -(math.log(0.8) + math.log(0.6)) / 2
+    )
 
 
 def test_certainty_in_the_wrong_direction_is_finite() -> None:
-    assert log_loss(np.array([1.0]), np.array([0.0])) == pytest.approx(-math.log(1e-7))
+    assert evaluate(np.array([1.0]), np.array([0.0]), 0.5).log_loss == pytest.approx(-math.log(1e-7))
 
 
 def test_a_constant_prediction_scores_like_the_constant() -> None:
