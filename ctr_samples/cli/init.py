@@ -131,11 +131,11 @@ def _ask() -> list[str]:
     return shlex.split(typer.prompt(_QUESTION, err=True))
 
 
-def _first(question: Question) -> Candidate | None:
+def _first(question: Question) -> Candidate[Any] | None:
     return question.candidates[0]
 
 
-def _asked(console: Console, question: Question) -> Candidate | None:
+def _asked(console: Console, question: Question) -> Candidate[Any] | None:
     """Ask a question on the terminal. Its answers are numbered, the first is the default, and 0 is none of them."""
     console.print(f"\n{question.asks}", style="bold")
     for number, candidate in enumerate(question.candidates, 1):

@@ -80,7 +80,7 @@ def _as_text(value: object) -> str:
     return str(int(value)) if isinstance(value, float) and value == int(value) else str(value).lower()
 
 
-def unnamed_flags(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Candidate]:
+def unnamed_flags(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Candidate[Flag]]:
     """Yield the flags that no name calls a label: rows of one key differ in them, and other columns depend on them."""
     flags = [
         flag
@@ -95,7 +95,7 @@ def unnamed_flags(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator
         yield Candidate(replace(flag, why=why), flag.column.called, why, (differs, after, flag.rate <= 0.5))
 
 
-def unnamed_ratings(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Candidate]:
+def unnamed_ratings(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Candidate[Column]]:
     """Yield the numbers of few values in which rows of one key differ."""
     for column in columns:
         few = column.is_number and 2 < len(column.distinct) <= _MOST_RATINGS

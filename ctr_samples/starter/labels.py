@@ -136,10 +136,9 @@ def _kinds_of(follower: Follower, answers: Answers) -> Column | None:
             why = f"its values are {values}; {several:,} of {len(kinds):,} have more than one"
             share = round(several / len(kinds), 1)
             candidates.append(Candidate(column, f"{follower.table.name}.{column.called}", why, (named, share)))
-    chosen = answers.to(
+    return answers.to(
         "kinds", f"Which column of {follower.table.name} tells kinds of actions, each a label?", candidates
     )
-    return None if chosen is None else chosen.value
 
 
 def _window_of(delays: Sequence[timedelta]) -> str:

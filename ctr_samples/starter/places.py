@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from ctr_samples.errors import InputError, UsageError
-from ctr_samples.starter.tables import plain_name
+from ctr_samples.starter.tables import Column, Options, Table, plain_name
 
 _DAY = re.compile(
     r"(?<!\d)(\d{4})(\D?)(\d\d)(\D?)(\d\d)(?!\d)|(\w+=)(\d{4})(/\w+=)(\d{1,2})(/\w+=)(\d{1,2})(?!\d)", re.ASCII
@@ -30,8 +30,6 @@ class InputPath:
     path: str
     files: tuple[Path, ...]
     days: tuple[date, ...] = ()
-    rewritten: str = ""
-    """The command that makes the path of files that the job cannot read, or empty."""
 
     @property
     def name(self) -> str:
@@ -64,6 +62,14 @@ class InputPath:
         """The partition column of the day, such as ``dt`` for ``users/dt={date}``."""
         match = re.search(r"(?:^|/)([A-Za-z_]\w*)=\{date(:[^}]*)?\}(?:/|$)", self.path)
         return match[1] if match and all(code in (match[2] or "%Y%m%d") for code in ("%Y", "m", "d")) else None
+
+    def table(self, options: Options, columns: list[Column], row_days: Sequence[date | None]) -> Table:
+        """Return the sampled table. ``row_days`` has the day of each row."""
+        size = sum(file.stat().st_size for file in self.files)
+        days = tuple(row_days)
+        return Table(
+            self.name, options, columns, len(days), size, self.days, self.is_dated, self.day_column, row_days=days
+        )
 
 
 def find_places(path: str) -> list[InputPath]:

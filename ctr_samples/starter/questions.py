@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ctr_samples.errors import UsageError
 
 _LISTED = 40
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Generic[T]):
     """A possible answer, by the name that an option gives it. ``facts`` rank it: the weightiest first, more is better."""
 
-    value: Any
+    value: T
     name: str
     evidence: str = ""
     facts: tuple[float, ...] = ()
@@ -31,7 +32,7 @@ class Question:
 
     option: str
     asks: str
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[Candidate[Any], ...]
     may_be_none: bool = True
 
     @property
@@ -49,7 +50,7 @@ class Question:
         return f"{taken} Say `--{self.option} NAME`."
 
 
-Ask = Callable[[Question], Candidate | None]
+Ask = Callable[[Question], Candidate[Any] | None]
 
 
 @dataclass
@@ -66,20 +67,20 @@ class Answers:
         """Return what an option names."""
         return self.told.get(option) or ()
 
-    def to(
-        self, option: str, asks: str, candidates: Iterable[Candidate], *, may_be_none: bool = True
-    ) -> Candidate | None:
-        """Return the answer to a question, or None if there is no candidate, or none was chosen.
+    def to(self, option: str, asks: str, candidates: Iterable[Candidate[T]], *, may_be_none: bool = True) -> T | None:
+        """Return the value of the answer to a question, or None if there is no candidate, or none was chosen.
 
         Raises UsageError if an option names none of the candidates.
         """
         ranked = tuple(sorted(candidates, key=lambda one: one.facts, reverse=True))
         chosen = self._chosen(Question(option, asks, ranked, may_be_none))
-        if chosen is not None:
-            self.given.setdefault(option, []).append(chosen.name)
-        return chosen
+        if chosen is None:
+            return None
+        self.given.setdefault(option, []).append(chosen.name)
+        value: T = chosen.value
+        return value
 
-    def _chosen(self, question: Question) -> Candidate | None:
+    def _chosen(self, question: Question) -> Candidate[Any] | None:
         ranked = question.candidates
         for name in self.names(question.option):
             if (named := next((one for one in ranked if name == one.name), None)) is not None:

@@ -54,12 +54,12 @@ def find_log(tables: Sequence[Table], answers: Answers) -> Log:
     chosen = answers.to("log", asks, [_candidate(log, tables) for log in logs], may_be_none=False)
     assert chosen is not None
     for name in followed_by:
-        if all(follower.table.name != name for follower in chosen.value.followers):
+        if all(follower.table.name != name for follower in chosen.followers):
             raise UsageError(
-                f"`--actions {name}` has no time, or no column with values of {chosen.value.table.name}; expected a log of "
+                f"`--actions {name}` has no time, or no column with values of {chosen.table.name}; expected a log of "
                 "actions that shares a key with it."
             )
-    return _with_labels(_with_keys(chosen.value, tables, answers), answers)
+    return _with_labels(_with_keys(chosen, tables, answers), answers)
 
 
 def _having(tables: Sequence[Table], answers: Answers) -> list[Table]:
@@ -109,7 +109,7 @@ def _is_clicked_list(column: Column) -> bool:
     return bool(some) and all(map(CLICKED_LIST.fullmatch, some[:2000])) and any("-1" in value for value in some)
 
 
-def _candidate(log: Log, tables: Sequence[Table]) -> Candidate:
+def _candidate(log: Log, tables: Sequence[Table]) -> Candidate[Log]:
     """Return a log as a candidate: what follows it, or what of it says that something was clicked."""
     table = log.table
     flags = list(named_flags(table.columns))
@@ -228,8 +228,7 @@ def _request(log: Log, answers: Answers) -> Column | None:
             continue
         why = "each row has its own" if alone else "its rows lie within an hour"
         found.append(Candidate(column, column.called, f"{why}{_shared_with(log, column)}", (shared, not alone, named)))
-    chosen = answers.to("request", "Which column tells requests apart?", found)
-    return None if chosen is None else chosen.value
+    return answers.to("request", "Which column tells requests apart?", found)
 
 
 def _shared_with(log: Log, column: Column) -> str:
@@ -301,8 +300,7 @@ def _item(log: Log, around: Sequence[Table], answers: Answers) -> Column | None:
         if named or found or match:
             facts = (named, True, True, bool(found), bool(match), True)
             candidates.append(Candidate(column, column.called, _evidence(log, column, match, found), facts))
-    chosen = answers.to("item", "What was shown?", candidates)
-    return None if chosen is None else chosen.value
+    return answers.to("item", "What was shown?", candidates)
 
 
 def _keyed(column: Column, around: Sequence[Table]) -> Match | None:
@@ -345,8 +343,7 @@ def _user(log: Log, around: Sequence[Table], answers: Answers) -> Column | None:
         again = comes_back(column, log.time) >= 0.5
         facts = (named, bool(match), bool(_shared(log, column)), again, not _is_attribute(column, every))
         candidates.append(Candidate(column, column.called, _evidence(log, column, match, varies=varies), facts))
-    chosen = answers.to("user", "To whom was it shown?", candidates)
-    return None if chosen is None else chosen.value
+    return answers.to("user", "To whom was it shown?", candidates)
 
 
 def _evidence(
@@ -400,9 +397,8 @@ def _with_labels(log: Log, answers: Answers) -> Log:
     if not flags and ratings is None:
         keys = [key for key in (log.user, log.item) if key is not None]
         asks = "Which column says what was clicked?"
-        chosen = answers.to("label", asks, unnamed_flags(keys, log.rest))
-        flags = () if chosen is None else (chosen.value,)
-        if chosen is None and keys:
-            chosen = answers.to("label", asks, unnamed_ratings(keys, log.rest))
-            ratings = None if chosen is None else chosen.value
+        flag = answers.to("label", asks, unnamed_flags(keys, log.rest))
+        flags = (flag,) if flag else ()
+        if flag is None and keys:
+            ratings = answers.to("label", asks, unnamed_ratings(keys, log.rest))
     return replace(log, flags=flags, ratings=ratings)

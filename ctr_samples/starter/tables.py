@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import unicodedata
@@ -137,13 +138,6 @@ def name_of(path: Sequence[str]) -> str:
     return f"{path[-2]}_{own}" if len(path) > 1 and own.lower() in ("id", "key", "name", "code") else own
 
 
-def optional(path: Sequence[str], values: Sequence[Any]) -> Iterator[Column]:
-    """Yield whether a struct is there, if some rows lack it."""
-    there = [value is not None for value in values]
-    if len(set(there)) == 2:
-        yield Column(name_of(path), f"{'.'.join(map(quoted, path))} is not null", "BOOLEAN", there)
-
-
 def plain_name(name: str) -> str:
     """Reduce a name to valid SQL characters, without a type as in ``user:token``. Empty if too little remains."""
     if re.fullmatch(r"[A-Za-z_]([\w -]*\w)?", name, re.ASCII):
@@ -172,13 +166,16 @@ def sql_text(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
+Options = Mapping[str, tuple[Any, str]]
+"""Keys of a source, each with its value and its reason."""
+
+
 @dataclass(frozen=True)
 class Table:
     """An input with its name in the configuration and a sample of its rows."""
 
     name: str
-    options: Mapping[str, tuple[Any, str]]
-    """Keys under ``sources.<name>``, each with its reason."""
+    options: Options
     columns: list[Column]
     rows: int
     bytes: int
@@ -225,20 +222,14 @@ def unfolded(table: Table) -> Iterator[Table]:
             if column is not lists
         ]
         fields = dict.fromkeys(name for *_, element in places for name in element)
-        own += [_field(name, [element.get(name) for *_, element in places]) for name in fields]
+        for name in fields:
+            values = [element.get(name) for *_, element in places]
+            own.append(Column(name_of((name,)), f"{_ELEMENT}.{quoted(name)}", ddl(type_of(values)), values))
         own.append(Column(f"{_ELEMENT}_position", f"{_ELEMENT}_position", "BIGINT", [place for _, place, _ in places]))
         days = tuple(table.row_days[row] for row, *_ in places) if table.row_days else ()
         why = f"each element of {lists.called} becomes a row"
         options = {**table.options, "explode": ({_ELEMENT: lists.expr}, why)}
         yield replace(table, options=options, columns=own, rows=len(places), row_days=days, element=lists.called)
-
-
-def _field(name: str, values: list[Any]) -> Column:
-    try:
-        kind = ddl(pa.infer_type([value for value in values if value is not None]))
-    except pa.ArrowInvalid:
-        kind = "BINARY"  # of several types
-    return Column(name_of((name,)), f"{_ELEMENT}.{quoted(name)}", kind, values)
 
 
 def columns_of(data: pa.Table) -> list[Column]:
@@ -253,36 +244,66 @@ def fields_of(kind: pa.StructType, rows: Sequence[Any], path: tuple[str, ...] = 
         here = (*path, part.name)
         if pa.types.is_struct(part.type):
             yield from fields_of(part.type, values, here)
-            yield from optional(here, values)
+            there = [value is not None for value in values]
+            if len(set(there)) == 2:  # whether the struct is there
+                yield Column(name_of(here), f"{'.'.join(map(quoted, here))} is not null", "BOOLEAN", there)
         else:
+            if pa.types.is_string(part.type):  # others are text as JSON has them
+                values = [one if isinstance(one, str | None) else json.dumps(one) for one in values]
             yield Column(name_of(here), ".".join(map(quoted, here)), ddl(part.type), values)
+
+
+_TYPES: Sequence[tuple[Callable[[pa.DataType], bool], str]] = (
+    (pa.types.is_uint64, "DECIMAL(20,0)"),
+    (pa.types.is_integer, "BIGINT"),
+    (pa.types.is_floating, "DOUBLE"),
+    (pa.types.is_boolean, "BOOLEAN"),
+    (pa.types.is_date, "DATE"),
+    (lambda kind: pa.types.is_timestamp(kind) and kind.tz is None, "TIMESTAMP_NTZ"),
+    (pa.types.is_timestamp, "TIMESTAMP"),
+    (lambda kind: "binary" in str(kind), "BINARY"),
+)
 
 
 def ddl(kind: pa.DataType) -> str:
     """Return the name of an Arrow type in Spark's SQL."""
-    types = pa.types
-    if types.is_dictionary(kind):
+    if pa.types.is_dictionary(kind):
         return ddl(kind.value_type)
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+    if _is_list(kind):
         return f"ARRAY<{ddl(kind.value_type)}>"
-    if types.is_map(kind):
+    if pa.types.is_map(kind):
         return f"MAP<{ddl(kind.key_type)}, {ddl(kind.item_type)}>"
-    if types.is_struct(kind):
+    if pa.types.is_struct(kind):
         return "STRUCT<" + ", ".join(f"{quoted(part.name)}: {ddl(part.type)}" for part in kind) + ">"
-    if types.is_uint64(kind):
-        return "DECIMAL(20,0)"
-    if types.is_integer(kind):
-        return "BIGINT"
-    if types.is_floating(kind):
-        return "DOUBLE"
-    if types.is_boolean(kind):
-        return "BOOLEAN"
-    if types.is_timestamp(kind):
-        return "TIMESTAMP" if kind.tz else "TIMESTAMP_NTZ"
-    if types.is_date(kind):
-        return "DATE"
-    if types.is_decimal(kind):
+    if pa.types.is_decimal(kind):
         return f"DECIMAL({kind.precision},{kind.scale})"
-    if types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind):
-        return "BINARY"
-    return "STRING"
+    return next((name for is_one, name in _TYPES if is_one(kind)), "STRING")
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return any(is_one(kind) for is_one in (pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list))
+
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MOST_FIELDS = 60
+"""Number of distinct keys above which an object becomes a map."""
+
+
+def type_of(values: Sequence[Any]) -> pa.DataType:
+    """Return the type of objects, lists or values: text if they are of several types, or too large for a number."""
+    present = [value for value in values if value is not None]
+    kinds = {type(value) for value in present}
+    if kinds == {dict}:
+        names = list(dict.fromkeys(key for value in present for key in value))
+        if len(names) > _MOST_FIELDS or (names and not any(map(_PLAIN.fullmatch, names))):
+            return pa.map_(pa.string(), type_of([item for value in present for item in value.values()]))
+        fields = [(name, type_of([value.get(name) for value in present])) for name in names]
+        return pa.struct(fields) if fields else pa.string()
+    if kinds == {list}:
+        return pa.list_(type_of([item for value in present for item in value]))
+    if kinds <= {int} and not all(-(2**63) <= value < 2**63 for value in present):
+        return pa.string()
+    try:
+        return pa.infer_type(present)
+    except (pa.ArrowException, OverflowError):
+        return pa.string()

@@ -77,7 +77,7 @@ def zone_of(log: Log, tables: Sequence[Table], answers: Answers) -> Zone:
         candidates.append(Candidate(one, one.name, words, facts))
     chosen = answers.to("zone", "In which zone does a day begin?", candidates, may_be_none=False)
     assert chosen is not None
-    zone: Zone = chosen.value
+    zone: Zone = chosen
     times = [c.time for table in tables for c in table.columns if c.time and c.time.has_clock]
     words = zone.why or ("all times know their zone" if all(one.zoned for one in times) else "")
     return replace(zone, why=words, todo=answers.todo("zone") or _todo(zone, known=bool(words)))
