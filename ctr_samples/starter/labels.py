@@ -79,7 +79,7 @@ def _of_tables(d: Drafting) -> Iterator[Entry]:
         d.reaches(log.table, 1, late)
         item, user, request = (follower.of(column) for column in (log.item, log.user, log.request))
         if log.item is not None and log.explodes:
-            item = next(matches([log.item], table), None)
+            item = next(iter(matches([log.item], table)), None)
         keys = {name: w.key_expr(match.column) for name, match in ((log.item_name, item), ("user", user)) if match}
         what: dict[str, Any] = {
             "source": table.name,

@@ -159,11 +159,6 @@ def _acted_on(log: Log) -> list[list[bool]]:
     return [[pairs[row] in acted for row in log.impressions]]
 
 
-def of_keys(table: Table) -> Table:
-    """Return a table with the columns alone that identify its rows, or those of each day of a snapshot."""
-    return table.only(column for column in table.columns if is_unique(column, table.row_days))
-
-
 def called(columns: Sequence[Column]) -> str:
     """Return the names of columns."""
     return ", ".join(column.called for column in columns)

@@ -23,10 +23,11 @@ from ctr_samples.starter.links import (
     is_brief,
     is_unique,
     matches,
+    of_keys,
     rows_of,
     time_column,
 )
-from ctr_samples.starter.log import Log, called, holds_list, of_keys
+from ctr_samples.starter.log import Log, called, holds_list
 from ctr_samples.starter.questions import Answers, Candidate
 from ctr_samples.starter.tables import Column, Table, unfolded
 from ctr_samples.starter.times import words_of
@@ -295,7 +296,7 @@ def _item(log: Log, around: Sequence[Table], answers: Answers) -> Column | None:
             candidates.append(Candidate(column, column.called, _evidence(log, column, match, varies=varies), facts))
     for column in filter(_holds_items, table.columns):
         named = bool(w.words(column) & w.ITEM) and w.words(column) <= w.ITEM | w.ID
-        found = [match for one in log.followers if (match := next(matches([column], one.table), None))]
+        found = [match for one in log.followers if (match := next(iter(matches([column], one.table)), None))]
         match = _keyed(column, around)
         if named or found or match:
             facts = (named, True, True, bool(found), bool(match), True)

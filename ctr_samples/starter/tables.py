@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import chain, count
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 
 from ctr_samples.starter.times import Time, time_of
@@ -77,6 +78,11 @@ class Column:
             return [None] * len(self.values)
         known = {value: time.read(value) for value in set(self.present)}
         return [known.get(value) if is_there(value) else None for value in self.values]
+
+    @cached_property
+    def moments(self) -> pd.Series[pd.Timestamp]:
+        """The values as times, in UTC or in the written time zone. NaT for values that are not times."""
+        return pd.to_datetime(pd.Series(self.instants, dtype=object), errors="coerce")
 
     @cached_property
     def is_whole(self) -> bool:
