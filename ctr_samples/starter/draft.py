@@ -51,7 +51,7 @@ def draft(tables: Sequence[Table], answers: Answers | None = None) -> Draft:
     log = find_log(tables, answers)
     tables = [log.table if table.name == log.table.name else table for table in tables]
     if log.explodes:
-        keeps = log.shares_request or answers.names("request")
+        keeps = any(follower.of(log.request) for follower in log.followers) or answers.names("request")
         log = replace(log, request=log.request if keeps else None)  # all items of a list share it
     zone = zone_of(log, tables, answers)
     log = in_zone(log, zone)

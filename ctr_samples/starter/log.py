@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+
+import pandas as pd
 
 from ctr_samples.starter import words as w
 from ctr_samples.starter.flags import Flag, is_positive
@@ -32,8 +33,8 @@ class Log:
     request: Column | None = None
     position: Column | None = None
     ratings: Column | None = None
-    flags: tuple[Flag, ...] = ()
-    followers: tuple[Follower, ...] = ()
+    flags: Sequence[Flag] = ()
+    followers: Sequence[Follower] = ()
     others: dict[str, Column] = field(default_factory=dict)
     """Further join keys, by name."""
 
@@ -86,16 +87,9 @@ class Log:
         return len(set(pairs)) >= 0.995 * len(set(zip(pairs, times, strict=True)))
 
     @property
-    def shares_request(self) -> bool:
-        """Whether an input with actions has the request, too."""
-        return any(match.own is self.request for one in self.followers for match in one.matches)
-
-    @property
     def tells_rows_apart(self) -> bool:
         """Whether the request, or request and item together, identify a row."""
-        if self.request is None:
-            return False
-        return is_unique(self.request) or self.has_lists
+        return self.request is not None and (is_unique(self.request) or self.has_lists)
 
     @property
     def taken(self) -> list[Column]:
@@ -110,55 +104,50 @@ class Log:
         return [column for column in self.table.columns if not any(column is one for one in self.taken)]
 
     @cached_property
-    def least_liked(self) -> Any:
-        """The rating threshold that about half of the ratings reach."""
-        if self.ratings is None:
-            return None
-        present = self.ratings.present
-        values = sorted(self.ratings.distinct)[1:]
-        return min(values, key=lambda value: abs(sum(one >= value for one in present) / len(present) - 0.5))
+    def least_liked(self) -> float:
+        """The rating that about half of the ratings reach."""
+        assert self.ratings is not None
+        present = pd.Series(self.ratings.present)
+        values: list[float] = sorted(self.ratings.distinct)[1:]
+        return min(values, key=lambda value: abs((present >= value).mean() - 0.5))
 
     @cached_property
     def outcomes(self) -> list[list[bool]]:
-        """A mask of positive rows for each label."""
+        """A mask of positive impressions for each label."""
         found = [is_positive(flag.column) for flag in self.flags]
         if self.ratings is not None:
             found.append([is_there(value) and value >= self.least_liked for value in self.ratings.values])
-        found += [follower.followed() for follower in self.followers if not found]
-        return found or _acted_on(self)
+        if (
+            not found
+            and self.action is not None
+            and self.user is not None
+            and self.item is not None
+            and not self.explodes
+        ):
+            pairs, shown = rows_of([self.user, self.item]), set(self.impressions)
+            acted = {pair for row, pair in enumerate(pairs) if row not in shown}
+            return [[pairs[row] in acted for row in self.impressions]]
+        return found or [follower.followed() for follower in self.followers]
+
+    @cached_property
+    def marks(self) -> list[bool]:
+        """Whether each item of the lists with marks was clicked."""
+        lists = self.clicked_list.present if self.clicked_list is not None else []
+        return [item.endswith("-1") for value in lists for item in str(value).split(" ")]
 
     @property
     def prior(self) -> float:
         """The positive rate of the first label in the sample, used as the prior for new items."""
-        if self.clicked_list is not None:
-            marks = [item[-1] for value in self.clicked_list.present for item in str(value).split(" ")]
-            return float(f"{marks.count('1') / len(marks):.2g}")
-        own = self.outcomes if self.flags or self.ratings is not None else []
-        return float(f"{sum(own[0]) / len(own[0]):.2g}") if own else 0.1
+        marks = self.outcomes[0] if self.flags or self.ratings is not None else self.marks
+        return float(f"{sum(marks) / len(marks):.2g}") if marks else 0.1
 
     @property
     def actions(self) -> dict[str, int]:
         """How often each value of the action column occurs in the sample, except the impression value, most frequent first."""
-        if self.action is None:
-            return {}
-        found = [str(value) for value in self.action.present if value != self.shown]
-        return dict(Counter(found).most_common())
+        values = self.action.present if self.action is not None else []
+        return dict(Counter(str(value) for value in values if value != self.shown).most_common())
 
 
 def holds_list(value: object) -> bool:
     """Whether a value is a list that is written as text, such as ``[18577, 14299]``."""
     return _ITEM_LIST.fullmatch(str(value)) is not None
-
-
-def _acted_on(log: Log) -> list[list[bool]]:
-    """Return a mask of impressions with a later action of the same user, for a log of impressions and actions."""
-    if log.action is None or log.item is None or log.user is None or log.explodes:
-        return []
-    pairs, shown = rows_of([log.user, log.item]), set(log.impressions)
-    acted = {pair for row, pair in enumerate(pairs) if row not in shown}
-    return [[pairs[row] in acted for row in log.impressions]]
-
-
-def called(columns: Sequence[Column]) -> str:
-    """Return the names of columns."""
-    return ", ".join(column.called for column in columns)

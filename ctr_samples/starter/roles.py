@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+
+import pandas as pd
 
 from ctr_samples.errors import UsageError
 from ctr_samples.starter import words as w
-from ctr_samples.starter.flags import flag_of, is_rating, named_flags, unnamed_flags, unnamed_ratings
+from ctr_samples.starter.flags import flag_of, has_ratings, named_flags, unnamed_flags, unnamed_ratings
 from ctr_samples.starter.links import (
     CLICKED_LIST,
     Match,
@@ -27,7 +29,7 @@ from ctr_samples.starter.links import (
     rows_of,
     time_column,
 )
-from ctr_samples.starter.log import Log, called, holds_list
+from ctr_samples.starter.log import Log, holds_list
 from ctr_samples.starter.questions import Answers, Candidate
 from ctr_samples.starter.tables import Column, Table, unfolded
 from ctr_samples.starter.times import words_of
@@ -49,18 +51,17 @@ def find_log(tables: Sequence[Table], answers: Answers) -> Log:
     some = [table for table in tables if table.name not in followed_by]
     if not some:
         raise UsageError("All inputs are named by `--actions`; one must be the log of what was shown.")
-    some = _having(some, answers)
-    logs = [log for table in sorted(some, key=lambda one: -one.bytes) for log in _as_logs(table, tables, answers)]
+    some = sorted(_having(some, answers), key=lambda one: -one.bytes)
+    logs = [log for table in some for log in _as_logs(table, tables, answers)]
     asks = "Which input says what was shown?"
-    chosen = answers.to("log", asks, [_candidate(log, tables) for log in logs], may_be_none=False)
-    assert chosen is not None
-    for name in followed_by:
-        if all(follower.table.name != name for follower in chosen.followers):
-            raise UsageError(
-                f"`--actions {name}` has no time, or no column with values of {chosen.table.name}; expected a log of "
-                "actions that shares a key with it."
-            )
-    return _with_labels(_with_keys(chosen, tables, answers), answers)
+    log = answers.to("log", asks, [_candidate(log, tables) for log in logs], may_be_none=False)
+    assert log is not None
+    for name in {*followed_by} - {follower.table.name for follower in log.followers}:
+        raise UsageError(
+            f"`--actions {name}` has no time, or no column with values of {log.table.name}; expected a log of actions that "
+            "shares a key with it."
+        )
+    return _with_labels(_with_keys(log, tables, answers), answers)
 
 
 def _having(tables: Sequence[Table], answers: Answers) -> list[Table]:
@@ -68,7 +69,7 @@ def _having(tables: Sequence[Table], answers: Answers) -> list[Table]:
     some = list(tables)
     for role in ("item", "user", "request", "time", "label"):
         for name in answers.names(role):
-            having = [table for table in some if any(_is_called(column, name) for column in _columns_of(table))]
+            having = [table for table in some if any(_told(one, answers, role) for one in (table, *unfolded(table)))]
             if not having:
                 said = "; ".join(f"{t.name} has {', '.join(c.called for c in t.columns[:40])}" for t in some)
                 raise UsageError(f"There is no column {name} for `--{role}`: {said}.")
@@ -76,17 +77,11 @@ def _having(tables: Sequence[Table], answers: Answers) -> list[Table]:
     return some
 
 
-def _columns_of(table: Table) -> list[Column]:
-    return [column for one in (table, *unfolded(table)) for column in one.columns]
-
-
-def _is_called(column: Column, name: str) -> bool:
-    return name in (column.name, column.expr, column.title)
-
-
 def _told(table: Table, answers: Answers, role: str) -> Column | None:
     """Return the column that an option names."""
-    return next((c for name in answers.names(role) for c in table.columns if _is_called(c, name)), None)
+    return table.find(
+        lambda column: any(name in (column.name, column.expr, column.title) for name in answers.names(role))
+    )
 
 
 # --- the log
@@ -97,12 +92,24 @@ def _as_logs(table: Table, tables: Sequence[Table], answers: Answers) -> Iterato
     others = [one for one in tables if one is not table]
     for one in (table, *unfolded(table)):
         time = _told(one, answers, "time") or time_column(one)
-        own = answers.names("label")
-        action, shown = (None, None) if own else _actions(one)
-        clicked = one.find(_is_clicked_list)
-        alone = action is not None or clicked is not None or own
-        followers = () if alone else tuple(followers_of(one, time, others, answers.names("actions")))
-        yield Log(one, action, shown, clicked, time, followers=followers)
+        if answers.names("label"):
+            yield Log(one, time=time)
+        elif (action := one.find(_names_what_was_shown)) is not None:
+            yield Log(one, action, min(filter(_is_shown, map(str, action.distinct))), time=time)
+        elif (clicked := one.find(_is_clicked_list)) is not None:
+            yield Log(one, clicked_list=clicked, time=time)
+        else:
+            yield Log(one, time=time, followers=tuple(followers_of(one, time, others, answers.names("actions"))))
+
+
+def _names_what_was_shown(column: Column) -> bool:
+    """Whether a column has the kind of each row, one of which is by its name what was shown."""
+    return column.is_text and 2 <= len(column.distinct) <= _MOST_ACTIONS and any(map(_is_shown, column.distinct))
+
+
+def _is_shown(value: str) -> bool:
+    said = words_of(value)
+    return len(said) <= 2 and not w.SHOWN.isdisjoint(said)
 
 
 def _is_clicked_list(column: Column) -> bool:
@@ -113,10 +120,8 @@ def _is_clicked_list(column: Column) -> bool:
 def _candidate(log: Log, tables: Sequence[Table]) -> Candidate[Log]:
     """Return a log as a candidate: what follows it, or what of it says that something was clicked."""
     table = log.table
-    flags = list(named_flags(table.columns))
-    ratings = [column for column in table.columns if is_rating(column, named=True)]
-    unnamed = [c for c in table.columns if len(c.distinct) == 2 and flag_of(c)]
-    shared = max((len(follower.matches) for follower in log.followers), default=0)
+    said = [flag.column for flag in named_flags(table.columns)]
+    said = said or [c for c in table.columns if has_ratings(c) and w.words(c) & w.RATING]
     others = [one for one in tables if one.name != table.name]
     referring = [one.name for one in others if _refers(one, table)]
     if log.action is not None:
@@ -124,25 +129,22 @@ def _candidate(log: Log, tables: Sequence[Table]) -> Candidate[Log]:
     elif log.clicked_list is not None:
         why = f"{log.clicked_list.called} lists what was shown, with marks"
     elif log.followers:
-        why = "; ".join(
-            f"{one.table.name} shares {called([m.own for m in one.matches])} with it and comes later"
-            for one in log.followers
-        )
-    elif flags or ratings:
-        why = f"{called([flag.column for flag in flags] or ratings)} says what came of it"
+        shared = [(one.table.name, ", ".join(match.own.called for match in one.matches)) for one in log.followers]
+        why = "; ".join(f"{name} shares {columns} with it and comes later" for name, columns in shared)
+    elif said:
+        why = f"{', '.join(column.called for column in said)} says what came of it"
     else:
         why = f"rows of {', '.join(referring)} refer to it" if referring else f"{table.rows:,} rows were sampled"
     facts = (
         bool(log.action or log.clicked_list or log.followers),
-        shared,
-        bool(flags or ratings),
+        max((len(follower.matches) for follower in log.followers), default=0),
+        bool(said),
         not referring,
         sum(_refers(table, one) for one in others),
-        bool(unnamed),
+        any(len(c.distinct) == 2 and flag_of(c) for c in table.columns),
         bool(log.when and log.when.has_clock),
     )
-    name = table.name if table.element is None else f"{table.name}.{table.element}"
-    return Candidate(log, name, why, facts)
+    return Candidate(log, table.name if table.element is None else f"{table.name}.{table.element}", why, facts)
 
 
 def _refers(one: Table, other: Table) -> bool:
@@ -151,55 +153,46 @@ def _refers(one: Table, other: Table) -> bool:
     return best_match(repeated, of_keys(other)) is not None
 
 
-def _actions(table: Table) -> tuple[Column | None, str | None]:
-    """Find the column with the kind of each row, and its value for what was shown, by the value's name."""
-    for column in table.columns:
-        if not column.is_text or not 2 <= len(column.distinct) <= _MOST_ACTIONS:
-            continue
-        for value in sorted(map(str, column.distinct)):
-            if frozenset(words_of(value)) & w.SHOWN and len(words_of(value)) <= 2:
-                return column, value
-    return None, None
-
-
-def _actions_by_values(log: Log) -> tuple[Column | None, str | None]:
-    """Find a text column whose rare values follow the most frequent one with the same keys, more often than itself does."""
-    keys = [column for column in (log.user, log.item) if column is not None]
-    if len(keys) < 2 or log.time is None:
-        return None, None
-    pairs = rows_of(keys)
-    order = sorted((at, row) for row, at in enumerate(log.time.instants) if at is not None and None not in pairs[row])
-    for column in log.table.columns:
-        if not column.is_text or not 2 <= len(column.distinct) <= _MOST_KINDS or any(column is key for key in keys):
-            continue
-        usual = max(column.distinct, key=column.present.count)
-        seen: set[tuple[str | None, ...]] = set()
-        new = {True: [0, 0], False: [0, 0]}
-        """Rows of the most frequent value, and others: how many there are, and how many whose keys are new."""
-        for _, row in order:
-            counts = new[column.values[row] == usual]
-            counts[0] += 1
-            counts[1] += pairs[row] not in seen
-            if column.values[row] == usual:
-                seen.add(pairs[row])
-        (shown, first), (others, alone) = new[True], new[False]
-        if others >= _FEWEST and alone / others <= 0.25 * first / shown:
-            return column, str(usual)
-    return None, None
-
-
 # --- the keys
 
 
+@dataclass(frozen=True)
+class _Key:
+    """A column that may be a key of the log, with the facts that tell whose."""
+
+    column: Column
+    table: Match | None
+    """The table of which it may be the key."""
+    shared: Sequence[Match]
+    """Its columns in the logs of what followed."""
+    varies: bool | None
+    """Whether rows of one request differ in it. None if each row has a request of its own."""
+    of_another: bool = False
+    """Whether it depends on another key, as a brand on an item and a city on a user."""
+
+    def candidate(self, log: Log, facts: tuple[float, ...]) -> Candidate[Column]:
+        """Return the column as a candidate, with its evidence in words."""
+        why = [f"{len(self.column.distinct):,} different values"]
+        why += [
+            f"{m.overlap:.0%} of them are in {m.table.name}.{m.column.called}" for m in (self.table, *self.shared) if m
+        ]
+        if self.varies is not None and log.request is not None:
+            why.append(f"rows of one {log.request.called} {'differ in it' if self.varies else 'have one'}")
+        return Candidate(self.column, self.column.called, "; ".join(why), facts)
+
+
 def _with_keys(log: Log, tables: Sequence[Table], answers: Answers) -> Log:
-    """Return the log with its request, its item and its user."""
-    table = log.table
-    followers = [follower.table for follower in log.followers]
-    around = [one for one in tables if one.name != table.name and all(one is not other for other in followers)]
-    request = _request(log, answers)
-    item = _item(replace(log, request=request), around, answers)
-    user = _user(replace(log, request=request, item=item), around, answers)
-    log = replace(log, request=request, item=item, user=user)
+    """Return the log with its request, its item, its user and the place in a list."""
+    followers = [follower.table.name for follower in log.followers]
+    around = [of_keys(one) for one in tables if one.name not in (log.table.name, *followers)]
+    request = _told(log.table, answers, "request") or answers.to(
+        "request", "Which column tells requests apart?", _requests(log)
+    )
+    log = replace(log, request=request)
+    item = _told(log.table, answers, "item") or answers.to("item", "What was shown?", _items(log, around))
+    log = replace(log, item=item)
+    user = _told(log.table, answers, "user") or answers.to("user", "To whom was it shown?", _users(log, around))
+    log = replace(log, user=user)
     lists = request is not None and not answers.names("request") and not is_unique(request) and log.action is None
     if lists and item is not None and not log.has_lists:
         log = replace(log, request=None)
@@ -207,47 +200,41 @@ def _with_keys(log: Log, tables: Sequence[Table], answers: Answers) -> Log:
 
 
 def _shared(log: Log, column: Column) -> list[Match]:
-    return [match for one in log.followers for match in one.matches if match.own is column]
+    return [match for one in log.followers if (match := one.of(column))]
 
 
-def _request(log: Log, answers: Answers) -> Column | None:
-    """Find the id of a request: it stands in each row once, or in the rows of one short time, and what followed has it."""
-    if (column := _told(log.table, answers, "request")) is not None:
-        return column
-    found = []
-    for column in log.table.columns:
-        if not column.may_be_key or len(column.keys) < 3 or column in (log.action, log.clicked_list, log.time):
+def _requests(log: Log) -> Iterator[Candidate[Column]]:
+    """Yield ids of a request: they stand in each row once, or in the rows of one short time, and what followed has them."""
+    for column in log.rest:
+        if len(column.keys) < 3 or not column.may_be_key or w.names_key(column, w.USER | w.ITEM):
             continue
-        shared, named = (
-            bool(_shared(log, column)),
-            w.names_key(column, w.REQUEST) or column.name.lower() in ("id", "row"),
-        )
-        alone = is_unique(column)
+        shared, alone = _shared(log, column), is_unique(column)
+        named = w.names_key(column, w.REQUEST) or column.name.lower() in ("id", "row")
         counted = alone and column.kind == "BIGINT" and not column.named
-        brief = not alone and len(column.keys) >= 10 and (log.time is None or is_brief(column, log.time))
-        if w.names_key(column, w.USER | w.ITEM) or not (alone or brief) or not (shared or named or counted):
-            continue
-        why = "each row has its own" if alone else "its rows lie within an hour"
-        found.append(Candidate(column, column.called, f"{why}{_shared_with(log, column)}", (shared, not alone, named)))
-    return answers.to("request", "Which column tells requests apart?", found)
+        brief = not alone and len(column.keys) >= _FEWEST and (log.time is None or is_brief(column, log.time))
+        if (alone or brief) and (shared or named or counted):
+            why = ["each row has its own" if alone else "its rows lie within an hour"]
+            why += [f"{m.overlap:.0%} of its values are in {m.table.name}.{m.column.called}" for m in shared]
+            yield Candidate(column, column.called, "; ".join(why), (bool(shared), not alone, named))
 
 
-def _shared_with(log: Log, column: Column) -> str:
-    found = [
-        f"{match.overlap:.0%} of its values are in {match.table.name}.{match.column.called}"
-        for match in _shared(log, column)
-    ]
-    return "".join(f"; {one}" for one in found)
+def _keys_of(log: Log, around: Sequence[Table]) -> list[_Key]:
+    """Return the columns that may be a key of the log, by their names or what their values hang together with."""
+    found = []
+    repeated = [c for c in log.rest if c.may_be_key and len(c.keys) > 2 and not is_unique(c)]
+    tables = {id(match.own): match for one in around if (match := best_match(repeated, one))}
+    for column in repeated:
+        lists = log.request is not None and not is_unique(log.request)
+        varies = not determines(log.request, column) if lists and log.request is not None else None
+        key = _Key(column, tables.get(id(column)), _shared(log, column), varies)
+        if key.table or key.shared or (varies is False and len(column.keys) >= _MANY) or _looks_like_a_key(log, column):
+            found.append(key)
+    columns = [key.column for key in found]
+    return [replace(key, of_another=_depends(key.column, columns)) for key in found]
 
 
-def _likely(log: Log, around: Sequence[Table]) -> dict[int, tuple[Column, Match | None]]:
-    """Return the columns that may be a key, with the table that they may be the key of."""
-    repeated = [c for c in log.table.columns if c.may_be_key and len(c.keys) > 2 and not is_unique(c)]
-    repeated = [c for c in repeated if not any(c is one for one in log.taken)]
-    keyed = {id(match.own): match for one in around if (match := best_match(repeated, of_keys(one)))}
-    return {
-        id(c): (c, keyed.get(id(c))) for c in repeated if id(c) in keyed or _shared(log, c) or _looks_like_a_key(log, c)
-    }
+def _depends(column: Column, keys: Sequence[Column]) -> bool:
+    return any(len(one.keys) > len(column.keys) and determines(one, column) for one in keys)
 
 
 def _looks_like_a_key(log: Log, column: Column) -> bool:
@@ -256,8 +243,8 @@ def _looks_like_a_key(log: Log, column: Column) -> bool:
         return True
     if (
         (log.time is None and log.item is None)
-        or not 5 <= len(column.keys) <= 0.9 * len(column.present)
         or w.words(column) & (w.CATEGORY - w.ID)
+        or not 5 <= len(column.keys) <= 0.9 * len(column.present)
     ):
         return False
     if column.is_text:
@@ -265,98 +252,42 @@ def _looks_like_a_key(log: Log, column: Column) -> bool:
     return len(column.keys) >= _MANY and (w.ends_as_key(column) or min(column.distinct) >= 1000)
 
 
-def _is_attribute(column: Column, likely: Sequence[Column]) -> bool:
-    """Whether a column depends on another key, as a brand on an item and a city on a user."""
-    return any(len(one.keys) > len(column.keys) and determines(one, column) for one in likely if one is not column)
-
-
-def _item(log: Log, around: Sequence[Table], answers: Answers) -> Column | None:
-    """Find what was shown: a request has several, and tables and what followed have its values."""
-    table = log.table
-    if (column := _told(table, answers, "item")) is not None:
-        return column
+def _items(log: Log, around: Sequence[Table]) -> Iterator[Candidate[Column]]:
+    """Yield what may have been shown: a request has several, and tables and what followed have its values."""
     if log.clicked_list is not None:
-        return None
-    likely = _likely(log, around)
-    every = [column for column, _ in likely.values()]
-    candidates = []
-    for column, match in likely.values():
-        varies = _varies(log, column)
-        is_user = w.names_key(column, w.USER) or (match is not None and _is_of_users(match.table))
-        named = w.names_key(column, w.ITEM)
-        facts = (
-            named,
-            not is_user,
-            not _is_attribute(column, every),
-            bool(_shared(log, column)),
-            bool(match),
-            bool(varies),
-        )
-        if named or not (is_user or varies is False):
-            candidates.append(Candidate(column, column.called, _evidence(log, column, match, varies=varies), facts))
-    for column in filter(_holds_items, table.columns):
+        return
+    for key in _keys_of(log, around):
+        named = w.names_key(key.column, w.ITEM)
+        said = set(words_of(key.table.table.name)) if key.table else set()
+        is_user = w.names_key(key.column, w.USER) or bool(said & w.USER and not said & w.ITEM)
+        if named or not (is_user or key.varies is False):
+            facts = (named, not is_user, not key.of_another, bool(key.shared), bool(key.table), bool(key.varies))
+            yield key.candidate(log, facts)
+    for column in filter(_holds_items, log.table.columns):
         named = bool(w.words(column) & w.ITEM) and w.words(column) <= w.ITEM | w.ID
-        found = [match for one in log.followers if (match := next(iter(matches([column], one.table)), None))]
-        match = _keyed(column, around)
-        if named or found or match:
-            facts = (named, True, True, bool(found), bool(match), True)
-            candidates.append(Candidate(column, column.called, _evidence(log, column, match, found), facts))
-    return answers.to("item", "What was shown?", candidates)
+        shared = [match for one in log.followers for match in matches([column], one.table)[:1]]
+        key = _Key(column, _keyed(column, around), shared, varies=None)
+        if named or shared or key.table:
+            yield key.candidate(log, (named, True, True, bool(shared), bool(key.table), True))
 
 
-def _keyed(column: Column, around: Sequence[Table]) -> Match | None:
+def _keyed(column: Column | None, around: Sequence[Table]) -> Match | None:
     """Return the table whose rows the values of a column identify, if there is one."""
-    return next((match for one in around if (match := best_match([column], of_keys(one)))), None)
+    return next((match for one in around if column and (match := best_match([column], one))), None)
 
 
-def _is_of_users(table: Table) -> bool:
-    said = frozenset(words_of(table.name))
-    return bool(said & w.USER) and not said & w.ITEM
-
-
-def _varies(log: Log, column: Column) -> bool | None:
-    """Whether rows of one request differ in a column. None if that cannot be told, since each row has a request of its own."""
-    if log.request is None or is_unique(log.request):
-        return None
-    return not determines(log.request, column)
-
-
-def _user(log: Log, around: Sequence[Table], answers: Answers) -> Column | None:
-    """Find to whom it was shown: a request has one, and a table has its values."""
-    if (column := _told(log.table, answers, "user")) is not None:
-        return column
-    likely = _likely(log, around)
-    of_request = [c for c in log.rest if c.may_be_key and len(c.keys) >= _MANY and _varies(log, c) is False]
-    likely |= {id(c): (c, None) for c in of_request if id(c) not in likely}
-    every = [column for column, _ in likely.values()]
-    shown = log.clicked_list or log.item
-    of_items = None if shown is None else _keyed(shown, around)
-    candidates = []
-    for column, match in likely.values():
-        named, varies = w.names_key(column, w.USER), _varies(log, column)
-        of_item = match is not None and of_items is not None and match.table.name == of_items.table.name
+def _users(log: Log, around: Sequence[Table]) -> Iterator[Candidate[Column]]:
+    """Yield to whom it may have been shown: a request has one, and a table has its values."""
+    of_items = _keyed(log.clicked_list or log.item, around)
+    for key in _keys_of(log, around):
+        column, named = key.column, w.names_key(key.column, w.USER)
+        of_item = key.table is not None and of_items is not None and key.table.table.name == of_items.table.name
         of_item |= log.item is not None and determines(log.item, column)
-        if w.names_key(column, w.ITEM) or of_item or varies:
-            continue
         few = len(column.keys) < _MANY and len(column.present) > _FREQUENT * len(column.keys)
-        if few and not (named or match):  # an attribute of somebody who is not named
-            continue
-        again = comes_back(column, log.time) >= 0.5
-        facts = (named, bool(match), bool(_shared(log, column)), again, not _is_attribute(column, every))
-        candidates.append(Candidate(column, column.called, _evidence(log, column, match, varies=varies), facts))
-    return answers.to("user", "To whom was it shown?", candidates)
-
-
-def _evidence(
-    log: Log, column: Column, match: Match | None, found: Sequence[Match] = (), *, varies: bool | None = None
-) -> str:
-    why = [f"{len(column.distinct):,} different values"]
-    why += [
-        f"{m.overlap:.0%} of them are in {m.table.name}.{m.column.called}" for m in (match, *found) if m is not None
-    ]
-    if varies is not None and log.request is not None:
-        why.append(f"rows of one {log.request.called} {'differ in it' if varies else 'have one'}")
-    return "; ".join(why) + _shared_with(log, column)
+        attribute = few and not (named or key.table)  # of somebody who is not named
+        if not (w.names_key(column, w.ITEM) or of_item or key.varies or attribute):
+            again = comes_back(column, log.time) >= 0.5
+            yield key.candidate(log, (named, bool(key.table), bool(key.shared), again, not key.of_another))
 
 
 def _holds_items(column: Column) -> bool:
@@ -371,7 +302,7 @@ def _position(log: Log) -> Column | None:
     if named is not None or log.request is None or is_unique(log.request) or log.action is not None:
         return named
     for column in rest:
-        pairs = set(zip(log.request.texts, column.texts, strict=True))
+        pairs = set(rows_of([log.request, column]))
         if 2 < len(column.keys) <= 100 and min(column.present) in (0, 1) and len(pairs) >= 0.99 * log.table.rows:
             return column
     return None
@@ -382,24 +313,39 @@ def _position(log: Log) -> Column | None:
 
 def _with_labels(log: Log, answers: Answers) -> Log:
     """Return the log with the columns that say what was clicked, unless other rows or inputs do."""
-    if log.action is None and log.clicked_list is None and not log.followers and not answers.names("label"):
-        action, shown = _actions_by_values(log)
-        log = replace(log, action=action, shown=shown)
     told = _told(log.table, answers, "label")
     if told is not None:
         flag = flag_of(told)
         if flag is None and not told.is_number:
             raise UsageError(f"--label {told.name} has {len(told.distinct)} values; expected a flag or a number.")
-        return replace(log, flags=(flag,) if flag else (), ratings=None if flag else told, followers=())
+        return replace(log, flags=(flag,)) if flag else replace(log, ratings=told)
+    if log.action is None and log.clicked_list is None and not log.followers:
+        log = _with_actions_by_values(log)
     if log.action is not None or log.clicked_list is not None or log.followers:
         return log
-    flags = tuple(named_flags(log.rest))
-    ratings = next((c for c in log.rest if is_rating(c, named=True)), None)
+    flags = named_flags(log.rest)
+    ratings = next((c for c in log.rest if has_ratings(c) and w.words(c) & w.RATING), None)
     if not flags and ratings is None:
         keys = [key for key in (log.user, log.item) if key is not None]
         asks = "Which column says what was clicked?"
         flag = answers.to("label", asks, unnamed_flags(keys, log.rest))
-        flags = (flag,) if flag else ()
+        flags = [flag] if flag else []
         if flag is None and keys:
             ratings = answers.to("label", asks, unnamed_ratings(keys, log.rest))
     return replace(log, flags=flags, ratings=ratings)
+
+
+def _with_actions_by_values(log: Log) -> Log:
+    """Find a text column whose rare values follow the most frequent one with the same keys, more often than itself does."""
+    if log.user is None or log.item is None or log.time is None:
+        return log
+    rows = pd.DataFrame({"user": log.user.texts, "item": log.item.texts, "at": log.time.moments})
+    first = ~rows.dropna().sort_values("at", kind="stable").duplicated(["user", "item"])
+    for column in log.rest:
+        if not column.is_text or not 2 <= len(column.distinct) <= _MOST_KINDS:
+            continue
+        usual = max(sorted(column.distinct), key=column.present.count)
+        is_usual = pd.Series(column.values, dtype=object)[first.index] == usual
+        if (~is_usual).sum() >= _FEWEST and first[~is_usual].mean() <= 0.25 * first[is_usual].mean():
+            return replace(log, action=column, shown=usual)
+    return log

@@ -31,6 +31,7 @@ LABEL = frozenset(
     "installed signup subscribe subscribed checkout cart longview watched played finished hate reward response "
     "interested".split()
 )
+NOT = frozenset("not no un dis".split())
 RATING = frozenset("rating ratings stars score grade".split())
 POSITION = frozenset("position pos rank slot place".split())
 OUTCOME = frozenset("play played watch watched dwell stay read revenue profit".split())
