@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from math import gcd
 from typing import Any
 
 from ctr_samples.serving.hashing import bucket_of, prefix_of
@@ -44,6 +43,8 @@ def feature_of(column: Column, *, is_key: bool = False, known: Collection[str] =
     """Return the feature, or a reason to omit the column. ``known`` item ids help to recognize lists of items."""
     if not column.present:
         return "it has no value in the sample"
+    if column.time is not None or column.seems_a_time:
+        return "it is a time"
     if len(column.distinct) == 1 and not is_key:
         return f"it has one value only ({str(column.present[0])[:30]})"
     if column.is_list:
@@ -67,13 +68,7 @@ def _is_category(column: Column) -> bool:
         return column.is_whole
     named = w.words(column) & w.CATEGORY or w.names_key(column, w.USER | w.ITEM | w.REQUEST) or w.ends_as_key(column)
     few = column.named and len(column.distinct) <= _FEW
-    return bool(named) or few or (column.kind == "BIGINT" and _are_codes(sorted(column.distinct)))
-
-
-def _are_codes(numbers: Sequence[int]) -> bool:
-    """Whether sorted distinct numbers are codes: far from 0, close together, and not round like prices."""
-    low, high = numbers[0], numbers[-1]
-    return len(numbers) >= 8 and low >= 1000 and high < 2 * low and gcd(*[one - low for one in numbers[1:]]) % 5 != 0
+    return bool(named) or few
 
 
 def ids_of(values: Collection[str], expr: str = "{}", what: str = "different values", **keys: Any) -> FeatureTemplate:

@@ -11,7 +11,7 @@ A column is known only after the impression, and left out, if one of these holds
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pandas as pd
 
@@ -80,7 +80,7 @@ def unnamed_flags(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator
         differs = not any(determines(key, column) for key in keys)
         after = sum(follows(one, is_positive(column)) is not None for one in columns if one is not column)
         why = f"rows of one key {'differ in it' if differs else 'have one value'}; {flag.why}"
-        yield Candidate(flag, column.called, why, (differs, after, flag.rate <= 0.5))
+        yield Candidate(replace(flag, why=why), column.called, why, (differs, after, flag.rate <= 0.5))
 
 
 def unnamed_ratings(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Candidate[Column]]:

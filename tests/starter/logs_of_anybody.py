@@ -250,12 +250,7 @@ def bulk(root: Path) -> None:
 
 def orders(root: Path) -> None:
     """Impressions in milliseconds, and orders in the local time of a zone that is seven hours ahead, by its days."""
-    served_and_ordered(root, timedelta(hours=7))
-
-
-def served_and_ordered(root: Path, ahead: timedelta) -> None:
-    """Impressions of a zone's days, and orders that are written seven hours ahead of UTC."""
-    for day, shown in by_day(ahead):
+    for day, shown in by_day(timedelta(hours=7)):
         some = [joined(r.request, f"c{r.user}", f"s{r.item}", millis(r.at)) for r in shown]
         lines(root / f"served/{day}.csv", ["request_id,customer,sku,served_ms", *some])
     late = [(r.bought + timedelta(hours=7), r) for r in rows() if r.bought]
