@@ -14,7 +14,6 @@ from ctr_samples.starter.entries import Entry
 from ctr_samples.starter.links import Follower, matches, rows_of
 from ctr_samples.starter.questions import Candidate
 from ctr_samples.starter.tables import Column, sql_text
-from ctr_samples.starter.times import in_words
 
 _MOST_KINDS = 20
 _WINDOW = "2h"
@@ -127,7 +126,8 @@ def _window_of(delays: Sequence[timedelta]) -> str:
 def _said_of(follower: Follower) -> str:
     pairs = [(match.own.called, match.column.called) for match in follower.matches]
     shared = ", ".join(own if own == other else f"{own} as {other}" for own, other in pairs)
-    soon = f"; half of its rows come within {in_words(follower.middle)}" if follower.delays else ""
+    minutes = f"{follower.middle / timedelta(minutes=1):,.0f} minutes" if follower.delays else ""
+    soon = f"; half of its rows come within {minutes}" if minutes else ""
     return f"{follower.table.name} shares {shared} with the log{soon}"
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import cache, partial
 from typing import Any
 
 _UNITS = {"seconds": 1, "milliseconds": 10**3, "microseconds": 10**6, "nanoseconds": 10**9}
@@ -16,9 +17,8 @@ _WORDS = frozenset(
     "expires expired valid ms millis seconds epoch clock datetime logged shown published trained event".split()
 )
 _ISO = re.compile(
-    r"\d{4}-\d{1,2}-\d{1,2}(?:[T ]\d{1,2}(?::\d{1,2}(?::\d{1,2}(?:[.,]\d+)?)?)?\s*(Z|UTC|[+-]\d\d:?\d\d)?)?"
+    r"(\d{4})-(\d\d?)-(\d\d?)(?:[T ](\d\d?)(?::(\d\d?)(?::(\d\d?)(?:[.,]\d+)?)?)?\s*(Z|UTC|[+-]\d\d:?\d\d)?)?"
 )
-READ_AS = "%Y-%m-%d %H:%M:%S"
 _MOST = 2000
 """Maximum number of distinct values parsed to recognize a format."""
 _FEWEST = 5
@@ -40,8 +40,12 @@ _DATES = {
 _CLOCKS = {"%H:%M:%S": "H:mm:ss", "%H:%M": "H:mm", "%I:%M:%S %p": "h:mm:ss a", "%I:%M %p": "h:mm a"}
 _CLOCKS |= {"%H時%M分%S秒": "H時m分s秒", "%H시 %M분 %S초": "H시 m분 s초", "%H시 %M분": "H시 m분"}
 _PACKED = {"%Y%m%d%H%M%S": "yyyyMMddHHmmss", "%Y%m%d%H": "yyyyMMddHH", "%Y%m%d": "yyyyMMdd", "%y%m%d%H": "yyMMddHH"}
+_PACKED_LENGTHS = {form: len(datetime(2019, 10, 10).strftime(form)) for form in _PACKED}
 _FORMS = {f"{date} {clock}": f"{_DATES[date]} {_CLOCKS[clock]}" for date in _DATES for clock in _CLOCKS}
 _FORMS |= _DATES | _PACKED | {"%d/%b/%Y:%H:%M:%S %z": "dd/MMM/yyyy:HH:mm:ss Z"}
+
+
+Read = Callable[[Any], datetime | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +55,9 @@ class Time:
     expr: str
     why: str
     moments: tuple[datetime, ...]
-    zoned: bool
-    read: Callable[[Any], datetime | None]
+    read: Read
     """Parses a value of the column."""
+    zoned: bool
     todo: str = ""
     has_clock: bool = True
     """False for dates without a time of day."""
@@ -81,22 +85,20 @@ def time_of(name: str, expr: str, kind: str, present: Sequence[Any], *, named: b
     if not present:
         return None
     if kind in ("TIMESTAMP", "TIMESTAMP_NTZ", "DATE"):
-        return _typed(expr, kind, present)
-    likely = bool(_WORDS & set(words_of(name)))
-    some = _spread(list(dict.fromkeys(present))) if kind in ("STRING", "BIGINT", "INT", "DOUBLE") else []
-    if not some:
+        some = [*_spread(list(present)), min(present), max(present)]
+        return _read(expr, f"its type is {kind}", _plain, some, zoned=kind == "TIMESTAMP", has_clock=kind != "DATE")
+    if kind not in ("STRING", "BIGINT", "DOUBLE"):
         return None
+    likely = bool(_WORDS & set(words_of(name)))
+    some = _spread(list(dict.fromkeys(present)))
+    texts = list(map(str, some))
+    if kind == "STRING" and not all(map(str.isdecimal, texts)):
+        return _iso(expr, texts) or _form(expr, texts)
+    found = _number(expr, kind, some)
     if kind == "STRING":
-        if all(str(value).isdecimal() for value in some):
-            number = _number(f"bigint({expr})", "BIGINT", [int(value) for value in some])
-            packed = number and replace(number, read=lambda value: number.read(int(value)))
-            found = packed or _form(expr, [str(value) for value in some])
-        else:
-            return _iso(expr, some) or _form(expr, [str(value) for value in some])
-    elif kind == "DOUBLE" or not (likely or named):
-        found = _number(expr, kind, some)
-    else:
-        found = _number(expr, kind, some) or _form(f"string({expr})", [str(value) for value in some])
+        found = found or _form(expr, texts)
+    elif kind == "BIGINT" and (likely or named):
+        found = found or _form(f"string({expr})", texts)
     return found if found is None or likely or _is_plausible(found, len(some), named=named) else None
 
 
@@ -112,9 +114,11 @@ def _is_plausible(time: Time, count: int, *, named: bool) -> bool:
     return first <= low.year and high.year <= 2040 and _SHORTEST <= high - low <= _LONGEST and count >= _FEWEST
 
 
-def _typed(expr: str, kind: str, present: Sequence[Any]) -> Time:
-    plain = tuple(_plain(moment) for moment in [*_spread(list(present)), min(present), max(present)])
-    return Time(expr, f"its type is {kind}", plain, kind == "TIMESTAMP", _plain, has_clock=kind != "DATE")
+def _read(expr: str, why: str, read: Read, some: Sequence[Any], **more: Any) -> Time | None:
+    """Return values as times, or None if one of them cannot be read."""
+    moments = list(map(read, some))
+    known = tuple(moment for moment in moments if moment is not None)
+    return Time(expr, why, known, read, **more) if len(known) == len(moments) else None
 
 
 def _plain(moment: date) -> datetime:
@@ -124,115 +128,89 @@ def _plain(moment: date) -> datetime:
 
 
 def _number(expr: str, kind: str, some: Sequence[Any]) -> Time | None:
-    fitting = [(unit, n) for unit, n in _UNITS.items() if all(_FIRST <= value / n <= _LAST for value in some)]
+    low, high = min(map(int, some)), max(map(int, some))
+    fitting = [(unit, n) for unit, n in _UNITS.items() if low / n >= _FIRST and high / n <= _LAST]
     if not fitting:
         return None
     unit, per_second = fitting[0]
+    number = f"bigint({expr})" if kind == "STRING" else expr
+    whole = f"bigint({expr})" if kind == "DOUBLE" else number
+    made = {
+        "seconds": f"timestamp_seconds({number})",
+        "milliseconds": f"timestamp_millis({whole})",
+        "microseconds": f"timestamp_micros({whole})",
+        "nanoseconds": f"timestamp_micros({whole} div 1000)",
+    }[unit]
 
     def read(value: Any) -> datetime:
-        return datetime.fromtimestamp(value / per_second, UTC).replace(tzinfo=None)
+        return datetime.fromtimestamp(float(value) / per_second, UTC).replace(tzinfo=None)
 
-    moments = tuple(map(read, some))
-    made = {
-        "seconds": f"timestamp_seconds({expr})",
-        "milliseconds": f"timestamp_millis(bigint({expr}))",
-        "microseconds": f"timestamp_micros(bigint({expr}))",
-        "nanoseconds": f"timestamp_micros(bigint({expr}) div 1000)",
-    }[unit]
-    if kind == "BIGINT":
-        made = made.replace(f"bigint({expr})", expr)
-    why = f"as {unit} since 1970 it is {min(moments):%Y-%m-%d} to {max(moments):%Y-%m-%d}"
-    return Time(made, why, moments, True, read)
+    why = f"as {unit} since 1970 it is {read(low):%Y-%m-%d} to {read(high):%Y-%m-%d}"
+    return _read(made, why, read, some, zoned=True)
 
 
-def _iso(expr: str, some: Sequence[str]) -> Time | None:
-    matches = [_ISO.fullmatch(value.strip()) for value in some]
-    if not all(matches):
+def _iso(expr: str, texts: Sequence[str]) -> Time | None:
+    matches = [match for text in texts if (match := _ISO.fullmatch(text.strip()))]
+    if len(matches) < len(texts):
         return None
-    zones = {match[1] for match in matches if match}
-    moments = tuple(moment for value in some if (moment := _moment(value)) is not None)
-    if len(moments) < len(some):
-        return None
+    zones = {match[7] for match in matches}
     zoned = None not in zones
-    where = f"with its zone ({', '.join(sorted(map(str, zones)))})" if zoned else "without a zone"
-    clock = any(":" in value for value in some)
-    offset = _offset(next(iter(zones))) if len(zones) == 1 and zoned else None
-    why = f"text such as {some[0]!r}, {where}"
-    return Time(expr, why, moments, zoned, _moment, has_clock=clock, offset=offset)
-
-
-def _offset(zone: str | None) -> timedelta:
-    match = re.fullmatch(r"([+-])(\d\d):?(\d\d)", zone or "")
-    if match is None:
-        return timedelta(0)
-    by = timedelta(hours=int(match[2]), minutes=int(match[3]))
-    return by if match[1] == "+" else -by
-
-
-def _moment(text: str) -> datetime | None:
-    text = text.strip()
-    head = re.match(r"(\d+)-(\d+)-(\d+)(?:[T ](\d+)(?::(\d+))?(?::(\d+))?)?", text)
-    zone = re.search(r"[+-]\d\d:?\d\d$", text[10:])
-    try:
-        moment = datetime(*[int(part) for part in head.groups() if part is not None]) if head else None  # type: ignore[arg-type]
-    except ValueError:
-        return None
-    return moment if moment is None else moment - _offset(zone[0] if zone else None)
-
-
-def _form(expr: str, some: Sequence[str]) -> Time | None:
-    """Find a format that fits every value. Prefer the format with the smallest time span."""
-    fitting = [(form, moments) for form in _FORMS if (moments := _parsed(form, some)) is not None]
-    if not fitting:
-        return None
-    form, moments = min(fitting, key=lambda one: max(one[1]) - min(one[1]))
-    spark = _FORMS[form]
-    swapped = [other for other, _ in fitting if {other[:5], form[:5]} == {"%m/%d", "%d/%m"}]
-    first, second = ("month", "day") if form.startswith("%m") else ("day", "month")
-    todo = f"is {some[0]!r} {first} first, as assumed here, or {second} first?" if swapped else ""
-    made = f"try_to_timestamp({expr}, '{spark}')"
-    clock = "%H" in form or "%I" in form
-
-    def read(value: Any) -> datetime | None:
-        return _parsed_one(form, str(value))
-
-    return Time(
-        made,
-        f"text such as {some[0]!r}, read as {moments[0]:{READ_AS}}",
-        moments,
-        "%z" in form,
-        read,
-        todo,
-        has_clock=clock,
+    where = f"with its zone ({', '.join(sorted(zones))})" if zoned else "without a zone"
+    return _read(
+        expr,
+        f"text such as {texts[0]!r}, {where}",
+        _moment,
+        texts,
+        zoned=zoned,
+        has_clock=any(":" in text for text in texts),
+        offset=_offset(zones.pop()) if len(zones) == 1 and zoned else None,
     )
 
 
-def _parsed(form: str, some: Sequence[str]) -> tuple[datetime, ...] | None:
-    moments = []
-    for text in some:
-        moment = _parsed_one(form, text)
-        if moment is None:
-            return None
-        moments.append(moment)
-    return tuple(moments)
-
-
-def _parsed_one(form: str, text: str) -> datetime | None:
-    digits = re.fullmatch(r"(%[A-Za-z])+", form)  # Python accepts fewer digits than the format has
-    if digits and not (text.isdecimal() and len(text) == len(datetime(2019, 10, 10).strftime(form))):
+def _moment(text: str) -> datetime | None:
+    match = _ISO.fullmatch(text.strip())
+    if match is None:
         return None
+    *parts, zone = match.groups()
     try:
-        moment = datetime.strptime(text.strip(), form)
+        return datetime(*[int(part) for part in parts if part]) - _offset(zone)  # type: ignore[arg-type]
     except ValueError:
         return None
-    if not 1990 <= moment.year <= 2100:
+
+
+@cache
+def _offset(zone: str | None) -> timedelta:
+    read = None if zone in (None, "Z", "UTC") else datetime.strptime(str(zone), "%z").utcoffset()
+    return read or timedelta(0)
+
+
+def _form(expr: str, texts: Sequence[str]) -> Time | None:
+    """Find a format that fits every value. Prefer the format with the smallest time span."""
+    fitting = {form: time for form in _FORMS if (time := _in_form(expr, form, texts)) is not None}
+    form = min(fitting, key=lambda form: fitting[form].span, default=None)
+    if form is None:
         return None
-    return moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+    first, second = ("month", "day") if form.startswith("%m") else ("day", "month")
+    swapped = any({other[:5], form[:5]} == {"%m/%d", "%d/%m"} for other in fitting)
+    todo = f"is {texts[0]!r} {first} first, as assumed here, or {second} first?" if swapped else ""
+    return replace(fitting[form], todo=todo)
 
 
-def in_words(delay: timedelta) -> str:
-    """Format a delay to the minute, as ``7h 2m``, with a minus sign if negative."""
-    minutes = round(abs(delay).total_seconds() / 60)
-    days, hours, rest = minutes // 1440, minutes // 60 % 24, minutes % 60
-    parts = [f"{n}{unit}" for n, unit in ((days, "d"), (hours, "h"), (rest, "m")) if n]
-    return ("-" if delay < timedelta(0) else "") + (" ".join(parts) or "0m")
+def _in_form(expr: str, form: str, texts: Sequence[str]) -> Time | None:
+    read = partial(_parsed, form)
+    if (first := read(texts[0])) is None:
+        return None
+    made = f"try_to_timestamp({expr}, '{_FORMS[form]}')"
+    why = f"text such as {texts[0]!r}, read as {first:%Y-%m-%d %H:%M:%S}"
+    return _read(made, why, read, texts, zoned="%z" in form, has_clock="%H" in form or "%I" in form)
+
+
+def _parsed(form: str, value: Any) -> datetime | None:
+    text = str(value).strip()
+    if form in _PACKED and not (text.isdecimal() and len(text) == _PACKED_LENGTHS[form]):
+        return None  # Python accepts fewer digits than the format has
+    try:
+        moment = datetime.strptime(text, form)
+    except ValueError:
+        return None
+    return _plain(moment) if 1990 <= moment.year <= 2100 else None
