@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -13,7 +14,7 @@ from ctr_samples.errors import InputError, UsageError
 from ctr_samples.starter.tables import Column, Options, Table, plain_name
 
 _DAY = re.compile(
-    r"(?<!\d)(\d{4})(\D?)(\d\d)(\D?)(\d\d)(?!\d)|(\w+=)(\d{4})(/\w+=)(\d{1,2})(/\w+=)(\d{1,2})(?!\d)", re.ASCII
+    r"(?<!\d)(\d{4})(\D?)(\d\d)(\D?)(\d\d)(?!\d)|(?<==)(\d{4})(/\w+=)(\d{1,2})(/\w+=)(\d{1,2})(?!\d)", re.ASCII
 )
 """Day in a path, either in one piece or in separate directories such as ``year=2024/month=5/day=3``."""
 _TEMPLATE = re.compile(r"\{date(?::([^}]*))?\}")
@@ -88,64 +89,60 @@ def find_places(path: str) -> list[InputPath]:
     root = Path(path).expanduser()
     if not root.exists():
         raise UsageError(f"There is no {path}; name a file, a directory, a path with {{date}}, or a table as db.name.")
-    files = [root] if root.is_file() else sorted(_files_below(root))
-    if not any(file.stat().st_size for file in files):
+    files = _files_below(root)
+    if not files:
         raise InputError(f"{path} is empty; name an input that has rows.")
-    files = [file for file in files if file.stat().st_size]
-    around = root.parent if _template(root, root.parent, short=False) != str(root) else root
-    if around != root and root.is_dir():  # directory of a single day: `dt=2019-06-05`
-        files = sorted(_files_below(around))
-    short = any(len(part) == 1 for file in files if (found := _DAY.search(str(file))) for part in found.groups("")[6:])
-    paths = {_template(file, around, short=short) for file in files}
-    if len(paths) == 1 and _TEMPLATE.search(template := next(iter(paths))):
+    is_day = _template([root], root.parent) is not None
+    around = root.parent if is_day or root.is_file() else root
+    if template := _template(_files_below(around) if is_day and root.is_dir() else files, around):
         return [_dated(template)]
     if len(files) == 1 and _kind(files[0], files[0].parent) != "part":
         return [InputPath(str(files[0]), tuple(files))]
     if root.is_file() or len({_kind(file, root) for file in files}) == 1:
         return [InputPath(path, tuple(files))]
-    below = [child for child in sorted(root.iterdir()) if _is_data(child)]
-    places = [place for child in below for place in _found(child)]
-    return list({place.path: place for place in places}.values())  # each file of a dated set yields the whole set
-
-
-def _found(child: Path) -> list[InputPath]:
-    try:
-        return find_places(str(child))
-    except InputError:
-        return []
+    places: dict[str, InputPath] = {}
+    for child in filter(_is_data, sorted(root.iterdir())):
+        with suppress(InputError):  # of an empty one
+            places |= {place.path: place for place in find_places(str(child))}
+    return list(places.values())  # each file of a dated set yields the whole set
 
 
 def _is_data(path: Path) -> bool:
     return not path.name.startswith(("_", ".")) and path.suffix.lower() not in _DOCUMENTS
 
 
-def _files_below(root: Path) -> Iterator[Path]:
-    for child in root.iterdir():
-        if _is_data(child):
-            yield from _files_below(child) if child.is_dir() else [child]
+def _files_below(root: Path) -> list[Path]:
+    """Return the files with data, in order."""
+    if root.is_file():
+        return [root] if root.stat().st_size else []
+    return sorted(file for child in root.iterdir() if _is_data(child) for file in _files_below(child))
 
 
-def _template(file: Path, root: Path, *, short: bool) -> str:
-    """Return the path up to the day, with the day as a template. Without a day, return the file path.
+def _template(files: Sequence[Path], root: Path) -> str | None:
+    """Return the path of all files up to the day, with the day as a template, or None if they have no such path."""
+    found = [_day_of("/".join(file.parts[len(root.parts) :])) for file in files]
+    short = any(len(part) == 1 for one in found if one for part in (one[3], one[5]))
+    templates = set()
+    for one in found:
+        if one is None:
+            return None
+        before, _, by, _, then, _, rest = one
+        m, d = ("%-m", "%-d") if short else ("%m", "%d")
+        day = f"{{date:%Y{by}{m}{then}{d}}}" if by != "-" else "{date}"
+        if f"{by}{then}".strip("-/_."):
+            day = f"{{date:%Y}}{by}{{date:{m}}}{then}{{date:{d}}}"
+        templates.add(str(root / f"{before}{day}{rest.partition('/')[0]}"))
+    return templates.pop() if len(templates) == 1 else None
 
-    ``short`` means that month and day directories have no leading zeros.
-    """
-    below = "/".join(file.parts[len(root.parts) :])
+
+def _day_of(below: str) -> tuple[str, ...] | None:
+    """Split a path at the first day in it: what is before, the year, the month and the day with what parts them, the rest."""
     for found in _DAY.finditer(below):
-        year, by, month, then, day, named, own_year, of_month, own_month, of_day, own_day = found.groups()
-        try:
-            date(int(year or own_year), int(month or own_month), int(day or own_day))
-        except ValueError:
-            continue
-        if named:
-            m, d = ("%-m", "%-d") if short else ("%m", "%d")
-            template = f"{named}{{date:%Y}}{of_month}{{date:{m}}}{of_day}{{date:{d}}}"
-        else:
-            whole = f"{{date:%Y{by}%m{then}%d}}" if by != "-" else "{date}"
-            template = f"{{date:%Y}}{by}{{date:%m}}{then}{{date:%d}}" if f"{by}{then}".strip("-/_.") else whole
-        rest = below[found.end() :].partition("/")[0]
-        return str(root / f"{below[: found.start()]}{template}{rest}")
-    return str(file)
+        year, by, month, then, day = filter(lambda part: part is not None, found.groups())
+        with suppress(ValueError):
+            date(int(year), int(month), int(day))
+            return below[: found.start()], year, by, month, then, day, below[found.end() :]
+    return None
 
 
 def _day_in(template: str, file: Path) -> date | None:
@@ -181,11 +178,10 @@ def _kind(file: Path, root: Path) -> str:
 def _dated(path: str) -> InputPath:
     """Return the input with the files of each existing day."""
     root = Path(path[: path.index("{date")].rpartition("/")[0] or ("/" if path.startswith("/") else ".")).expanduser()
-    below = sorted(_files_below(root)) if root.is_dir() else []
-    files = {file: day for file in below if (day := _day_in(path, file)) and file.stat().st_size}
+    below = _files_below(root) if root.is_dir() else []
+    files = {file: day for file in below if (day := _day_in(path, file))}
     if not files:
-        such = re.sub(r"%-?(\w)", lambda code: {"Y": "2019", "m": "06", "d": "05"}.get(code[1], ""), _TEMPLATE.sub(
-            lambda one: one[1] or "%Y-%m-%d", path))  # fmt: skip
+        such = _TEMPLATE.sub(lambda form: f"{date(2019, 6, 5):{form[1] or '%Y-%m-%d'}}", path)
         raise InputError(f"{path} has no file with rows on any day; expected paths such as {such}.")
     return InputPath(path, tuple(files), tuple(sorted({*files.values()})))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from ctr_samples.starter.tables import Column
 from ctr_samples.starter.times import words_of
@@ -44,25 +43,14 @@ CHANGED = frozenset("update updated modified changed trained since snapshot effe
 MADE = frozenset("publish published upload created create register registered added".split())
 INDEX = frozenset("row index level".split())
 BIRTH = frozenset("birth birthday born dob".split())
-
-
-_KNOWN = (
-    USER
-    | ITEM
-    | REQUEST
-    | frozenset("event author brand category shop seller store city transaction order payment creator channel".split())
-)
-_GLUED = re.compile(r"([a-z]{3,}?)(ids?|keys?|codes?|hash|no|nr|num)")
+_MORE = frozenset("author brand category city order payment seller shop store transaction".split())
+_GLUED = re.compile(rf"^({'|'.join(sorted(USER | ITEM | REQUEST | _MORE))})(ids?|keys?|codes?|hash|no|nr|num)$")
 
 
 def words(column: Column) -> frozenset[str]:
     """Split a column name into words, including compounds such as ``visitorid``. Empty for a generated name."""
-    return frozenset(one for word in words_of(column.name) for one in _parts(word)) if column.named else frozenset()
-
-
-def _parts(word: str) -> Sequence[str]:
-    glued = _GLUED.fullmatch(word)
-    return glued.groups() if glued and glued[1] in _KNOWN else (word,)
+    names = words_of(column.name) if column.named else ()
+    return frozenset(part for word in names for part in _GLUED.sub(r"\1 \2", word).split())
 
 
 def names_key(column: Column, entity: frozenset[str]) -> bool:
@@ -78,9 +66,8 @@ def is_identifier(column: Column) -> bool:
 
 def ends_as_key(column: Column) -> bool:
     """Whether a name in any language ends like a key, such as ``produkt_nr`` or ``vid``."""
-    name = column.name.lower()
-    ends = re.search(r"(id|ids|key|code|_no|_nr|_num)$", name) is not None
-    return column.named and ends and re.search(r"(bid|paid|grid|valid|void|said)$", name) is None
+    ends = re.search(r"(id|ids|key|code|_no|_nr|_num)$(?<!bid)(?<!paid|grid|void|said)(?<!valid)", column.name.lower())
+    return column.named and ends is not None
 
 
 def key_expr(column: Column) -> str:
