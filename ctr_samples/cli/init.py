@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 _SAMPLED = 20_000
 """Maximum number of rows read from a catalog table."""
 
+_OPTIONS = ("log", "actions", "item", "user", "request", "time", "label", "zone", "encoding", "kinds")
+"""Options that answer the questions of a draft."""
+
 _QUESTION = "Where are the logs and the tables around them? Files, directories, paths with {date}, or tables as db.name"
 
 
 def init(
+    context: typer.Context,
     inputs: Annotated[
         list[str] | None,
         typer.Argument(help="Files, directories, paths with {date}, or tables of the catalog as db.name."),
@@ -72,18 +76,8 @@ def init(
             raise UsageError(f"There is no directory {output.parent} for {output}; make it first.")
         from ctr_samples.starter import Answers, as_yaml, draft, look_at
 
-        said = {
-            "log": log,
-            "item": item,
-            "user": user,
-            "request": request,
-            "time": time,
-            "label": label,
-            "zone": zone,
-            "encoding": encoding,
-            "kinds": kinds,
-        }
-        told = {"actions": tuple(actions or ())} | {option: (name,) for option, name in said.items() if name}
+        told = {option: said for option in _OPTIONS if (said := context.params[option])}
+        told = {option: (said,) if isinstance(said, str) else tuple(said) for option, said in told.items()}
         ask = _first if yes else partial(_asked, console) if sys.stdin.isatty() else None
         answers = Answers(told, ask)
         made = draft(look_at(inputs or _ask(), _rows_of_table, answers), answers)

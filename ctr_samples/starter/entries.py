@@ -60,8 +60,7 @@ def _lines(entry: Entry, indent: int) -> Iterator[str]:
     line = f"{space}{_key(entry.key)}: {'' if isinstance(value, tuple) else _flow(value)}"
     if isinstance(value, Mapping) and len(line) > _WIDTH:
         value = tuple(Entry(key, one) for key, one in value.items())
-    block = isinstance(value, tuple)
-    beside = not block and why and len(line) + len(why) + 4 <= _WIDTH
+    beside = not isinstance(value, tuple) and why and len(line) + len(why) + 4 <= _WIDTH
     for said in ("" if beside else why, todo):
         yield from _comment(said, space)
     if isinstance(value, tuple):
@@ -92,11 +91,7 @@ def _flow(value: Any) -> str:
         return "{" + ", ".join(f"{_key(key)}: {_flow(one)}" for key, one in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_flow, value)) + "]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, int | float):
-        return str(value)
-    return _text(str(value))
+    return json.dumps(value) if isinstance(value, int | float) else _text(str(value))
 
 
 def _text(text: str) -> str:

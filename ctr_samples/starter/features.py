@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from ctr_samples.serving.hashing import bucket_of, prefix_of
@@ -85,14 +86,11 @@ def _buckets_for(name: str, values: Collection[str]) -> tuple[int, int]:
     signed = [one - (one >> 63 << 64) for one in hashes]
     buckets = max(16, 1 << (4 * len(signed) - 1).bit_length())
     while True:
-        shared = _sharing(signed, buckets - 1)  # 0 is reserved for missing values and padding
+        counts = Counter(one % (buckets - 1) for one in signed).values()  # 0 is reserved for missing values and padding
+        shared = sum(count for count in counts if count > 1)
         if 50 * shared <= len(signed) or buckets >= min(_MOST_BUCKETS, 256 * max(64, len(signed))):
             return buckets, shared
         buckets *= 2
-
-
-def _sharing(hashes: Sequence[int], ids: int) -> int:
-    return sum(count for count in Counter(one % ids for one in hashes).values() if count > 1)
 
 
 def _text(column: Column, known: Collection[str]) -> FeatureTemplate | str:
@@ -148,5 +146,5 @@ def numbered(columns: Sequence[Column]) -> dict[str, list[Column]]:
         numbers = column.kind == "DOUBLE" and not column.is_whole
         if match and column.named and numbers and len(column.present) == len(column.values):
             groups.setdefault(match[1], []).append((int(match[2]), column))
-    found = {name: sorted(group, key=lambda one: one[0]) for name, group in groups.items() if len(group) >= 8}
-    return {name: [column for _, column in group] for name, group in found.items()}
+    many = {name: sorted(group, key=itemgetter(0)) for name, group in groups.items() if len(group) >= 8}
+    return {name: [column for _, column in group] for name, group in many.items()}

@@ -187,7 +187,7 @@ def followers_of(
         its, is_named = time_column(other), other.name in named
         if its is None or its.time is None or not (is_named or (its.time.has_clock and not named)):
             continue
-        shared = _that_hold(matches(own, other))
+        shared = matches(own, other)
         alone = len(shared) == 1 and not is_unique(shared[0].own)
         if not shared or (alone and not is_named):
             continue
@@ -196,16 +196,6 @@ def followers_of(
         timely = 5 * len(follower.delays) >= other.rows and -_EARLY <= follower.middle <= _LATE
         if is_named or (timely and len(mine - theirs) > len(theirs - mine)):
             yield follower
-
-
-def _that_hold(shared: list[Match]) -> list[Match]:
-    """Drop accidental matches. Each action belongs to one impression, so its key combination must match."""
-    while len(shared) > 1:
-        pairs, theirs = set(rows_of([match.own for match in shared])), rows_of([match.column for match in shared])
-        if sum(row in pairs for row in theirs) >= 0.3 * len(theirs):
-            break
-        shared = shared[:-1]
-    return shared
 
 
 def _delays(shared: Sequence[Match], time: Column | None, its: Column) -> list[timedelta]:

@@ -11,10 +11,9 @@ import pyarrow as pa
 from pyarrow import orc, parquet
 
 from ctr_samples.errors import InputError
-from ctr_samples.starter.amounts import with_numbers
 from ctr_samples.starter.places import ENDINGS, InputPath, find_places, some_of
 from ctr_samples.starter.questions import Answers
-from ctr_samples.starter.tables import Options, Table, columns_of, unused
+from ctr_samples.starter.tables import Options, Table, columns_of, unused, with_numbers
 from ctr_samples.starter.text import text_table
 
 _TABLE = re.compile(r"\w+(\.\w+){1,2}", re.ASCII)

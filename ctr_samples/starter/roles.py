@@ -141,7 +141,6 @@ def _candidate(log: Log, tables: Sequence[Table]) -> Candidate[Log]:
         bool(said),
         not referring,
         sum(_refers(table, one) for one in others),
-        any(len(c.distinct) == 2 and flag_of(c) for c in table.columns),
         bool(log.when and log.when.has_clock),
     )
     return Candidate(log, table.name if table.element is None else f"{table.name}.{table.element}", why, facts)
@@ -167,8 +166,6 @@ class _Key:
     """Its columns in the logs of what followed."""
     varies: bool | None
     """Whether rows of one request differ in it. None if each row has a request of its own."""
-    of_another: bool = False
-    """Whether it depends on another key, as a brand on an item and a city on a user."""
 
     def candidate(self, log: Log, facts: tuple[float, ...]) -> Candidate[Column]:
         """Return the column as a candidate, with its evidence in words."""
@@ -229,12 +226,7 @@ def _keys_of(log: Log, around: Sequence[Table]) -> list[_Key]:
         key = _Key(column, tables.get(id(column)), _shared(log, column), varies)
         if key.table or key.shared or (varies is False and len(column.keys) >= _MANY) or _looks_like_a_key(log, column):
             found.append(key)
-    columns = [key.column for key in found]
-    return [replace(key, of_another=_depends(key.column, columns)) for key in found]
-
-
-def _depends(column: Column, keys: Sequence[Column]) -> bool:
-    return any(len(one.keys) > len(column.keys) and determines(one, column) for one in keys)
+    return found
 
 
 def _looks_like_a_key(log: Log, column: Column) -> bool:
@@ -261,7 +253,7 @@ def _items(log: Log, around: Sequence[Table]) -> Iterator[Candidate[Column]]:
         said = set(words_of(key.table.table.name)) if key.table else set()
         is_user = w.names_key(key.column, w.USER) or bool(said & w.USER and not said & w.ITEM)
         if named or not (is_user or key.varies is False):
-            facts = (named, not is_user, not key.of_another, bool(key.shared), bool(key.table), bool(key.varies))
+            facts = (named, not is_user, bool(key.shared), bool(key.table), bool(key.varies))
             yield key.candidate(log, facts)
     for column in filter(_holds_items, log.table.columns):
         named = bool(w.words(column) & w.ITEM) and w.words(column) <= w.ITEM | w.ID
@@ -287,7 +279,7 @@ def _users(log: Log, around: Sequence[Table]) -> Iterator[Candidate[Column]]:
         attribute = few and not (named or key.table)  # of somebody who is not named
         if not (w.names_key(column, w.ITEM) or of_item or key.varies or attribute):
             again = comes_back(column, log.time) >= 0.5
-            yield key.candidate(log, (named, bool(key.table), bool(key.shared), again, not key.of_another))
+            yield key.candidate(log, (named, bool(key.table), bool(key.shared), again))
 
 
 def _holds_items(column: Column) -> bool:
