@@ -3,14 +3,13 @@
 ::
 
     look.py                 sampling of the inputs: Parquet, ORC, catalog tables
-    places.py               files, directories, dated paths
-    text.py  amounts.py     samples of JSON lines and CSV; numbers that are written as text
-    tables.py  times.py     sampled columns, and timestamp parsing
+    places.py  text.py      files, directories and dated paths; samples of JSON lines and CSV
+    tables.py  times.py     sampled columns, numbers and times that are written as text
     words.py                meaning of names
-    links.py                columns with shared keys, and logs of later actions
+    links.py                facts by values: shared keys, what determines what, logs of later actions
     questions.py            what is asked, with candidates and evidence, and who answers
-    log.py  roles.py        the log of what was shown; its choice, and the roles of its columns
     flags.py                labels in the impression row, and columns known only after the impression
+    log.py  roles.py        the log of what was shown; its choice, and the roles of its columns
     zones.py                time zone of days and of local times
     features.py             features from columns
     draft.py                configuration entries with reasons; drafting.py has the shared state
