@@ -325,15 +325,9 @@ def _is_header(first: Sequence[str], rest: Sequence[Sequence[str]], width: int) 
         return False
     if any(_NUMBER.fullmatch(cell) or len(cell) > 64 or _TIMELIKE.match(cell) for cell in named):
         return False
-    below = [set(cells) for cells in zip(*[row for row in rest[:2000] if len(row) == width], strict=True)]
-    return not any(cell and (cell in cells or _is_like(cell, cells)) for cell, cells in zip(first, below, strict=False))
-
-
-def _is_like(cell: str, cells: Iterable[str]) -> bool:
-    """Whether a cell is a code of the same shape as all others, such as ``U123``, or true or false."""
-    shapes = {re.sub(r"[^\W\d_]+", "A", re.sub(r"\d+", "9", one)) for one in cells if one}
-    own = re.sub(r"[^\W\d_]+", "A", re.sub(r"\d+", "9", cell))
-    return cell.lower() in ("true", "false", "null") or ("9" in own and {own} == shapes)
+    below = zip(*[row for row in rest[:2000] if len(row) == width], strict=True)
+    same = any(cell and cell in cells for cell, cells in zip(first, below, strict=False))
+    return not same and not any(cell.lower() in ("true", "false", "null") for cell in named)
 
 
 def _names(titles: Sequence[str]) -> tuple[list[str], dict[str, tuple[Any, str]]]:
