@@ -8,12 +8,13 @@
     words.py                meaning of names
     links.py                facts by values: shared keys, what determines what, logs of later actions
     questions.py            what is asked, with candidates and evidence, and who answers
-    flags.py                labels in the impression row, and columns known only after the impression
-    log.py  roles.py        the log of what was shown; its choice, and the roles of its columns
+    log.py                  the log of what was shown: its labels, and columns known only after the impression
+    roles.py                its choice, and the roles of its columns
     zones.py                time zone of days and of local times
     features.py             features from columns
     draft.py                configuration entries with reasons; drafting.py has the shared state
-    impressions.py  labels.py  around.py    sections: impressions, labels, joined tables, counts and histories
+    impressions.py          sections: impressions and labels
+    around.py               sections: joined tables, counts and histories
     entries.py              entries as commented YAML
 """
 

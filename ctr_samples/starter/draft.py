@@ -9,8 +9,7 @@ from datetime import date
 from ctr_samples.starter.around import features_of_views, histories_of, views_around, windows_of
 from ctr_samples.starter.drafting import Drafting
 from ctr_samples.starter.entries import Entry, todos_of
-from ctr_samples.starter.impressions import features_of_log, impressions_of
-from ctr_samples.starter.labels import labels_of
+from ctr_samples.starter.impressions import features_of_log, impressions_of, labels_of
 from ctr_samples.starter.links import matches
 from ctr_samples.starter.log import Log
 from ctr_samples.starter.questions import Answers, Question

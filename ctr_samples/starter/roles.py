@@ -14,7 +14,6 @@ import pandas as pd
 
 from ctr_samples.errors import UsageError
 from ctr_samples.starter import words as w
-from ctr_samples.starter.flags import flag_of, has_ratings, named_flags, unnamed_flags, unnamed_ratings
 from ctr_samples.starter.links import (
     CLICKED_LIST,
     Match,
@@ -29,7 +28,7 @@ from ctr_samples.starter.links import (
     rows_of,
     time_column,
 )
-from ctr_samples.starter.log import Log, holds_list
+from ctr_samples.starter.log import Log, flag_of, has_ratings, holds_list, named_flags, unnamed_flags, unnamed_ratings
 from ctr_samples.starter.questions import Answers, Candidate
 from ctr_samples.starter.tables import Column, Table, unfolded
 from ctr_samples.starter.times import words_of

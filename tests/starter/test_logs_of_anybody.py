@@ -24,7 +24,7 @@ from ctr_samples.periods import parse_period
 from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.starter import draft, look_at
 from ctr_samples.starter.features import feature_of
-from ctr_samples.starter.flags import follows
+from ctr_samples.starter.log import follows
 from ctr_samples.starter.tables import Column, Table
 from tests.starter.logs_of_anybody import DAYS, FIRST, SETS, Truth, big, lines, rows, small_numbers
 from tests.support.command_line import invoke
