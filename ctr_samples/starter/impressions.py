@@ -125,9 +125,9 @@ def _feature_of(d: Drafting, column: Column, *, is_key: bool = False) -> Feature
 
 def _passes(d: Drafting, column: Column, feature: FeatureTemplate) -> str | None:
     """Explain why values of a column do not recur on later days, as with visit ids. None if they recur."""
-    user, time = (one.of(d.log.impressions) if one is not None else None for one in (d.log.user, d.log.time))
     if len(column.keys) < _MANY:
         return None
+    user, time = (one.of(d.log.impressions) if one is not None else None for one in (d.log.user, d.log.time))
     if column.is_whole and time is not None and grows(column, time):
         return "it grows with time, so other days have values that no model has seen"
     if not feature.values or feature.keys.get("ragged"):

@@ -72,7 +72,7 @@ def is_positive(column: Column) -> list[bool]:
 
 def _as_text(value: object) -> str:
     """Convert a flag value of any type to text."""
-    return str(int(value)) if isinstance(value, float) and value == int(value) else str(value).lower()
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).lower()
 
 
 def unnamed_flags(keys: Sequence[Column], columns: Sequence[Column]) -> Iterator[Candidate[Flag]]:

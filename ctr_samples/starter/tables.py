@@ -88,7 +88,7 @@ class Column:
     def is_whole(self) -> bool:
         """Whether the column holds integers, even if written as 1.0."""
         return self.kind in ("BIGINT", "DECIMAL(20,0)") or (
-            self.kind == "DOUBLE" and bool(self.present) and all(value == int(value) for value in self.distinct)
+            self.kind == "DOUBLE" and bool(self.present) and all(float(value).is_integer() for value in self.distinct)
         )
 
     @cached_property
@@ -134,8 +134,8 @@ class Column:
         return self.kind.startswith("ARRAY")
 
     def of(self, rows: list[int]) -> Column:
-        """Return the column restricted to the given rows."""
-        return replace(self, values=[self.values[row] for row in rows])
+        """Return the column restricted to the given rows, each of which is given once."""
+        return self if len(rows) == len(self.values) else replace(self, values=[self.values[row] for row in rows])
 
 
 def name_of(path: Sequence[str]) -> str:
@@ -307,7 +307,9 @@ def type_of(values: Sequence[Any]) -> pa.DataType:
         return pa.struct(fields) if fields else pa.string()
     if kinds == {list}:
         return pa.list_(type_of([item for value in present for item in value]))
-    if kinds <= {int} and not all(-(2**63) <= value < 2**63 for value in present):
+    if kinds == {int, float}:
+        return pa.float64()
+    if kinds == {int} and not all(-(2**63) <= value < 2**63 for value in present):
         return pa.string()
     try:
         return pa.infer_type(present)

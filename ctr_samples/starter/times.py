@@ -128,7 +128,7 @@ def _plain(moment: date) -> datetime:
 
 
 def _number(expr: str, kind: str, some: Sequence[Any]) -> Time | None:
-    low, high = min(map(int, some)), max(map(int, some))
+    low, high = min(map(float, some)), max(map(float, some))
     fitting = [(unit, n) for unit, n in _UNITS.items() if low / n >= _FIRST and high / n <= _LAST]
     if not fitting:
         return None
