@@ -15,6 +15,7 @@ from ctr_samples.starter.times import words_of
 
 CLICKED_LIST = re.compile(r"\S+-[01](?: \S+-[01])*")
 _FEW = 20
+_WHOLE = 9 << 20
 _BRIEF = timedelta(hours=1)
 _LATE = timedelta(days=30)
 _EARLY = timedelta(hours=15)
@@ -187,7 +188,7 @@ def followers_of(
         its, is_named = time_column(other), other.name in named
         if its is None or its.time is None or not (is_named or (its.time.has_clock and not named)):
             continue
-        shared = matches(own, other)
+        shared = _that_hold(matches(own, other), table)
         alone = len(shared) == 1 and not is_unique(shared[0].own)
         if not shared or (alone and not is_named):
             continue
@@ -196,6 +197,16 @@ def followers_of(
         timely = 5 * len(follower.delays) >= other.rows and -_EARLY <= follower.middle <= _LATE
         if is_named or (timely and len(mine - theirs) > len(theirs - mine)):
             yield follower
+
+
+def _that_hold(shared: Sequence[Match], table: Table) -> Sequence[Match]:
+    """Drop accidental matches of a log that was read whole: each action belongs to one impression, so its keys are there."""
+    while len(shared) > 1 and table.bytes <= _WHOLE:
+        pairs, theirs = set(rows_of([match.own for match in shared])), rows_of([match.column for match in shared])
+        if sum(row in pairs for row in theirs) >= 0.3 * len(theirs):
+            break
+        shared = shared[:-1]
+    return shared
 
 
 def _delays(shared: Sequence[Match], time: Column | None, its: Column) -> list[timedelta]:

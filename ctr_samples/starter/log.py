@@ -5,7 +5,7 @@ A column is known only after the impression, and left out, if one of these holds
 - In rows with a non-zero value, a label is nearly always positive, as with the play time of a click.
 - In rows with a non-zero value, a label is never positive, as with "not interested" and "interested".
 - A label is positive only in rows with a non-zero value, as a purchase requires a click.
-- The number itself, or the category of a column with few values, predicts a label (AUC above 0.95).
+- That there is a value, the number itself, or the category of a column with few values, predicts a label (AUC above 0.95).
 """
 
 from __future__ import annotations
@@ -132,9 +132,10 @@ def follows(column: Column, positive: Sequence[bool]) -> str | None:
         return said
     if not _ENOUGH <= label.sum() <= len(label) - _ENOUGH:
         return None
-    area = _area(_scores(column, label), label)
-    if max(area, 1 - area) > _TOO_GOOD:
-        return f"its value tells a label (AUC {max(area, 1 - area):.2f}), so it seems to be known only afterwards"
+    for scores, what in ((there.astype(float), "that it is there"), (_scores(column, label), "its value")):
+        area = _area(scores, label)
+        if max(area, 1 - area) > _TOO_GOOD:
+            return f"{what} tells a label (AUC {max(area, 1 - area):.2f}), so it seems to be known only afterwards"
     return None
 
 
