@@ -111,14 +111,14 @@ def room(module: Path) -> str:
 
 
 @cache
-def tree(module: Path) -> ast.Module:
-    return ast.parse(module.read_text())
+def nodes(module: Path) -> tuple[ast.AST, ...]:
+    return tuple(ast.walk(ast.parse(module.read_text())))
 
 
 @cache
 def imported(module: Path) -> frozenset[str]:
     names = set()
-    for node in ast.walk(tree(module)):
+    for node in nodes(module):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -129,59 +129,67 @@ def imported(module: Path) -> frozenset[str]:
     return frozenset(names)
 
 
-@pytest.mark.parametrize("module", modules(), ids=place)
-def test_a_module_imports_only_rooms_that_it_may_know(module: Path) -> None:
-    own = room(module)
-    if own == "__init__":
-        pytest.skip("the package itself is checked by the test of light imports")
-    for name in imported(module):
-        parts = name.split(".")
-        if parts[0] == "ctr_samples" and len(parts) > 1 and parts[1] != "__version__":
-            assert parts[1] == own or parts[1] in MAY_IMPORT[own], f"{place(module)} imports {name}"
+def test_a_module_imports_only_rooms_that_it_may_know() -> None:
+    strangers = set()
+    for module in modules():
+        own = room(module)
+        for name in imported(module) if own != "__init__" else ():  # the package itself: the test of light imports
+            parts = name.split(".")
+            if parts[0] == "ctr_samples" and len(parts) > 1 and parts[1] not in ("__version__", own, *MAY_IMPORT[own]):
+                strangers.add(f"{place(module)} imports {name}")
+    assert strangers == set()
 
 
-@pytest.mark.parametrize("module", modules(), ids=place)
-def test_a_library_is_imported_only_where_it_belongs(module: Path) -> None:
-    for name in imported(module):
-        allowed = LIBRARIES.get(name.split(".")[0])
-        if allowed is not None:
-            assert room(module) in allowed or place(module) in allowed, f"{place(module)} imports {name}"
+def test_a_library_is_imported_only_where_it_belongs() -> None:
+    strangers = set()
+    for module in modules():
+        for name in imported(module):
+            allowed = LIBRARIES.get(name.split(".")[0])
+            if allowed is not None and not {room(module), place(module)} & allowed:
+                strangers.add(f"{place(module)} imports {name}")
+    assert strangers == set()
 
 
-@pytest.mark.parametrize("package", [m.parent for m in modules() if m.name == "__init__.py"], ids=lambda p: p.name)
-def test_the_map_of_a_package_names_each_of_its_files_and_no_other(package: Path) -> None:
-    files = {file.name for file in package.glob("*.py")} - {"__init__.py", "__main__.py"}
-    if package == PACKAGE or len(files) < 4:
-        pytest.skip("there is nothing to find one's way in")
-    text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
-    assert set(re.findall(r"(?<![\w/])\w+\.py\b", text)) == files
+def test_the_map_of_a_package_names_each_of_its_files_and_no_other() -> None:
+    named, there = {}, {}
+    for package in {module.parent for module in modules()} - {PACKAGE}:
+        files = {file.name for file in package.glob("*.py")} - {"__init__.py", "__main__.py"}
+        if len(files) >= 4:  # among fewer one finds one's way
+            text = ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or ""
+            named[place(package)] = set(re.findall(r"(?<![\w/])\w+\.py\b", text))
+            there[place(package)] = files
+    assert named == there
+    assert named, "there are none"
 
 
-def loaded_by(statement: str) -> set[str]:
-    """The top-level modules that a fresh interpreter has after a statement."""
-    code = f"{statement}\nimport sys\nprint(*{{name.split('.')[0] for name in sys.modules}})"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("statement", "unwanted"),
+LIGHT = [
     [
-        ("import ctr_samples", {"pyspark", "tensorflow", "numba", "pyarrow", "numpy"}),
-        ("import ctr_samples.cli", {"pyspark", "tensorflow", "numba", "pyarrow"}),
-        ("import ctr_samples.codec, ctr_samples.shards", {"pyspark", "tensorflow", "pandas"}),
-        ("import ctr_samples.samples.sink", {"tensorflow", "pydantic_settings"}),
-        ("import ctr_samples.converters.images, ctr_samples.converters.images.tasks", {"tensorflow", "PIL"}),
-        (
-            "import ctr_samples.tfrecord.data_source",
-            {"tensorflow", "numba", "pydantic"},
-        ),
-        ("import ctr_samples.readers, ctr_samples.serving", {"pyspark", "tensorflow"}),
-        ("import ctr_samples.simulator", {"pyspark", "tensorflow", "numba"}),
+        ("ctr_samples", {"pyspark", "tensorflow", "numba", "pyarrow", "numpy"}),
+        ("ctr_samples.cli", {"pyspark", "tensorflow", "numba", "pyarrow"}),
+        ("ctr_samples.simulator", {"pyspark", "tensorflow", "numba"}),
     ],
-)
-def test_an_import_stays_light(statement: str, unwanted: set[str]) -> None:
-    assert loaded_by(statement) & unwanted == set()
+    [
+        ("ctr_samples.codec, ctr_samples.shards", {"pyspark", "tensorflow", "pandas"}),
+        ("ctr_samples.readers, ctr_samples.serving", {"pyspark", "tensorflow"}),
+    ],
+    [
+        ("ctr_samples.tfrecord.data_source", {"tensorflow", "numba", "pydantic"}),
+        ("ctr_samples.samples.sink", {"tensorflow", "pydantic_settings"}),
+        ("ctr_samples.converters.images, ctr_samples.converters.images.tasks", {"tensorflow", "PIL"}),
+    ],
+]
+"""What a fresh interpreter imports, one after the other, and what it then must not have loaded."""
+
+
+@pytest.mark.parametrize("imports", LIGHT, ids=["commands", "readers", "tasks"])
+def test_an_import_stays_light(imports: list[tuple[str, set[str]]]) -> None:
+    code = "import sys\n" + "".join(
+        f"import {names}\nprint(*{{name.split('.')[0] for name in sys.modules}})\n" for names, _ in imports
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = [set(line.split()) for line in done.stdout.splitlines()]
+    found = {names: unwanted & now for (names, unwanted), now in zip(imports, loaded, strict=True)}
+    assert found == {names: set() for names, _ in imports}
 
 
 TESTS = PACKAGE.parent / "tests"
@@ -196,7 +204,7 @@ TEST_MODULES = {
 def helpers_of(module: Path) -> set[str]:
     """The modules of tests that a module of tests imports by their full names."""
     named = set(imported(module))
-    for node in ast.walk(tree(module)):
+    for node in nodes(module):
         if isinstance(node, ast.ImportFrom):
             named |= {f"{node.module}.{alias.name}" for alias in node.names}
     return named & TEST_MODULES.keys()
