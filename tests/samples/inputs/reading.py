@@ -18,8 +18,13 @@ DAY = date(2019, 6, 5)
 SOURCE: TypeAdapter[Source] = TypeAdapter(Source)
 
 
+def directory(path: Path) -> Path:
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def lines(path: Path, *text: str) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    directory(path.parent)
     path.write_text("\n".join(text) + "\n")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from ctr_samples.samples.inputs.listing import SourceFrame
 from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.sparksql.expressions import MALFORMED
 from ctr_samples.sparksql.failures import expected_errors
-
-DAY = date(2019, 6, 5)
+from tests.samples.inputs.reading import DAY, directory, rows_of
 
 
 def read(spark: SparkSession, tmp_path: Path, text: str, schema: str, **more: Any) -> SourceFrame:
@@ -32,99 +30,103 @@ def refusal(spark: SparkSession, tmp_path: Path, text: str, schema: str, **more:
     return str(caught.value).replace(f"file://{tmp_path}/", "").replace(f"file:{tmp_path}/", "")
 
 
-@pytest.mark.parametrize("header", ["id,name", "name,id", "ID,Name", "extra,name,id", '"name","id"', "\ufeffname,id"])
-def test_columns_are_found_by_name_in_any_order(spark: SparkSession, tmp_path: Path, header: str) -> None:
-    cells = {"id": "1", "name": "x", "extra": "?"}
-    values = ",".join(cells[name.strip('"\ufeff').lower()] for name in header.split(","))
-    found = read(spark, tmp_path, f"{header}\n{values}\n", "id INT, name STRING")
-    assert [(r["id"], r["name"], r[MALFORMED]) for r in found.frame.collect()] == [(1, "x", None)]
-    assert sorted(found.frame.columns) == sorted(["id", "name", MALFORMED])
-
-
-@pytest.mark.some(5)
-@pytest.mark.parametrize(
-    "name",
-    [
-        "user_id:token",
-        "user id",
-        " user",
-        "a.b",
-        "back`tick",
-        "it's",
-        'say "hi"',
-        "1",
-        "*",
-        "current_date()",
-        "a; DROP TABLE t",
-        "${HOME}",
-        "ключ",
-        "x" * 300,
-        "",
-    ],
+NAMES = """user_id:token|user id| user|a.b|back`tick|it's|say "hi"|1|*|current_date()|a; DROP TABLE t|${HOME}|ключ|""".split(
+    "|"
 )
-def test_any_name_can_be_renamed_and_none_is_evaluated(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    quoted = '"' + name.replace('"', '""') + '"' if name else ""
-    found = read(spark, tmp_path, f"{quoted},b\n7,x\n", "key INT, b STRING", rename={name: "key"})
-    assert [(r.key, r.b, r[MALFORMED]) for r in found.frame.collect()] == [(7, "x", None)]
+NAMES[-1] = "x" * 300
+CELLS = {"id": "1", "name": "x", "extra": "?"}
+READ: dict[str, tuple[str, str, dict[str, Any], list[str], list[tuple[Any, ...]]]] = {
+    **{
+        f"columns are found by name in any order: {header}": (
+            header + "\n" + ",".join(CELLS[name.strip('"\ufeff').lower()] for name in header.split(",")),
+            "id INT, name STRING",
+            {},
+            ["id", "name", MALFORMED],
+            [(1, "x", None)],
+        )
+        for header in ["id,name", "name,id", "ID,Name", "extra,name,id", '"name","id"', "\ufeffname,id"]
+    },
+    "any name can be renamed and none is evaluated": (
+        ",".join('"' + name.replace('"', '""') + '"' for name in NAMES)
+        + ",,b\n"
+        + ",".join(map(str, range(len(NAMES) + 1)))
+        + ",x",
+        ", ".join(f"key{n} INT" for n in range(len(NAMES) + 1)) + ", b STRING",
+        {"rename": {name: f"key{n}" for n, name in enumerate([*NAMES, ""])}},
+        [*[f"key{n}" for n in range(len(NAMES) + 1)], "b", MALFORMED],
+        [(*range(len(NAMES) + 1), "x", None)],
+    ),
+    "a name may also stand in the schema": (
+        "b,user:token,a.b`c\nx,7,9",
+        "`user:token` INT, `a.b``c` INT",
+        {},
+        ["`user:token`", "`a.b``c`"],
+        [(7, 9)],
+    ),
+    "a malformed value of a renamed column is marked": (
+        ",k:token\n0,1\n1,one\n2\n3,4,5",
+        "k INT",
+        {"rename": {"k:token": "k"}},
+        ["k", MALFORMED],
+        [(1, None), (None, "1,one"), (None, "2"), (4, "3,4,5")],
+    ),
+    "a header may be skipped and columns taken by position": (
+        "a,a\n1,2\n3,4",
+        "first INT, second INT",
+        {"by_position": True},
+        ["first", "second", MALFORMED],
+        [(1, 2, None), (3, 4, None)],
+    ),
+}
+"""The lines of a file, its schema and further keys, what is selected, and the rows."""
 
 
-def test_a_name_may_also_stand_in_the_schema(spark: SparkSession, tmp_path: Path) -> None:
-    found = read(spark, tmp_path, "b,user:token,a.b`c\nx,7,9\n", "`user:token` INT, `a.b``c` INT")
-    assert [(r["user:token"], r["a.b`c"]) for r in found.frame.collect()] == [(7, 9)]
+def test_columns_of_csv_have_the_names_of_the_first_line_or_others(spark: SparkSession, tmp_path: Path) -> None:
+    frames = {}
+    for number, (name, (text, schema, more, select, _)) in enumerate(READ.items()):
+        frame = read(spark, directory(tmp_path / f"{number}"), f"{text}\n", schema, **more).frame
+        assert len(frame.columns) == schema.count(",") + 2, name
+        frames[name] = frame, select
+    assert rows_of(frames) == {name: rows for name, (*_, rows) in READ.items()}
 
 
-def test_a_malformed_value_of_a_renamed_column_is_marked(spark: SparkSession, tmp_path: Path) -> None:
-    found = read(spark, tmp_path, ",k:token\n0,1\n1,one\n2\n3,4,5\n", "k INT", rename={"k:token": "k"})
-    assert [(r.k, r[MALFORMED]) for r in found.frame.collect()] == [
-        (1, None),
-        (None, "1,one"),
-        (None, "2"),
-        (4, "3,4,5"),
-    ]
-
-
-def test_a_header_may_be_skipped_and_columns_taken_by_position(spark: SparkSession, tmp_path: Path) -> None:
-    found = read(spark, tmp_path, "a,a\n1,2\n3,4\n", "first INT, second INT", by_position=True)
-    assert [(r.first, r.second, r[MALFORMED]) for r in found.frame.collect()] == [(1, 2, None), (3, 4, None)]
-
-
-def test_a_name_that_stands_there_twice_is_refused_with_a_way_out(spark: SparkSession, tmp_path: Path) -> None:
-    message = "sources.t: the first line of t.csv names 'a' twice; set `by_position: true` to take"
-    assert refusal(spark, tmp_path, "a,b,A\n1,2,3\n", "b INT").startswith(message)
-
-
-def test_a_missing_column_is_told_with_those_that_are_there(spark: SparkSession, tmp_path: Path) -> None:
-    assert refusal(spark, tmp_path, "user:token,b\n1,2\n", "user INT, b INT") == (
-        "sources.t: the first line of t.csv has no column 'user', only 'user:token', 'b'. Set "
+TO_RENAME = "user:token,b\n1,2\n", "user INT, b INT"
+REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
+    ("a,b,A\n1,2,3\n", "b INT", {}, "the first line of t.csv names 'a' twice; set `by_position: true` to take"),
+    (
+        *TO_RENAME,
+        {},
+        "the first line of t.csv has no column 'user', only 'user:token', 'b'. Set "
         '`rename: {"name in the file": user}`, or `by_position: true` to take them in the order of '
-        "`schema`, or `header: false` if that line is data."
-    )
-
-
-@pytest.mark.parametrize(
-    ("rename", "message"),
-    [
-        ({"user:tokn": "user"}, "sources.t.rename: t.csv has no column 'user:tokn'; did you mean 'user:token'?"),
-        ({"user:token": "usr"}, "sources.t.rename.user:token: `schema` has no 'usr'; did you mean 'user'?"),
-        ({"user:token": "b"}, "sources.t.rename: t.csv has several columns that become 'b'; rename the others too."),
+        "`schema`, or `header: false` if that line is data.",
+    ),
+    (*TO_RENAME, {"user:tokn": "user"}, ".rename: t.csv has no column 'user:tokn'; did you mean 'user:token'?"),
+    (*TO_RENAME, {"user:token": "usr"}, ".rename.user:token: `schema` has no 'usr'; did you mean 'user'?"),
+    (*TO_RENAME, {"user:token": "b"}, ".rename: t.csv has several columns that become 'b'; rename the others too."),
+    *[
+        (
+            f"user{delimiter}item\n1{delimiter}2\n",
+            "user INT, item INT",
+            {},
+            f"the first line of t.csv has one column, {f'user{delimiter}item'!r}; did you mean `delimiter: {hint}`?",
+        )
+        for delimiter, hint in [(";", "';'"), ("\t", '"\\t"'), ("|", "'|'")]
     ],
-)
-def test_a_renaming_that_fits_nothing_is_refused(
-    spark: SparkSession, tmp_path: Path, rename: dict[str, str], message: str
-) -> None:
-    assert refusal(spark, tmp_path, "user:token,b\n1,2\n", "user INT, b INT", rename=rename) == message
+    (
+        "User,item\nu1,i1\n",
+        "user STRING, item STRING",
+        {"header": False},
+        "the first line of t.csv contains the column names; set `header: true`.",
+    ),
+]
 
 
-@pytest.mark.parametrize(("delimiter", "hint"), [(";", "';'"), ("\t", '"\\t"'), ("|", "'|'")])
-def test_another_delimiter_is_suggested(spark: SparkSession, tmp_path: Path, delimiter: str, hint: str) -> None:
-    line = delimiter.join(["user", "item"])
-    message = refusal(spark, tmp_path, f"{line}\n1{delimiter}2\n", "user INT, item INT")
-    assert message == f"sources.t: the first line of t.csv has one column, {line!r}; did you mean `delimiter: {hint}`?"
-
-
-def test_a_header_that_was_not_announced_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    message = "sources.t: the first line of t.csv contains the column names; set `header: true`."
-    assert refusal(spark, tmp_path, "User,item\nu1,i1\n", "user STRING, item STRING", header=False) == message
+def test_first_lines_that_do_not_fit_are_refused_with_a_way_out(spark: SparkSession, tmp_path: Path) -> None:
+    for text, schema, more, message in REFUSED:
+        keys = more if not more or "header" in more else {"rename": more}
+        said = refusal(spark, tmp_path, text, schema, **keys)
+        place = "sources.t" + ("" if message.startswith(".") else ": ")
+        assert said.startswith(place + message) if message.endswith("to take") else said == place + message
 
 
 def test_another_file_of_the_source_with_other_columns_is_refused(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +18,8 @@ from ctr_samples.samples.inputs.malformed import reasons
 from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.sparksql.expressions import MALFORMED
 from ctr_samples.sparksql.session import run_session
+from tests.samples.inputs.reading import DAY, directory, rows_of
 
-DAY = date(2019, 6, 5)
 WORDS = {
     "UTF-8": ["Informática", "x\N{REPLACEMENT CHARACTER}y", "日本語", '😀, "so"', "plain"],
     "ISO-8859-1": ["Informática", "Ã©", "ÿþ", 'plain, "so"'],
@@ -32,7 +31,6 @@ WORDS = {
     "UTF-16LE": ["Informática", "ਅĀ"],
     "UTF-32": ["Informática"],
 }
-ENCODINGS = list(WORDS)
 
 
 def csv_source(path: Path, **keys: Any) -> CsvSource:
@@ -48,55 +46,39 @@ def read(spark: SparkSession, source: CsvSource | JsonSource) -> SourceFrame:
     return read_source(run_session(spark, "UTC"), "log", source, DAY)
 
 
-def rows(found: SourceFrame, name: str) -> list[tuple[int, str, str | None]]:
-    return sorted((row["n"], row[name], row[MALFORMED]) for row in found.frame.collect())
-
-
 def csv_of(words: list[str], delimiter: str = ",") -> str:
     quoted = ['"' + word.replace('"', '""') + '"' for word in words]
     return "\n".join([f"n{delimiter}wörd", *[f"{n}{delimiter}{word}" for n, word in enumerate(quoted)]]) + "\n"
 
 
-@pytest.mark.parametrize(
-    ("encoding", "delimiter"), [("UTF-8", ","), ("UTF-8", "¦"), ("windows-1252", "|"), ("ISO-8859-1", "¦")]
-)
-def test_a_csv_file_is_split_by_any_delimiter_of_its_encoding(
-    spark: SparkSession, tmp_path: Path, encoding: str, delimiter: str
-) -> None:
-    (tmp_path / "log.csv").write_bytes(csv_of(WORDS[encoding], delimiter).encode(encoding))
-    found = read(spark, csv_source(tmp_path / "log.csv", encoding=encoding, delimiter=delimiter))
-    assert rows(found, "wörd") == [(n, word, None) for n, word in enumerate(WORDS[encoding])]
+def test_text_of_a_file_is_that_of_its_encoding_split_by_any_delimiter(spark: SparkSession, tmp_path: Path) -> None:
+    frames, expected = {}, {}
 
+    def add(name: str, source: CsvSource | JsonSource, encoding: str, files: int = 1) -> None:
+        word = "word" if isinstance(source, JsonSource) else "`wörd`"
+        frames[name] = read(spark, source).frame, ["n", word, MALFORMED]
+        expected[name] = sorted([(n, word, None) for n, word in enumerate(WORDS[encoding])] * files)
 
-@pytest.mark.some(3)
-@pytest.mark.parametrize("encoding", ["UTF-8", "latin1", "windows-1252", "UTF-16", "UTF-16LE", "UTF-32"])
-def test_a_csv_file_has_the_text_of_its_encoding(spark: SparkSession, tmp_path: Path, encoding: str) -> None:
-    directory = tmp_path / "log"
-    directory.mkdir()
-    text = csv_of(WORDS[encoding]).encode(encoding)
-    (directory / "one.csv").write_bytes(text)
-    (directory / "two.csv.gz").write_bytes(gzip.compress(text))
-    found = read(spark, csv_source(directory, encoding=encoding))
-    assert rows(found, "wörd") == sorted([(n, word, None) for n, word in enumerate(WORDS[encoding])] * 2)
-
-
-@pytest.mark.parametrize("encoding", ["GBK", "Shift_JIS"])
-def test_a_csv_file_without_a_header_has_the_text_of_its_encoding(
-    spark: SparkSession, tmp_path: Path, encoding: str
-) -> None:
-    text = csv_of(WORDS[encoding]).partition("\n")[2]
-    (tmp_path / "log.csv").write_bytes(text.encode(encoding))
-    found = read(spark, csv_source(tmp_path / "log.csv", encoding=encoding, header=False))
-    assert rows(found, "wörd") == [(n, word, None) for n, word in enumerate(WORDS[encoding])]
-
-
-@pytest.mark.some(4)
-@pytest.mark.parametrize("encoding", ENCODINGS)
-def test_a_json_file_has_the_text_of_its_encoding(spark: SparkSession, tmp_path: Path, encoding: str) -> None:
-    lines = [json.dumps({"n": n, "word": word}, ensure_ascii=False) for n, word in enumerate(WORDS[encoding])]
-    (tmp_path / "log.json").write_bytes("".join(f"{line}\n\n" for line in lines).encode(encoding))
-    found = read(spark, json_source(tmp_path / "log.json", encoding=encoding))
-    assert rows(found, "word") == [(n, word, None) for n, word in enumerate(WORDS[encoding])]
+    for encoding, delimiter in (("UTF-8", ","), ("UTF-8", "¦"), ("windows-1252", "|"), ("ISO-8859-1", "¦")):
+        path = tmp_path / f"{encoding}-{ord(delimiter)}.csv"
+        path.write_bytes(csv_of(WORDS[encoding], delimiter).encode(encoding))
+        add(f"CSV in {encoding} with {delimiter}", csv_source(path, encoding=encoding, delimiter=delimiter), encoding)
+    for encoding in ("UTF-8", "latin1", "windows-1252", "UTF-16", "UTF-16LE", "UTF-32"):
+        path = directory(tmp_path / encoding)
+        text = csv_of(WORDS[encoding]).encode(encoding)
+        (path / "one.csv").write_bytes(text)
+        (path / "two.csv.gz").write_bytes(gzip.compress(text))
+        add(f"two files of CSV in {encoding}", csv_source(path, encoding=encoding), encoding, 2)
+    for encoding in ("GBK", "Shift_JIS"):
+        path = tmp_path / f"{encoding}.csv"
+        path.write_bytes(csv_of(WORDS[encoding]).partition("\n")[2].encode(encoding))
+        add(f"CSV in {encoding} without a header", csv_source(path, encoding=encoding, header=False), encoding)
+    for encoding, words in WORDS.items():
+        path = tmp_path / f"{encoding}.json"
+        text = "".join(json.dumps({"n": n, "word": word}, ensure_ascii=False) + "\n\n" for n, word in enumerate(words))
+        path.write_bytes(text.encode(encoding))
+        add(f"JSON in {encoding}", json_source(path, encoding=encoding), encoding)
+    assert {name: sorted(found) for name, found in rows_of(frames).items()} == expected
 
 
 @pytest.mark.parametrize("header", [True, False])
@@ -146,23 +128,21 @@ def test_a_first_line_that_is_not_utf_8_is_refused(spark: SparkSession, tmp_path
         read(spark, csv_source(tmp_path / "log.csv"))
 
 
-def test_columns_of_bytes_keep_the_bytes_of_a_csv_file(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_bytes("n,raw\n1,é\n".encode() + b"2,\xff\x80a\n")
-    found = read(spark, csv_source(tmp_path / "log.csv", schema="n INT, raw BINARY"))
-    kept = [(bytes(row.raw), row[MALFORMED]) for row in found.frame.collect()]
-    assert kept == [("é".encode(), None), (b"\xff\x80a", None)]
-
-
-def test_columns_of_any_form_keep_the_text_of_a_csv_file(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_text("n,any\n1,é\n2,25\n3,x\n4,\n")
-    found = read(spark, csv_source(tmp_path / "log.csv", schema="n INT, any VARIANT"))
-    texts = found.frame.selectExpr("n", "variant_get(any, '$', 'string')", "schema_of_variant(any)").collect()
-    assert sorted(tuple(row) for row in texts) == [
-        (1, "é", "STRING"),
-        (2, "25", "STRING"),
-        (3, "x", "STRING"),
-        (4, None, "VOID"),
-    ]
+def test_columns_of_bytes_or_any_form_keep_the_bytes_and_text_of_a_csv_file(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    (tmp_path / "raw.csv").write_bytes("n,raw\n1,é\n".encode() + b"2,\xff\x80a\n")
+    raw = read(spark, csv_source(tmp_path / "raw.csv", schema="n INT, raw BINARY")).frame
+    (tmp_path / "any.csv").write_text("n,any\n1,é\n2,25\n3,x\n4,\n")
+    anything = read(spark, csv_source(tmp_path / "any.csv", schema="n INT, any VARIANT")).frame
+    found = rows_of(
+        {
+            "raw": (raw, ["hex(raw)", MALFORMED]),
+            "any": (anything, ["n", "variant_get(any, '$', 'string')", "schema_of_variant(any)"]),
+        }
+    )
+    assert found["raw"] == [("C3A9", None), ("FF8061", None)]
+    assert found["any"] == [(1, "é", "STRING"), (2, "25", "STRING"), (3, "x", "STRING"), (4, None, "VOID")]
 
 
 def test_an_encoding_that_nobody_knows_is_refused(spark: SparkSession, tmp_path: Path) -> None:

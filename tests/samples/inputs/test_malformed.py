@@ -60,19 +60,76 @@ def test_a_malformed_value_is_named_with_its_type_and_a_better_one(
     assert reason(spark, tmp_path, lines, f"name STRING, id {kind}", form) == f"`id` = {expected}"
 
 
-def test_each_column_is_counted_and_the_worst_comes_first(spark: SparkSession, tmp_path: Path) -> None:
-    said = reason(spark, tmp_path, ["a,b", "1,x", "y,x", "3,4"], "a INT, b INT", header=True)
-    assert (
-        said
-        == "`b` = 'x' is not an INT in 2 of 3 lines; use STRING; `a` = 'y' is not an INT in 1 of 3 lines; use STRING"
-    )
+SAID: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
+    "each column is counted and the worst comes first": (
+        ["a,b", "1,x", "y,x", "3,4"],
+        "a INT, b INT",
+        {"header": True},
+        "`b` = 'x' is not an INT in 2 of 3 lines; use STRING; `a` = 'y' is not an INT in 1 of 3 lines; use STRING",
+    ),
+    "columns of a header in another order are named": (
+        ["x,id:token", "1,u1", "2,7"],
+        "id INT",
+        {"header": True, "rename": {"id:token": "id"}},
+        "`id` = 'u1' is not an INT in 1 of 2 lines; use STRING",
+    ),
+    "lines of another width are shown": (
+        ["1,2", "1,2,3", "4,5"],
+        "a INT, b INT",
+        {},
+        "1 have a different number of columns, expected 2, such as '1,2,3'",
+    ),
+    "also where all columns are text": (
+        ["1,x", "2", "3,y,z"],
+        "a STRING, b STRING",
+        {},
+        "2 have a different number of columns, expected 2, such as '3,y,z'",
+    ),
+    "and below a header": (
+        ["a,b", "1,x", "2", "3,y,z"],
+        "a STRING, b STRING",
+        {"header": True},
+        "2 have a different number of columns, expected 2, such as '3,y,z'",
+    ),
+    "a header that was not announced is suspected": (
+        ["user:token,at:float", "u1,1.5", "u2,2.5"],
+        "user STRING, at DOUBLE",
+        {},
+        "`at` = 'at:float' is not a DOUBLE in 1 of 3 lines; use STRING; the first line looks like a header: set "
+        "`header: true`",
+    ),
+    "a first line that is as bad as all others is no header": (
+        ["u1,x", "u2,y"],
+        "user STRING, at DOUBLE",
+        {},
+        "`at` = 'y' is not a DOUBLE in 2 of 2 lines; use STRING",
+    ),
+    "lines that are no JSON are shown": (
+        ['{"a": 1}', "torn", '{"a": 1', '{"a": 1}{"a": 2}'],
+        "a INT",
+        {"kind": "json"},
+        '3 are not a single JSON object, such as \'{"a": 1}{"a": 2}\'',
+    ),
+    "a value inside a list is told by its column": (
+        ['{"a": [1]}', '{"a": [1, "x"]}'],
+        "a ARRAY<INT>",
+        {"kind": "json"},
+        "`a` = '[1,\"x\"]' is not an ARRAY<INT> in 1 of 2 lines; use STRING",
+    ),
+    "quotes that are plain text are told": (
+        ["1,x,u", '2,"Alexa,u', "3,y,u"],
+        "a INT, b STRING, c STRING",
+        {},
+        "1 have a different number of columns, expected 3, such as '2,\"Alexa,u'; it has 3 if \" is plain text; "
+        "did you mean `quote: ''`?",
+    ),
+}
 
 
-def test_columns_of_a_header_in_another_order_are_named(spark: SparkSession, tmp_path: Path) -> None:
-    more = {"header": True, "rename": {"id:token": "id"}}
-    assert reason(spark, tmp_path, ["x,id:token", "1,u1", "2,7"], "id INT", **more).startswith(
-        "`id` = 'u1' is not an INT in 1"
-    )
+@pytest.mark.parametrize("what", SAID)
+def test_what_is_wrong_with_lines_is_said(spark: SparkSession, tmp_path: Path, what: str) -> None:
+    lines, schema, more, said = SAID[what]
+    assert reason(spark, tmp_path, lines, schema, **more) == said
 
 
 @pytest.mark.some(3)
@@ -85,50 +142,4 @@ def test_another_delimiter_is_suggested(
     count = 1 if header else 2
     assert reason(spark, tmp_path, lines, "a INT, b INT, c STRING", header=header, by_position=header) == (
         f"{count} have one column, expected 3, such as {lines[1]!r}; did you mean `delimiter: {hint}`?"
-    )
-
-
-def test_lines_of_another_width_are_shown(spark: SparkSession, tmp_path: Path) -> None:
-    said = reason(spark, tmp_path, ["1,2", "1,2,3", "4,5"], "a INT, b INT")
-    assert said == "1 have a different number of columns, expected 2, such as '1,2,3'"
-
-
-def test_a_header_that_was_not_announced_is_suspected(spark: SparkSession, tmp_path: Path) -> None:
-    said = reason(spark, tmp_path, ["user:token,at:float", "u1,1.5", "u2,2.5"], "user STRING, at DOUBLE")
-    assert said == (
-        "`at` = 'at:float' is not a DOUBLE in 1 of 3 lines; use STRING; the first line looks like a header: set "
-        "`header: true`"
-    )
-
-
-def test_a_first_line_that_is_as_bad_as_all_others_is_no_header(spark: SparkSession, tmp_path: Path) -> None:
-    assert "header" not in reason(spark, tmp_path, ["u1,x", "u2,y"], "user STRING, at DOUBLE")
-
-
-def test_lines_that_are_no_json_are_shown(spark: SparkSession, tmp_path: Path) -> None:
-    said = reason(spark, tmp_path, ['{"a": 1}', "torn", '{"a": 1'], "a INT", "json")
-    assert said == "2 are not a single JSON object, such as '{\"a\": 1'"
-    said = reason(spark, tmp_path, ['{"a": 1}{"a": 2}'], "a INT", "json")
-    assert said == '1 are not a single JSON object, such as \'{"a": 1}{"a": 2}\''
-
-
-def test_a_value_inside_a_list_is_told_by_its_column(spark: SparkSession, tmp_path: Path) -> None:
-    said = reason(spark, tmp_path, ['{"a": [1]}', '{"a": [1, "x"]}'], "a ARRAY<INT>", "json")
-    assert said.startswith("`a` = '[1,\"x\"]' is not an ARRAY<INT> in 1 of 2 lines; use ")
-
-
-@pytest.mark.parametrize("header", [False, True])
-def test_a_line_of_another_width_is_told_where_all_columns_are_text(
-    spark: SparkSession, tmp_path: Path, header: bool
-) -> None:
-    lines = [*(["a,b"] if header else []), "1,x", "2", "3,y,z"]
-    said = reason(spark, tmp_path, lines, "a STRING, b STRING", header=header)
-    assert said == "2 have a different number of columns, expected 2, such as '3,y,z'"
-
-
-def test_quotes_that_are_plain_text_are_told(spark: SparkSession, tmp_path: Path) -> None:
-    said = reason(spark, tmp_path, ["1,x,u", '2,"Alexa,u', "3,y,u"], "a INT, b STRING, c STRING")
-    assert said == (
-        "1 have a different number of columns, expected 3, such as '2,\"Alexa,u'; it has 3 if \" is plain text; "
-        "did you mean `quote: ''`?"
     )

@@ -28,18 +28,13 @@ from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.expressions import MALFORMED
 from ctr_samples.sparksql.failures import expected_errors
 from ctr_samples.sparksql.session import run_session
-from tests.samples.inputs.reading import DAY, SOURCE, lines, rows_of, source_of
+from tests.samples.inputs.reading import DAY, SOURCE, directory, lines, rows_of, source_of
 
 FOURTH, FIFTH, SIXTH = "dt=2019-06-04", "dt=2019-06-05", "dt=2019-06-06"
 
 
 def log(root: Path, **keys: Any) -> Any:
     return source_of(f"{root}/dt={{date}}", **keys)
-
-
-def directory(path: Path) -> Path:
-    path.mkdir(parents=True, exist_ok=True)
-    return path
 
 
 # Lines that are malformed
