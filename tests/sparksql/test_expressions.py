@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyspark
 import pytest
@@ -19,34 +20,65 @@ Frame = Callable[..., DataFrame]
 NEEDS_4_3 = pytest.mark.skipif(pyspark.__version__ < "4.3", reason="no nanoseconds, and no TIME as a timestamp")
 
 
-@pytest.mark.some(4)
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("price * 2", 7.0),
-        ("log1p(price - 3.5)", 0.0),
-        ("coalesce(nothing, 'none')", "none"),
-        ("case when price > 3 then 'dear' else 'cheap' end", "dear"),
-        ("param.action = 'click'", True),
-        ("tags['b']", 2),
-        ("aggregate(transform(list, x -> x + 1), 0, (sum, x) -> sum + x)", 9),
-        ("hour(timestamp_millis(0))", 0),
-        ("price between 1 and 5 and not isnull(price)", True),
-        ("try_cast('x' as int)", None),
-        ("year(timestamp '2019-06-05 10:00:00') + year(date'2018-01-01') + year('2017-02-03')", 6054),
-        ("unix_micros(to_timestamp('2019-06-05 10:00:00'))", 1_559_728_800_000_000),
-        ("cast(cast(null as string) as timestamp)", None),
-    ],
-)
-def test_an_expression_of_allowed_parts_is_computed(frame: Frame, text: str, expected: object) -> None:
-    schema = "price double, nothing string, param struct<action: string>, tags map<string, int>, list array<int>"
-    rows = frame(schema, [(3.5, None, ("click",), {"a": 1, "b": 2}, [1, 2, 3])])
-    assert rows.select(compile_expression(rows, text, "here")).first()[0] == expected
+VALUES_OF: dict[str, Any] = {
+    "price * 2": 7.0,
+    "log1p(price - 3.5)": 0.0,
+    "coalesce(nothing, 'none')": "none",
+    "case when price > 3 then 'dear' else 'cheap' end": "dear",
+    "param.action = 'click'": True,
+    "tags['b']": 2,
+    "aggregate(transform(list, x -> x + 1), 0, (sum, x) -> sum + x)": 9,
+    "hour(timestamp_millis(0))": 0,
+    "price between 1 and 5 and not isnull(price)": True,
+    "try_cast('x' as int)": None,
+    "year(timestamp '2019-06-05 10:00:00') + year(date'2018-01-01') + year('2017-02-03')": 6054,
+    "unix_micros(to_timestamp('2019-06-05 10:00:00'))": 1_559_728_800_000_000,
+    "cast(cast(null as string) as timestamp)": None,
+    # sizes that stand there and are small
+    "rpad(city, 3, 'y')": "xyy",
+    "lpad(city, -1)": "",
+    "concat(lpad(n, 2, '0'), lpad(n, 2, '0'), lpad(n, 2, '0'))": "010101",
+    "array_join(array_repeat(city, 3), '')": "xxx",
+    "array_join(sequence(0, 9, 3), ' ')": "0 3 6 9",
+    "array_join(sequence(2, -2), ' ')": "2 1 0 -1 -2",
+    "format_string('%05d %s', n, city)": "00001 x",
+    "cast(round(1.25D, 1) as string)": "1.3",
+    "concat('" + "(" * 64 + "', city)": "(" * 64 + "x",
+    # times in JSON and in lists, with a format or without one that is needed
+    "hour(clock)": 10,
+    "transform(dates, x -> year(to_timestamp(x, 'yyyy-MM-dd')))": [2019],
+    "year(from_json(day, 'a TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd')).a)": 2019,
+    "year(from_json(time, 'a TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd')).a)": None,
+    "year(from_json(day, 'a TIMESTAMP', map('TIMESTAMPFORMAT', 'yyyy-MM-dd')).a)": 2019,
+    "year(from_json(day, 'a TIMESTAMP', map('timestampFormat', concat('yyyy', '-MM-dd'))).a)": 2019,
+    "year(from_json(day, 'a DATE').a)": 2019,
+    "from_json(day, 'a STRING, timestamp INT').a": "2019-06-05",
+}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_expressions_of_allowed_parts_are_computed(frame: Frame) -> None:
+    columns = {
+        "price double": 3.5,
+        "nothing string": None,
+        "param struct<action: string>": ("click",),
+        "tags map<string, int>": {"a": 1, "b": 2},
+        "list array<int>": [1, 2, 3],
+        "n int": 1,
+        "city string": "x",
+        "clock string": "2019-06-05 10:00:00",
+        "dates array<string>": ["2019-06-05"],
+        "day string": '{"a": "2019-06-05"}',
+        "time string": '{"a": "12:30"}',
+    }
+    rows = frame(", ".join(columns), [tuple(columns.values())])
+    compiled = [typed_expression(rows, text, "here")[0] for text in VALUES_OF]
+    assert dict(zip(VALUES_OF, rows.select(*compiled).first(), strict=True)) == VALUES_OF
+
+
+SCHEMA = "price double, list array<int>, limits int, a int, at timestamp, text string, texts array<string>, x string"
+REFUSED: dict[str, list[str]] = {
+    # what could do harm or change between runs
+    r"^here: .*not allowed": [
         "reflect('java.lang.System', 'getenv', 'HOME')",
         "java_method('java.lang.Runtime', 'getRuntime')",
         "`reflect`('java.lang.System', 'getenv', 'HOME')",
@@ -75,39 +107,71 @@ def test_an_expression_of_allowed_parts_is_computed(frame: Frame, text: str, exp
         "explode(list)",
         "*",
     ],
-)
-def test_what_could_do_harm_or_change_between_runs_is_refused(frame: Frame, text: str) -> None:
-    rows = frame("price double, list array<int>", [(3.5, [1])])
-    with pytest.raises(ExpressionError, match=r"^here: .*not allowed"):
-        compile_expression(rows, text, "here")
+    "is not a Spark SQL expression": ["1; drop table x", "price +", "price price price", "'open"],
+    # what is misspelt, also inside a lambda, and names that SQL would read as the user or the date
+    "the function colaesce is not allowed; did you mean 'coalesce'?": ["colaesce(price, 1)"],
+    "here: there is no column 'prise'; did you mean 'price'?": ["prise + 1"],
+    "here: there is no column 'limit'; did you mean 'limits'?": ["filter(list, x -> x < limit)"],
+    "no column 'current_date'": ["CURRENT_DATE"],
+    # types that do not fit give one sentence
+    r"^here: Cannot resolve [^\n]*$": ["list + 1"],
+    # constant text that names no day
+    "depends on when the job runs, which is not allowed": [
+        "cast('now' as timestamp)",
+        "cast('12:30' as timestamp_ntz)",
+        "date('today')",
+        "to_timestamp('now')",
+        "try_to_timestamp(' NOW ')",
+        "'now'::timestamp",
+        "cast(concat('n', 'ow') as timestamp)",
+        "cast(reverse('yadretsey') as date)",
+        "year('tomorrow')",
+        "extract(year from 'now')",
+        "at > 'now'",
+        "to_timestamp('12:30')",
+        "date_trunc('day', 'T1:2:3')",
+    ],
+    # text inside of a value, and a parameter of a lambda, which is not the column of its name
+    r"^here reads text as a time, and text without a date would become a time on .* give the format, as in (to_time|from_)": [
+        "cast(texts as array<timestamp>)",
+        "cast(array('12:30') as array<timestamp>)",
+        "cast(map('a', text) as map<string, timestamp>)",
+        "cast(named_struct('a', text) as struct<a: timestamp>)",
+        "from_json(text, 'a TIMESTAMP')",
+        "transform(texts, x -> to_timestamp(x))",
+        "transform(texts, x -> try_to_timestamp(x))",
+        "filter(texts, x -> hour(x) = 12)",
+    ],
+    # values of any size
+    r"^here: .*; expected ": [
+        "rpad(text, 2000000000, 'y')",
+        "lpad(text, 2000000000, 'y')",
+        "RPAD(text, 1 + 2000000000)",
+        "rpad(text, a, 'y')",
+        "array_repeat(a, 1000000000)",
+        "array_repeat(array_repeat(array_repeat(a, 1000), 1000), 1000)",
+        "sequence(1, 1000000000)",
+        "sequence(1, a)",
+        "sequence(-1000000000, 5, 2)",
+        "sequence(date'2019-01-01', date'9999-01-01', interval 1 day)",
+        "transform(sequence(1, 100000), x -> rpad('y', 100000))",
+        "format_string('%2000000000s', text)",
+        "format_string('%-2000000000d', a)",
+        "format_string('%.2000000000f', 1.5D)",
+        "format_string(text, a)",
+        "round(1.5BD, 2000000000)",
+        "ceil(1.5BD, a)",
+    ],
+}
 
 
-@pytest.mark.parametrize("text", ["1; drop table x", "price +", "price price price", "'open"])
-def test_text_that_is_no_expression_is_refused(frame: Frame, text: str) -> None:
-    with pytest.raises(ExpressionError, match="is not a Spark SQL expression"):
-        compile_expression(frame("price double", []), text, "here")
-
-
-def test_a_function_name_with_a_slip_is_answered_with_the_right_one(frame: Frame) -> None:
-    with pytest.raises(ExpressionError, match="the function colaesce is not allowed; did you mean 'coalesce'?"):
-        compile_expression(frame("price double", []), "colaesce(price, 1)", "here")
-
-
-def test_a_column_that_is_not_there_is_answered_with_the_nearest(frame: Frame) -> None:
-    with pytest.raises(InputError, match="here: there is no column 'prise'; did you mean 'price'?"):
-        compile_expression(frame("price double", []), "prise + 1", "here")
-
-
-def test_a_name_that_sql_would_read_as_the_user_or_date_is_a_missing_column(frame: Frame) -> None:
-    with pytest.raises(InputError, match="no column 'current_date'"):
-        compile_expression(frame("price double", []), "CURRENT_DATE", "here")
-
-
-def test_types_that_do_not_fit_give_one_sentence(frame: Frame) -> None:
-    with pytest.raises(InputError) as caught:
-        compile_expression(frame("list array<int>", []), "list + 1", "features.x")
-    assert str(caught.value).startswith("features.x: Cannot resolve ")
-    assert "\n" not in str(caught.value)
+@pytest.mark.parametrize("message", REFUSED)
+def test_an_expression_that_is_not_allowed_is_refused_in_a_sentence(frame: Frame, message: str) -> None:
+    rows = frame(SCHEMA, [])
+    for text in REFUSED[message]:
+        with pytest.raises((ExpressionError, InputError)) as caught:
+            typed_expression(rows, text, "here")
+        assert re.search(message, str(caught.value)), text
 
 
 def test_the_names_in_an_expression_are_found(spark: SparkSession) -> None:
@@ -127,158 +191,33 @@ def test_the_names_inside_a_lambda_are_found_but_for_its_parameters(spark: Spark
     assert referenced_paths(spark, nested, "here") == [("a",), ("b",), ("c",), ("y",)]
 
 
-def test_a_column_that_is_not_there_is_named_also_inside_a_lambda(frame: Frame) -> None:
-    with pytest.raises(InputError, match="features.x: there is no column 'limit'; did you mean 'limits'?"):
-        compile_expression(frame("list array<int>, limits int", []), "filter(list, x -> x < limit)", "features.x")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "cast('now' as timestamp)",
-        "cast('12:30' as timestamp_ntz)",
-        "date('today')",
-        "to_timestamp('now')",
-        "try_to_timestamp(' NOW ')",
-        "'now'::timestamp",
-        "cast(concat('n', 'ow') as timestamp)",
-        "cast(reverse('yadretsey') as date)",
-        "year('tomorrow')",
-        "extract(year from 'now')",
-        "at > 'now'",
-        "to_timestamp('12:30')",
-        "date_trunc('day', 'T1:2:3')",
-    ],
-)
-def test_constant_text_that_names_no_day_is_no_time(frame: Frame, text: str) -> None:
-    rows = frame("price double, at timestamp", [(3.5, "2019-06-05 10:00:00")])
-    with pytest.raises(ExpressionError, match="depends on when the job runs, which is not allowed"):
-        compile_expression(rows, text, "here")
-
-
-@pytest.fixture(params=[False, True], ids=["", "of a table"])
-def aliased(request: pytest.FixtureRequest) -> bool:
-    return bool(request.param)
-
-
 TEXTS = ["2019-06-05 10:00:00", "2019-06-05", "12:30", "T12:30", " 7:05:00", "", None, "no time"]
 
 
-@pytest.mark.some(4)
-@pytest.mark.parametrize(
-    "text",
-    [
-        "try_to_timestamp(at)",
-        "try_cast(at as timestamp)",
-        "try_to_timestamp(param.at)",
-        "coalesce(try_to_timestamp(at), timestamp '2000-01-01 00:00:00')",
-        "date_trunc('day', try_to_timestamp(concat(at, '')))",
-        "try_to_timestamp(coalesce(param.at, at))",
-    ],
-)
-def test_text_without_a_date_never_becomes_a_time_of_the_day_of_the_run(frame: Frame, text: str, aliased: bool) -> None:
+READ_AS_TIMES = [
+    "try_to_timestamp(at)",
+    "try_cast(at as timestamp)",
+    "try_to_timestamp(param.at)",
+    "coalesce(try_to_timestamp(at), timestamp '2000-01-01 00:00:00')",
+    "date_trunc('day', try_to_timestamp(concat(at, '')))",
+    "try_to_timestamp(coalesce(param.at, at))",
+]
+
+
+@pytest.mark.parametrize("alias", ["", "log"])  # the columns of a table have its name
+def test_text_without_a_date_never_becomes_a_time_of_the_day_of_the_run(frame: Frame, alias: str) -> None:
     rows = frame("at string, param struct<at: string>", [(one, (one,)) for one in TEXTS])
-    if aliased:  # as the columns of a table have its name
-        rows = rows.alias("log")
-    years = rows.select(F.year(compile_expression(rows, text, "here")), "at").collect()
-    assert {year for year, _ in years} <= {2019, 2000, None}
-    assert [year for year, at in years if at and ":" in at and "-" not in at] == [None, None, None]
-    assert [year for year, at in years if at and "-" in at] == [2019, 2019]
+    rows = rows.alias(alias) if alias else rows
+    years = [F.year(compile_expression(rows, text, "here")) for text in READ_AS_TIMES]
+    # This one reads it as a time unasked.
+    hour = compile_expression(rows, "hour(if(at LIKE '%1%' OR at LIKE '%7%', at, NULL))", "here")
+    found = dict(zip([*READ_AS_TIMES, "hour"], zip(*rows.select(*years, hour).collect(), strict=True), strict=True))
+    none = (None,) * 6
+    expected = dict.fromkeys(READ_AS_TIMES, (2019, 2019, *none)) | {"hour": (10, 0, *none)}
+    expected[READ_AS_TIMES[3]] = (2019, 2019, None, None, None, 2000, 2000, 2000)
+    assert found == expected
 
 
-def test_text_that_is_read_as_a_time_unasked_is_looked_at_too(frame: Frame) -> None:
-    rows = frame("at string", [("2019-06-05 10:00:00",), ("12:30",)])
-    hours = rows.select(compile_expression(rows, "hour(at)", "here")).collect()
-    assert [hour for (hour,) in hours] == [10, None]
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "cast(list as array<timestamp>)",
-        "cast(array('12:30') as array<timestamp>)",
-        "cast(map('a', at) as map<string, timestamp>)",
-        "cast(named_struct('a', at) as struct<a: timestamp>)",
-        "from_json(at, 'a TIMESTAMP')",
-    ],
-)
-def test_text_inside_of_a_value_needs_a_format_to_become_a_time(frame: Frame, text: str) -> None:
-    rows = frame("list array<string>, at string", [(["12:30"], "12:30")])
-    with pytest.raises(
-        ExpressionError, match="here reads text as a time, and text without a date would become a time on the day"
-    ):
-        compile_expression(rows, text, "here")
-
-
-def test_json_in_a_column_may_hold_times_of_a_format(frame: Frame) -> None:
-    rows = frame("at string", [('{"a": "2019-06-05"}',), ('{"a": "12:30"}',)])
-    text = "year(from_json(at, 'a TIMESTAMP', map('timestampFormat', 'yyyy-MM-dd')).a)"
-    assert [year for (year,) in rows.select(compile_expression(rows, text, "here")).collect()] == [2019, None]
-
-
-def test_text_in_a_list_is_read_as_a_time_with_its_format_only(frame: Frame) -> None:
-    rows = frame("list array<string>", [(["2019-06-05"],)])
-    with pytest.raises(
-        ExpressionError, match=r"here reads text as a time, and text without a date .* give the format, as in to_time"
-    ):
-        compile_expression(rows, "transform(list, x -> to_timestamp(x))", "here")
-    dated = compile_expression(rows, "transform(list, x -> year(to_timestamp(x, 'yyyy-MM-dd')))", "here")
-    assert rows.select(dated).first()[0] == [2019]
-
-
-def test_a_parameter_of_a_lambda_is_not_taken_for_the_column_of_its_name(frame: Frame) -> None:
-    rows = frame("list array<string>, x string, x_1 string", [(["12:30"], "2019-06-05", "2019-06-05")])
-    for text in ("transform(list, x -> try_to_timestamp(x))", "filter(list, x -> hour(x) = 12)"):
-        with pytest.raises(ExpressionError, match="here reads text as a time, and text without a date"):
-            compile_expression(rows, text, "here")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "rpad(b, 2000000000, 'y')",
-        "lpad(b, 2000000000, 'y')",
-        "RPAD(b, 1 + 2000000000)",
-        "rpad(b, a, 'y')",
-        "array_repeat(a, 1000000000)",
-        "array_repeat(array_repeat(array_repeat(a, 1000), 1000), 1000)",
-        "sequence(1, 1000000000)",
-        "sequence(1, a)",
-        "sequence(-1000000000, 5, 2)",
-        "sequence(date'2019-01-01', date'9999-01-01', interval 1 day)",
-        "transform(sequence(1, 100000), x -> rpad('y', 100000))",
-        "format_string('%2000000000s', b)",
-        "format_string('%-2000000000d', a)",
-        "format_string('%.2000000000f', 1.5D)",
-        "format_string(b, a)",
-        "round(1.5BD, 2000000000)",
-        "ceil(1.5BD, a)",
-    ],
-)
-def test_a_function_that_makes_a_value_of_any_size_is_refused(frame: Frame, text: str) -> None:
-    with pytest.raises(ExpressionError, match=r"^features\.f: .*; expected "):
-        typed_expression(frame("a int, b string", [(1, "x")]), text, "features.f")
-
-
-@pytest.mark.some(4)
-def test_sizes_that_stand_there_and_are_small_pass(frame: Frame) -> None:
-    texts = {
-        "rpad(b, 3, 'y')": "xyy",
-        "lpad(b, -1)": "",
-        "concat(lpad(a, 2, '0'), lpad(a, 2, '0'), lpad(a, 2, '0'))": "010101",
-        "array_join(array_repeat(b, 3), '')": "xxx",
-        "array_join(sequence(0, 9, 3), ' ')": "0 3 6 9",
-        "array_join(sequence(2, -2), ' ')": "2 1 0 -1 -2",
-        "format_string('%05d %s', a, b)": "00001 x",
-        "cast(round(1.25D, 1) as string)": "1.3",
-        "concat('" + "(" * 64 + "', b)": "(" * 64 + "x",
-    }
-    rows = frame("a int, b string", [(1, "x")])
-    (found,) = rows.select(*[typed_expression(rows, text, "features.f")[0] for text in texts]).collect()
-    assert dict(zip(texts, found, strict=True)) == texts
-
-
-@pytest.mark.some(3)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -456,18 +395,3 @@ def test_a_time_of_day_is_a_timestamp_only_with_a_date(frame: Frame) -> None:
         ExpressionError, match=r"here: a time of day as timestamp depends on when the job runs.*make_timestamp"
     ):
         compile_expression(rows, "hour(date_trunc('hour', time '12:30'))", "here")
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "from_json(at, 'a TIMESTAMP', map('TIMESTAMPFORMAT', 'yyyy-MM-dd')).a",
-        "from_json(at, 'a TIMESTAMP', map('timestampFormat', concat('yyyy', '-MM-dd'))).a",
-        "from_json(at, 'a DATE').a",
-        "from_json(at, 'a STRING, timestamp INT').a",
-    ],
-)
-def test_json_whose_times_need_a_date_is_read(frame: Frame, text: str) -> None:
-    rows = frame("at string", [('{"a": "2019-06-05"}',)])
-    value = rows.select(compile_expression(rows, text, "here").cast("string")).first()[0]
-    assert value.startswith("2019-06-05")
