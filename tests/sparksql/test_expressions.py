@@ -75,7 +75,10 @@ def test_expressions_of_allowed_parts_are_computed(frame: Frame) -> None:
     assert dict(zip(VALUES_OF, rows.select(*compiled).first(), strict=True)) == VALUES_OF
 
 
-SCHEMA = "price double, list array<int>, limits int, a int, at timestamp, text string, texts array<string>, x string"
+SCHEMA = (
+    "price double, list array<int>, limits int, a int, at timestamp, text string, texts array<string>, "
+    "x string, x_1 string"
+)
 REFUSED: dict[str, list[str]] = {
     # what could do harm or change between runs
     r"^here: .*not allowed": [
