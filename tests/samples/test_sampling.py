@@ -50,37 +50,78 @@ def config(**sections: Any) -> JobConfig:
     return load_config(PROJECT / "conf/open_bandit.yaml", inputs).config.model_copy(update=sections)
 
 
-def shown(frame: Frame, rows: int, label: str = "id % 10 = 0") -> DataFrame:
-    """Impressions of the ids 0 to ``rows``, a minute apart, of 50 users; ``label`` says which are clicked."""
-    spark = frame("a int", []).sparkSession
+def shown(spark: SparkSession, rows: int) -> DataFrame:
+    """Impressions of the ids 0 to ``rows``, a minute apart, of 50 users and 800 requests; every tenth is clicked."""
     time = F.timestamp_seconds(F.lit(int(DAY.start.timestamp())) + F.col("id") * 60)
     user = F.when(F.col("id") % 50 != 0, F.concat(F.lit("u"), F.col("id") % 50))
-    struct = F.struct(F.col("id").alias("impression_id"), time.alias("impression_time"), user.alias("user"))
-    return spark.range(rows).select(struct.alias("impression"), F.expr(f"cast({label} as bigint) clicked"))
+    request = (F.col("id") % 800).cast("string").alias("request")
+    struct = F.struct(F.col("id").alias("impression_id"), time.alias("impression_time"), user.alias("user"), request)
+    return spark.range(rows).select(struct.alias("impression"), F.expr("cast(id % 10 = 0 as bigint) clicked"))
 
 
-def splits_of(rows: DataFrame, split: Split, span: Span = DAY, **more: Any) -> pd.DataFrame:
-    column = split_column(config(split=split, **more), span)
-    return rows.select("impression.*", column.alias("split")).toPandas()
+SPLITS_OF = {
+    "two": Split(eval=0.2),
+    "three": Split(eval=0.2, test=0.05),
+    "by user": Split(by="user", eval=0.3, test=0.3),
+    "split": Split(eval=0.25),
+}
+SEVENTHS = "if(impression.impression_id % 7 = 0, 1, 0.2)"
+RULES: dict[str, dict[str, Any]] = {
+    "by user": {"rate": "case when clicked = 1 then 1 when impression.user = 'u7' then 0.02 else 0.5 end"},
+    "halves": {"rate": "if(clicked = 1, 1, 0.5)"},
+    "tenths": {"rate": "if(clicked = 1, 1, 0.1)"},
+    "30 of each": {"cap": {"key": "user", "samples": 30}},
+    "10 of each": {"cap": {"samples": 10}},
+    "20 of each": {"cap": {"samples": 20}},
+    "half of all": {"rate": "0.5"},
+    "all at once": {"rate": "0.5", "cap": {"samples": 20}, "weight": "if(clicked = 1, 3, 1)"},
+    "sevenths": {"rate": SEVENTHS},
+    "20 by sevenths": {"rate": SEVENTHS, "cap": {"samples": 20}},
+    "requests": {"rate": "if(clicked = 1, 1, 0.3)", "by": "request"},
+}
+"""Rules, all of them over the same impressions, of which a quarter is evaluated."""
 
 
-def test_a_third_split_takes_its_share_and_leaves_the_others_where_they_were(frame: Frame) -> None:
-    two = splits_of(shown(frame, 4000), Split(eval=0.2))
-    three = splits_of(shown(frame, 4000), Split(eval=0.2, test=0.05))
-    assert ((two.split == "eval") == (three.split == "eval")).all()
-    share = three.split.value_counts(normalize=True)
+@pytest.fixture(scope="module")
+def chosen(spark: SparkSession) -> pd.DataFrame:
+    """8,000 impressions with their splits, and what each of the rules says of them."""
+    rows = shown(spark, 8000)
+    columns = [split_column(config(split=split), DAY).alias(name) for name, split in SPLITS_OF.items()]
+    requests = config(sampling=Sampling(negatives=0.3, by="request"), split=SPLITS_OF["split"])
+    columns.append(is_sampled_out(requests).alias("lot of request"))
+    for name, rules in RULES.items():
+        marked = rules_of(config(sampling=Sampling.model_validate(rules), split=SPLITS_OF["split"]), DAY, rows)
+        assert marked is not None
+        rows = marked.withColumnsRenamed({SAMPLED_OUT: f"out {name}", WEIGHT: f"weight {name}"}).drop("_wrong")
+    return rows.select(
+        "impression.*", "clicked", *columns, *[f"{kind} {name}" for kind in ("out", "weight") for name in RULES]
+    ).toPandas()
+
+
+def by(name: str, chosen: pd.DataFrame) -> pd.DataFrame:
+    """What stays by rules in train, with its weight."""
+    stays = chosen[~chosen[f"out {name}"] & (chosen.split == "train")]
+    return stays.assign(weight=stays[f"weight {name}"])
+
+
+def ids(name: str, chosen: pd.DataFrame) -> set[int]:
+    return set(by(name, chosen).impression_id)
+
+
+def test_a_third_split_takes_its_share_and_leaves_the_others_where_they_were(chosen: pd.DataFrame) -> None:
+    assert ((chosen.two == "eval") == (chosen.three == "eval")).all()
+    share = chosen.three.value_counts(normalize=True)
     assert share["eval"] == pytest.approx(0.2, abs=0.02)
     assert share["test"] == pytest.approx(0.05, abs=0.01)
-    assert two[two.split == "eval"].impression_id[:6].tolist() == FIRST_OF_EVAL
+    assert chosen[chosen.two == "eval"].impression_id.sort_values()[:6].tolist() == FIRST_OF_EVAL
 
 
 FIRST_OF_EVAL = [2, 25, 26, 32, 37, 42]  # a change here moves every sample to another split
 
 
-def test_samples_of_one_user_stay_together_and_those_of_nobody_do_not(frame: Frame) -> None:
-    found = splits_of(shown(frame, 4000), Split(by="user", eval=0.3, test=0.3))
-    assert found[found.user.notna()].groupby("user").split.nunique().max() == 1
-    assert set(found[found.user.isna()].split) == {"train", "eval", "test"}
+def test_samples_of_one_user_stay_together_and_those_of_nobody_do_not(chosen: pd.DataFrame) -> None:
+    assert chosen[chosen.user.notna()].groupby("user")["by user"].nunique().max() == 1
+    assert set(chosen[chosen.user.isna()]["by user"]) == {"train", "eval", "test"}
 
 
 def test_the_last_hours_of_the_day_go_to_eval(spark: SparkSession) -> None:
@@ -97,8 +138,8 @@ def test_the_last_hours_of_the_day_go_to_eval(spark: SparkSession) -> None:
         ("00:00", ["eval"] * 4),
     ):
         split = Split(by="time", eval_from=start)
-        found = splits_of(impressions, split, day, timezone="Europe/Stockholm")
-        assert found.sort_values("impression_id").split.tolist() == expected
+        column = split_column(config(split=split, timezone="Europe/Stockholm"), day)
+        assert [row[0] for row in impressions.orderBy("impression.impression_id").select(column).collect()] == expected
 
 
 @pytest.mark.parametrize(
@@ -203,12 +244,12 @@ def test_a_sample_is_negative_only_if_all_its_labels_are_0() -> None:
     assert set(odd.sample_weight) == {1.0}
 
 
-def test_spark_leaves_out_the_same_negatives(frame: Frame) -> None:
-    rows = shown(frame, 2000)
+def test_spark_leaves_out_the_same_negatives(spark: SparkSession) -> None:
     # The salt of the configuration may be any text, also one that another hash of the job uses.
     alike = TENTH.model_copy(update={"sampling": Sampling(negatives=0.25, salt="split")})
+    rows = shown(spark, 2000)
     found, facts = kept(rows, alike)
-    splits = splits_of(rows, alike.split).sort_values("impression_id").split.tolist()
+    splits = [row[0] for row in rows.select(split_column(alike, DAY)).collect()]
     here, counts = kept_here(rows_of(2000, splits), 0.25, "split")
     assert set(found.impression_id) == set(here.impression_id)
     assert facts == sampling_facts(alike, counts)
@@ -216,71 +257,47 @@ def test_spark_leaves_out_the_same_negatives(frame: Frame) -> None:
     assert stayed == pytest.approx(facts["negatives"] / 4, rel=0.2)
 
 
-def ruled(rows: DataFrame, rules: dict[str, Any], split: Split = Split(eval=0.25)) -> pd.DataFrame:  # noqa: B008
-    """What stays by rules."""
-    job = config(sampling=Sampling.model_validate(rules), split=split)
-    marked = rules_of(job, DAY, rows)
-    assert marked is not None
-    stays = marked.withColumn("split", split_column(job, DAY)).where(~F.col(SAMPLED_OUT))
-    return stays.select("impression.*", "clicked", "split", F.col(WEIGHT).alias("weight")).toPandas()
-
-
-def test_a_rate_may_depend_on_labels_and_on_what_is_known_of_the_impression(frame: Frame) -> None:
-    rows = shown(frame, 8000)
-    rate = "case when clicked = 1 then 1 when impression.user = 'u7' then 0.02 else 0.5 end"
-    found = ruled(rows, {"rate": rate})
-    whole = splits_of(rows, Split(eval=0.25))
-    assert found.clicked.sum() == 800
-    assert (found.split == "eval").sum() == (whole.split == "eval").sum()
-    of_train = found[found.split == "train"]
-    weights = {(row.clicked, row.user == "u7"): row.weight for row in of_train.itertuples()}
+def test_a_rate_may_depend_on_labels_and_on_what_is_known_of_the_impression(chosen: pd.DataFrame) -> None:
+    others = chosen[chosen.split != "train"]
+    assert not others[[f"out {name}" for name in RULES]].any(axis=None)
+    assert (others[[f"weight {name}" for name in RULES]] == 1).all(axis=None)
+    found, train = by("by user", chosen), chosen[chosen.split == "train"]
+    assert found.clicked.sum() == train.clicked.sum()
+    weights = {(row.clicked, row.user == "u7"): row.weight for row in found.itertuples()}
     assert weights == {(1, False): 1, (0, False): 2, (0, True): 50}
-    assert of_train.weight.sum() == pytest.approx((whole.split == "train").sum(), rel=0.05)
-    halves = set(ruled(rows, {"rate": "if(clicked = 1, 1, 0.5)"}).impression_id)
-    assert set(ruled(rows, {"rate": "if(clicked = 1, 1, 0.1)"}).impression_id) < halves, "lower rates keep a subset"
-    plain = set(kept(rows, config(sampling=Sampling(negatives=0.5), split=Split(eval=0.25)))[0].impression_id)
-    assert halves == plain, "`negatives` is such a rate"
+    assert found.weight.sum() == pytest.approx(len(train), rel=0.05)
+    assert ids("tenths", chosen) < ids("halves", chosen), "lower rates keep a subset"
+    plain, _ = kept_here(rows_of(8000, chosen.sort_values("impression_id").split.tolist()), 0.5, "negatives")
+    assert set(plain[plain[SPLIT] == "train"].impression_id) == ids("halves", chosen), "`negatives` is such a rate"
 
 
-def test_a_cap_keeps_so_many_of_each_key_and_their_weights_stand_for_all(frame: Frame) -> None:
-    rows = shown(frame, 8000)
-    found = ruled(rows, {"cap": {"key": "user", "samples": 30}})
-    whole = splits_of(rows, Split(eval=0.25))
-    of_train = found[(found.split == "train") & found.user.notna()]
-    assert set(of_train.groupby("user").size()) == {30}
-    sizes = whole[(whole.split == "train")].groupby("user").size()
-    assert of_train.groupby("user").weight.sum().to_dict() == pytest.approx(sizes.to_dict())
-    nobody = found[(found.split == "train") & found.user.isna()]
-    assert len(nobody) == ((whole.split == "train") & whole.user.isna()).sum()
+def test_a_cap_keeps_so_many_of_each_key_and_their_weights_stand_for_all(chosen: pd.DataFrame) -> None:
+    found, train = by("30 of each", chosen), chosen[chosen.split == "train"]
+    assert set(found.groupby("user").size()) == {30}
+    assert found.groupby("user").weight.sum().to_dict() == pytest.approx(train.groupby("user").size().to_dict())
+    nobody = found[found.user.isna()]
+    assert len(nobody) == train.user.isna().sum()
     assert set(nobody.weight) == {1.0}
-    assert set(ruled(rows, {"cap": {"samples": 10}}).impression_id) < set(found.impression_id), (
-        "lower caps keep a subset"
-    )
+    assert ids("10 of each", chosen) < ids("30 of each", chosen), "lower caps keep a subset"
 
 
-@pytest.mark.thorough
-def test_rates_caps_and_weights_multiply(frame: Frame) -> None:
-    rows = shown(frame, 8000)
-    rules = {"rate": "0.5", "cap": {"samples": 20}, "weight": "if(clicked = 1, 3, 1)"}
-    found = ruled(rows, rules, Split(eval=0))
-    plain = ruled(rows, {"rate": "0.5"}, Split(eval=0))
+def test_rates_caps_and_weights_multiply(chosen: pd.DataFrame) -> None:
+    found, plain = by("all at once", chosen), by("half of all", chosen)
     sizes = plain[plain.user.notna()].groupby("user").size()
     mine = found[found.user.notna()]
     expected = [2 * sizes[row.user] / min(20, sizes[row.user]) * (3 if row.clicked else 1) for row in mine.itertuples()]
     assert mine.weight.tolist() == pytest.approx(expected)
-    assert set(found.impression_id) < set(plain.impression_id)
-    capped = ruled(rows, {"cap": {"samples": 20}}, Split(eval=0))
-    assert set(found.impression_id) <= set(capped.impression_id), "a lower rate keeps a subset under a cap, too"
+    assert ids("all at once", chosen) < ids("half of all", chosen)
+    assert ids("all at once", chosen) <= ids("20 of each", chosen), "a lower rate keeps a subset under a cap, too"
 
 
-@pytest.mark.thorough
-def test_under_a_cap_samples_of_each_rate_stay_as_often(frame: Frame) -> None:
-    rows = shown(frame, 8000, "id % 7 = 0").where("impression.user is not null")
-    rate = "if(clicked = 1, 1, 0.2)"
-    several = ({"rate": rate}, {"rate": rate, "cap": {"samples": 20}})
-    plain, capped = (ruled(rows, rules, Split(eval=0)).groupby("user").clicked for rules in several)
+def test_under_a_cap_samples_of_each_rate_stay_as_often(chosen: pd.DataFrame) -> None:
+    plain, capped = (
+        some[some.user.notna()].assign(seventh=some.impression_id % 7 == 0).groupby("user").seventh
+        for some in (by("sevenths", chosen), by("20 by sevenths", chosen))
+    )
     assert set(capped.size()) == {20}
-    assert plain.size().min() > 30
+    assert plain.size().min() > 25
     assert (capped.mean() - plain.mean()).mean() == pytest.approx(0, abs=0.03)
 
 
@@ -297,21 +314,15 @@ def test_rules_over_keys_that_are_not_there_are_refused(rules: str, message: str
         load_config(PROJECT / "conf/open_bandit.yaml", overrides)
 
 
-def test_the_negatives_of_a_request_stay_or_go_together(frame: Frame) -> None:
-    rows = shown(frame, 4000)
-    requests = rows.withColumn(
-        "impression", F.col("impression").withField("request", (F.col("impression.impression_id") % 800).cast("string"))
-    )
-    by_rate = {"rate": "if(clicked = 1, 1, 0.3)", "by": "request"}
-    found = ruled(requests, by_rate, Split(eval=0))
+def test_the_negatives_of_a_request_stay_or_go_together(chosen: pd.DataFrame) -> None:
+    of_train = chosen[(chosen.split == "train") & (chosen.clicked == 0)]
+    whole = of_train.groupby(["request", "user"], dropna=False).size()
+    found = by("requests", chosen)
     negatives = found[found.clicked == 0].groupby(["request", "user"], dropna=False).size()
-    every = requests.select("impression.*", "clicked").toPandas()
-    whole = every[every.clicked == 0].groupby(["request", "user"], dropna=False).size()
     assert (negatives == whole[negatives.index]).all()
     assert 0.2 < len(negatives) / len(whole) < 0.4
-    sampling = Sampling(negatives=0.3, by="request")
-    plain, _ = kept(requests, config(sampling=sampling, split=Split(eval=0)))
-    assert set(plain.impression_id) == set(found.impression_id), "`negatives` is such a rate"
+    plain = of_train[~of_train["lot of request"]]
+    assert set(plain.impression_id) == set(found[found.clicked == 0].impression_id), "`negatives` is such a rate"
 
 
 @pytest.mark.parametrize(
