@@ -19,6 +19,8 @@ from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary
 
 Frame = Callable[..., DataFrame]
+Values = dict[str, dict[str, Any]]
+"""The features of each item."""
 
 SCHEMA = (
     "item struct<price: double, count: int, city: string, tags: map<string, double>, words: array<string>, "
@@ -55,7 +57,11 @@ STATE = FittedState(
     created_at="",
     days=("2019-06-04",),
     declared={},
-    vocabularies={"cities": FittedVocabulary(("Oslo", "Lund"), 3, 10), "words": FittedVocabulary(("y", "x"), 1, 4)},
+    vocabularies={
+        "cities": FittedVocabulary(("Oslo", "Lund"), 3, 10),
+        "words": FittedVocabulary(("y", "x"), 1, 4),
+        "channels": FittedVocabulary(tuple(str(n) for n in range(1, 26)), 1, 25),
+    },
     moments={"f": MOMENTS},
     boundaries={"f": QUARTILES},
 )
@@ -70,7 +76,11 @@ def job(**features: dict[str, Any]) -> JobConfig:
             "impressions": {"source": "a", "time": "t", "article": "item", "user": "item"},
             "labels": {"clicked": {"source": "a", "where": "true", "window": "1h"}},
             "features": features,
-            "vocabularies": {"cities": {"capacity": 10, "oov_buckets": 3}, "words": {"capacity": 4}},
+            "vocabularies": {
+                "cities": {"capacity": 10, "oov_buckets": 3},
+                "words": {"capacity": 4},
+                "channels": {"capacity": 25},
+            },
             "fitted": {"path": "state"},
             "output": {"path": "out"},
         }
@@ -145,10 +155,16 @@ KINDS: list[tuple[dict[str, Any], Any, Any]] = [
 """A feature, its value in FULL, and its value in EMPTY."""
 
 
-def columns_of(spark: SparkSession, items: Sequence[dict[str, Any]], named: dict[str, dict[str, Any]]) -> list[Row]:
+def columns_of(
+    spark: SparkSession,
+    items: Sequence[dict[str, Any]],
+    named: dict[str, dict[str, Any]],
+    moments: dict[str, FittedMoments] | None = None,
+) -> list[Row]:
     """A row for each item with all the features, computed at once."""
     config = job(**named)
-    state = replace(STATE, moments=dict.fromkeys(named, MOMENTS), boundaries=dict.fromkeys(named, QUARTILES))
+    of_each = dict.fromkeys(named, MOMENTS) | (moments or {})
+    state = replace(STATE, moments=of_each, boundaries=dict.fromkeys(named, QUARTILES))
     rows = spark.createDataFrame([(tuple(item.values()),) for item in items], SCHEMA)
     rows = with_ids(rows.coalesce(1), config, state)
     return rows.select(
@@ -160,31 +176,10 @@ def numbered(features: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     return {f"f{n}": feature for n, feature in enumerate(features)}
 
 
-@pytest.fixture(scope="module")
-def values(spark: SparkSession) -> list[Row]:
-    """All of KINDS: for FULL and for EMPTY."""
-    return columns_of(spark, [FULL, EMPTY], numbered(feature for feature, _, _ in KINDS))
-
-
 @pytest.mark.parametrize("n", range(len(KINDS)), ids=lambda n: " ".join(f"{k}={v}" for k, v in KINDS[n][0].items()))
-def test_a_feature_of_each_kind_has_its_value_or_what_stands_for_a_missing_one(values: list[Row], n: int) -> None:
+def test_a_feature_of_each_kind_has_its_value_or_what_stands_for_a_missing_one(values: Values, n: int) -> None:
     _, full, empty = KINDS[n]
-    assert (values[0][n], values[1][n]) == (full, empty)
-
-
-def test_negative_zero_is_zero_where_a_number_is_hashed_or_looked_up(frame: Frame) -> None:
-    features = {
-        "f": of("price", hash_buckets=1000),
-        "g": of("vector", hash_buckets=1000, ragged=True),
-        "h": {"expr": "map('0.0', 7)", "at": "item.price", "dtype": "int64"},
-    }
-    config = job(**features)
-    rows = frame(SCHEMA, [(tuple((FULL | {"price": zero, "vector": [zero, 0.1]}).values()),) for zero in (0.0, -0.0)])
-    columns = [feature_column(rows, name, config.features[name], config, STATE) for name in features]
-    plain, negative = rows.select(*columns).collect()
-    assert plain == negative
-    assert plain[1][1] == bucket_of(prefix_of("g"), [b"0.1"], 999) + 1, "the text of a float stays that of a float"
-    assert plain[2] == 7
+    assert (values["full"][f"f{n}"], values["empty"][f"f{n}"]) == (full, empty)
 
 
 TOKEN = of("city", vocabulary="cities")
@@ -229,55 +224,90 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], Any]]] = {
 """What changes in FULL, a feature, and its value then."""
 
 
+OF_CASES = [(what, FULL | changed, feature) for what, some in CASES.items() for changed, feature, _ in some]
+SALTED = {"hash_buckets": 1000, "salt": "both"}
+NAMED: dict[str, dict[str, Any]] = {
+    "one": of("city", hash_buckets=10),
+    "other": of("city", hash_buckets=10),
+    "two_ids": of("city", hash_buckets=2),
+    "token": TOKEN,
+    "tokens": of("words", vocabulary="cities", ragged=True),
+    "salted": of("city", **SALTED),
+    "all_salted": of("words", ragged=True, **SALTED),
+    "of_another_salt": of("words", ragged=True, **SALTED | {"salt": "other"}),
+    "few": of("words", hash_buckets=5, ragged=True, salt="few"),
+    "few_padded": of("words", hash_buckets=5, shape=[3], salt="few"),
+    "channel": of("count", vocabulary="channels"),
+    "zero": of("price", hash_buckets=1000),
+    "zeros": of("vector", hash_buckets=1000, ragged=True),
+    "at_zero": {"expr": "map('0.0', 7)", "at": "item.price", "dtype": "int64"},
+    "scaled": of("vector", "float32", shape=[2], scale="standardise"),
+    "padded": of("vector", "float32", shape=[2], pad=True, scale="standardise", default=-9),
+    "city": of("city", "string"),
+    "hour": of("seen", date_part="hour"),
+    "f": {"cross": ["city", "hour"], "dtype": "int64", "hash_buckets": 2**40},
+}
+WORDS_OF = ["x", "y", "unseen"]
+ITEMS = {
+    "full": FULL,
+    "empty": EMPTY,
+    **{f"case {n}": item for n, (_, item, _) in enumerate(OF_CASES)},
+    **{f"city {n}": FULL | {"city": f"city {n}"} for n in range(200)},
+    **{word: FULL | {"city": word, "words": [word]} for word in WORDS_OF},
+    "many words": FULL | {"words": [f"w{n}" for n in range(50)]},
+    "one word": FULL | {"words": ["w0"]},
+    **{f"channel {n}": FULL | {"count": n} for n in range(1, 26)},
+    "plain zero": FULL | {"price": 0.0, "vector": [0.0, 0.1]},
+    "negative zero": FULL | {"price": -0.0, "vector": [-0.0, 0.1]},
+    "short": FULL | {"vector": [5.0]},
+    "long": FULL | {"vector": [5.0, 10.0, 7.0]},
+    "in Oslo": FULL | {"city": "Oslo"},
+    "at ten": FULL | {"seen": datetime(2019, 6, 8, 22, tzinfo=UTC)},
+}
+
+
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> dict[str, list[Any]]:
-    """The value of each of CASES."""
-    cases = [(name, FULL | changed, feature) for name, some in CASES.items() for changed, feature, _ in some]
-    rows = columns_of(spark, [item for _, item, _ in cases], numbered(feature for *_, feature in cases))
-    every: dict[str, list[Any]] = {name: [] for name in CASES}
-    for number, (name, *_) in enumerate(cases):
-        every[name].append(rows[number][number])
-    return every
+def values(spark: SparkSession) -> Values:
+    """All features of each item, by one query."""
+    features = numbered([*[feature for feature, _, _ in KINDS], *[feature for *_, feature in OF_CASES]]) | NAMED
+    of_vectors = {
+        "scaled": FittedMoments((2, 2), (1.0, 2.0), (2.0, 0.0), (0.0, 2.0), (3.0, 2.0)),
+        "padded": FittedMoments((2, 2), (1.0, 2.0), (2.0, 4.0), (0.0, 2.0), (3.0, 2.0)),
+    }
+    rows = columns_of(spark, list(ITEMS.values()), features, of_vectors)
+    return {name: row.asDict() for name, row in zip(ITEMS, rows, strict=True)}
 
 
 @pytest.mark.parametrize("what", CASES)
-def test_a_value_that_is_special(found: dict[str, list[Any]], what: str) -> None:
-    assert found[what] == [expected for *_, expected in CASES[what]]
-    assert "-0.0" not in str(found[what]) or "zero" not in what
+def test_a_value_that_is_special(values: Values, what: str) -> None:
+    numbers = [n for n, (case, *_) in enumerate(OF_CASES) if case == what]
+    found = [values[f"case {n}"][f"f{len(KINDS) + n}"] for n in numbers]
+    assert found == [expected for *_, expected in CASES[what]]
+    assert "-0.0" not in str(found) or "zero" not in what
 
 
-def test_single_values_and_lists_share_ids_and_a_missing_value_has_one_that_no_value_has(spark: SparkSession) -> None:
-    words, many = ["x", "y", "unseen"], [f"w{n}" for n in range(50)]
-    salted = {"hash_buckets": 1000, "salt": "both"}
-    features = [
-        TOKEN,
-        of("words", vocabulary="cities", ragged=True),
-        of("city", **salted),
-        of("words", ragged=True, **salted),
-        of("words", ragged=True, **salted | {"salt": "other"}),
-        of("words", hash_buckets=5, ragged=True, salt="few"),
-        of("words", hash_buckets=5, shape=[3], salt="few"),
-        of("city", hash_buckets=2),
-    ]
-    items = [
-        *[FULL | {"city": word, "words": [word]} for word in words],
-        FULL | {"words": many},
-        FULL | {"words": ["w0"]},
-    ]
-    *alike, long, short, empty = columns_of(spark, [*items, EMPTY], numbered(features))
-    assert [[row[0]] for row in alike] == [row[1] for row in alike]
-    assert [[row[2]] for row in alike] == [row[3] for row in alike]
-    assert long[3] != long[4], "salts"
-    assert {*long[5]} == {1, 2, 3, 4}, "0 is for padding"
-    assert short[6] == [short[5][0], 0, 0]
-    assert ([row[7] for row in alike], empty[7]) == ([1, 1, 1], 0)
+def test_negative_zero_is_zero_where_a_number_is_hashed_or_looked_up(values: Values) -> None:
+    plain, negative = values["plain zero"], values["negative zero"]
+    assert [plain[name] for name in ("zero", "zeros")] == [negative[name] for name in ("zero", "zeros")]
+    assert plain["zeros"][1] == bucket_of(prefix_of("zeros"), [b"0.1"], 999) + 1, (
+        "the text of a float stays that of a float"
+    )
+    assert plain["at_zero"] == negative["at_zero"] == 7
 
 
-def test_a_hashed_id_is_stable_below_its_limit_and_differs_between_features(frame: Frame) -> None:
-    rows = frame("item struct<city: string>", [((f"city {n}",),) for n in range(200)])
-    feature = Feature.model_validate(of("city", hash_buckets=10))
-    found = rows.select(feature_column(rows, "one", feature), feature_column(rows, "other", feature)).collect()
-    one, other = ([row[n] for row in found] for n in range(2))
+def test_single_values_and_lists_share_ids_and_a_missing_value_has_one_that_no_value_has(values: Values) -> None:
+    alike = [values[word] for word in WORDS_OF]
+    assert [[row["token"]] for row in alike] == [row["tokens"] for row in alike]
+    assert [[row["salted"]] for row in alike] == [row["all_salted"] for row in alike]
+    long, short = values["many words"], values["one word"]
+    assert long["all_salted"] != long["of_another_salt"], "salts"
+    assert {*long["few"]} == {1, 2, 3, 4}, "0 is for padding"
+    assert short["few_padded"] == [short["few"][0], 0, 0]
+    assert ([row["two_ids"] for row in alike], values["empty"]["two_ids"]) == ([1, 1, 1], 0)
+
+
+def test_a_hashed_id_is_stable_below_its_limit_and_differs_between_features(values: Values) -> None:
+    one, other = ([values[f"city {n}"][name] for n in range(200)] for name in ("one", "other"))
     assert set(one) == set(range(1, 10))
     assert one != other
     assert one[:3] == FIRST_THREE
@@ -288,10 +318,9 @@ FIRST_THREE = [5, 9, 1]  # a change here moves every id of every trained embeddi
 
 def test_a_list_of_vectors_from_a_history_is_cut_or_padded_to_whole_vectors(frame: Frame) -> None:
     rows = frame(SCHEMA, [(tuple(FULL.values()),)])
-    for shape, expected in (([3, 2], [[1, 2], [3, 4], [0, 0]]), ([1, 2], [[1, 2]])):
-        config = job(f=of("matrix", "float32", shape=shape))
-        (row,) = rows.select(feature_column(rows, "f", config.features["f"], config, STATE, ["item"])).collect()
-        assert row[0] == expected
+    config = job(cut=of("matrix", "float32", shape=[1, 2]), padded=of("matrix", "float32", shape=[3, 2]))
+    columns = [feature_column(rows, name, config.features[name], config, STATE, ["item"]) for name in config.features]
+    assert rows.select(columns).collect() == [([[1, 2]], [[1, 2], [3, 4], [0, 0]])]
 
 
 @pytest.mark.parametrize(
@@ -309,29 +338,17 @@ def test_the_contract_has_as_many_ids_as_the_feature_can_have(feature: dict[str,
     assert columns_contract(job(f=feature), STATE)["f"].buckets == buckets
 
 
-def test_a_vector_is_scaled_by_the_moments_of_each_place(frame: Frame) -> None:
-    moments = FittedMoments((2, 2), (1.0, 2.0), (2.0, 0.0), (0.0, 2.0), (3.0, 2.0))
-    state = replace(STATE, moments={"f": moments})
-    config = job(f=of("vector", "float32", shape=[2], scale="standardise"))
-    rows = frame(SCHEMA, [(tuple(FULL.values()),)])
-    (row,) = rows.select(feature_column(rows, "f", config.features["f"], config, state)).collect()
-    assert row[0] == [1.0, 2.0]  # (3 - 1) / 2 and, where all were equal, 4 - 2
+def test_a_vector_is_scaled_by_the_moments_of_each_place(values: Values) -> None:
+    assert values["full"]["scaled"] == [1.0, 2.0]  # (3 - 1) / 2 and, where all were equal, 4 - 2
 
 
-def test_padding_is_not_scaled_and_what_is_beyond_the_shape_is_cut_off(frame: Frame) -> None:
-    moments = FittedMoments((2, 2), (1.0, 2.0), (2.0, 4.0), (0.0, 2.0), (3.0, 2.0))
-    config = job(f=of("vector", "float32", shape=[2], pad=True, scale="standardise", default=-9))
-    rows = frame(SCHEMA, [(tuple((FULL | {"vector": v}).values()),) for v in ([5.0], [5.0, 10.0, 7.0], None)])
-    state = replace(STATE, moments={"f": moments})
-    column = feature_column(rows, "f", config.features["f"], config, state)
-    assert [row[0] for row in rows.select(column).collect()] == [[2.0, -9.0], [2.0, 2.0], [-9.0, -9.0]]
+def test_padding_is_not_scaled_and_what_is_beyond_the_shape_is_cut_off(values: Values) -> None:
+    found = [values[name]["padded"] for name in ("short", "long", "empty")]
+    assert found == [[2.0, -9.0], [2.0, 2.0], [-9.0, -9.0]]
 
 
-def test_a_cross_tells_combinations_apart_and_depends_on_no_order_of_rows(spark: SparkSession) -> None:
-    cross: dict[str, Any] = {"cross": ["city", "hour"], "dtype": "int64", "hash_buckets": 2**40}
-    parts = {"city": of("city", "string"), "hour": of("seen", date_part="hour")}
-    items = [FULL, FULL | {"city": "Oslo"}, FULL | {"seen": datetime(2019, 6, 8, 22, tzinfo=UTC)}, FULL]
-    one, town, hour, again = (row[0] for row in columns_of(spark, items, {"f": cross, **parts}))
+def test_a_cross_tells_combinations_apart_and_depends_on_no_order_of_rows(values: Values) -> None:
+    one, town, hour, again = (values[name]["f"] for name in ("full", "in Oslo", "at ten", "one word"))
     assert one == again == CROSSED
     assert len({one, town, hour}) == 3
 
@@ -339,15 +356,10 @@ def test_a_cross_tells_combinations_apart_and_depends_on_no_order_of_rows(spark:
 CROSSED = 946875532976  # a change here moves every crossed id
 
 
-def test_id_25_of_1_to_25_has_a_place_of_its_own(frame: Frame) -> None:
+def test_id_25_of_1_to_25_has_a_place_of_its_own(values: Values) -> None:
     """The old system had 25 buckets for the channels 1 to 25, and the last one was out of range."""
-    channels = FittedVocabulary(tuple(str(n) for n in range(1, 26)), 1, 25)
-    state = replace(STATE, vocabularies={"cities": channels})
-    config = job(f=of("count", vocabulary="cities"))
-    rows = with_ids(frame(SCHEMA, [(tuple((FULL | {"count": n}).values()),) for n in range(1, 26)]), config, state)
-    ids = [r[0] for r in rows.select(feature_column(rows, "f", config.features["f"], config, state)).collect()]
-    assert sorted(ids) == list(range(3, 28))
-    assert channels.buckets == 28
+    assert sorted(values[f"channel {n}"]["channel"] for n in range(1, 26)) == list(range(3, 28))
+    assert STATE.vocabularies["channels"].buckets == 28
 
 
 @pytest.mark.parametrize(
