@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -42,6 +43,8 @@ def test_days_are_counted_over_the_window_that_ends_with_them(frame: Frame) -> N
             (7, "2019-06-01 23:59:59", 1),
             (7, "2019-06-03 12:00:00", 0),
             (8, "2019-06-03 12:00:00", 1),
+            (None, "2019-06-01 00:00:00", 0),
+            (7, None, 0),
         ],
     )
     rows = view_rows(log, "item", ITEM, ["impressions", "clicks", "click_rate"])
@@ -64,90 +67,93 @@ def test_a_key_whose_window_is_empty_has_zeros_and_not_its_last_counts(frame: Fr
     assert [row[3:] for row in written(rows)] == [(1, 1), (1, 1), (0, 0)]
 
 
-def test_a_date_as_event_time_must_say_when_its_row_is_known(frame: Frame) -> None:
+USERS = [
+    ("u1", "2019-06-01 10:00:00", "2019-06-01 10:30:00", "Lund"),
+    (None, "2019-06-01 10:00:00", "2019-06-01 10:30:00", "b"),
+    ("u1", None, "2019-06-01 10:30:00", "c"),
+    ("u1", "2019-06-01 10:00:00", None, "d"),
+]
+
+
+def test_a_row_is_available_some_time_after_it_became_true_or_at_that_of_a_column_if_it_has_a_key_and_times(
+    frame: Frame,
+) -> None:
+    table = frame("user_id string, at timestamp, loaded timestamp, city string", USERS)
+    loaded = PROFILE.model_copy(update={"available_after": None, "available_time": "loaded"})
+    views = [usable(view_rows(table, name, view, ["city"])) for name, view in (("later", PROFILE), ("loaded", loaded))]
+    assert written(views[0].unionAll(views[1])) == [
+        ("u1", "06-01 10:00", "06-01 10:30", "Lund"),
+        ("u1", "06-01 10:00", "06-01 12:00", "Lund"),
+        ("u1", "06-01 10:00", "06-01 12:00", "d"),
+    ]
+
+
+def test_a_date_is_known_some_hours_after_its_day_began(frame: Frame) -> None:
     table = frame("user_id string, ds date, city string", [("u1", "2019-06-01", "Lund")])
-    snapshot = PROFILE.model_copy(update={"event_time": "ds", "available_after": None})
-    with pytest.raises(
-        InputError, match="views.user.event_time: ds is a date, so a row would count as known when its day begins"
-    ):
-        view_rows(table, "user", snapshot, ["city"])
-    short = snapshot.model_copy(update={"available_after": timedelta(hours=26), "ttl": timedelta(days=2)})
-    with pytest.raises(InputError, match="the newest row is 50h old when the next day's becomes known"):
-        view_rows(table, "user", short, ["city"])
-    later = snapshot.model_copy(update={"available_after": timedelta(hours=26)})
-    assert written(view_rows(table, "user", later, ["city"])) == [("u1", "06-01 00:00", "06-02 02:00", "Lund")]
+    dated = PROFILE.model_copy(update={"event_time": "ds", "available_after": timedelta(hours=26)})
+    assert written(view_rows(table, "user", dated, ["city"])) == [("u1", "06-01 00:00", "06-02 02:00", "Lund")]
 
 
-def test_rows_without_key_or_time_are_not_counted(frame: Frame) -> None:
-    log = frame("item int, at timestamp, click int", [(None, "2019-06-01 00:00:00", 0), (7, None, 0)])
-    assert written(view_rows(log, "item", ITEM, ["impressions"])) == []
-
-
-def test_a_row_is_available_some_time_after_it_became_true(frame: Frame) -> None:
-    table = frame("user_id string, at timestamp, city string", [("u1", "2019-06-01 10:00:00", "Lund")])
-    assert written(view_rows(table, "user", PROFILE, ["city"])) == [("u1", "06-01 10:00", "06-01 12:00", "Lund")]
-
-
-def test_an_available_time_may_be_a_column(frame: Frame) -> None:
-    table = frame(
-        "user_id string, at timestamp, loaded timestamp, city string",
-        [("u1", "2019-06-01 10:00:00", "2019-06-01 10:30:00", "Lund")],
-    )
-    view = PROFILE.model_copy(update={"available_after": None, "available_time": "loaded"})
-    assert written(view_rows(table, "user", view, ["city"])) == [("u1", "06-01 10:00", "06-01 10:30", "Lund")]
-
-
-def test_rows_without_key_or_times_cannot_be_used(frame: Frame) -> None:
-    table = frame(
-        "user_id string, at timestamp, city string",
-        [("u1", "2019-06-01 10:00:00", "a"), (None, "2019-06-01 10:00:00", "b"), ("u1", None, "c")],
-    )
-    assert [r.payload.city for r in usable(view_rows(table, "user", PROFILE, ["city"])).collect()] == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("at", "kept"),
-    [
-        ("2019-06-03 23:59:59.999999", False),
-        ("2019-06-04 00:00:00", True),
-        ("2019-06-05 23:59:59", True),
-        ("2019-06-06 00:00:00", False),
-    ],
-)
-def test_only_rows_that_some_impression_of_the_day_can_see_are_read(frame: Frame, at: str, kept: bool) -> None:
-    table = frame("user_id string, at timestamp, city string", [("u1", at, "a")])
-    rows = within_reach(
-        view_rows(table, "user", PROFILE, ["city"]), Span.of(date(2019, 6, 5), "UTC"), timedelta(days=1)
-    )
-    assert rows.count() == kept
-
-
-def test_a_column_that_the_table_does_not_have_is_named(frame: Frame) -> None:
-    table = frame("user_id string, at timestamp, city string", [])
-    with pytest.raises(InputError, match="views.user: its source has no column 'cty'; did you mean 'city'?"):
-        view_rows(table, "user", PROFILE, ["cty"])
+def test_only_rows_that_some_impression_of_the_day_can_see_are_read(frame: Frame) -> None:
+    times = ["2019-06-03 23:59:59.999999", "2019-06-04 00:00:00", "2019-06-05 23:59:59", "2019-06-06 00:00:00"]
+    table = frame("user_id string, at timestamp, city string", [("u1", at, f"{n}") for n, at in enumerate(times)])
+    rows = view_rows(table, "user", PROFILE, ["city"])
+    near = within_reach(rows, Span.of(date(2019, 6, 5), "UTC"), timedelta(days=1))
+    assert sorted(row.payload.city for row in near.collect()) == ["1", "2"]
 
 
 SNAPSHOT = SnapshotView(source="t", entity="user", key="user_id", snapshot="ds", publish_delay="2h", ttl="7d")
 
 
-def test_the_day_of_a_snapshot_must_be_a_day(frame: Frame) -> None:
-    rows = frame("user_id int, ds timestamp, x int", [])
-    with pytest.raises(InputError, match="views.v.snapshot: ds is timestamp, expected the day of a snapshot: a date"):
-        view_rows(rows, "v", SNAPSHOT, ["x"])
+OF_DATES = PROFILE.model_copy(update={"event_time": "ds", "available_after": None})
+
+
+@pytest.mark.parametrize(
+    ("schema", "view", "column", "message"),
+    [
+        (
+            "user_id string, ds date, x int",
+            OF_DATES,
+            "x",
+            "views.v.event_time: ds is a date, so a row would count as known when its day begins",
+        ),
+        (
+            "user_id string, ds date, x int",
+            OF_DATES.model_copy(update={"available_after": timedelta(hours=26), "ttl": timedelta(days=2)}),
+            "x",
+            "the newest row is 50h old when the next day's becomes known",
+        ),
+        (
+            "user_id string, at timestamp, city string",
+            PROFILE,
+            "cty",
+            "views.v: its source has no column 'cty'; did you mean 'city'?",
+        ),
+        (
+            "user_id int, ds timestamp, x int",
+            SNAPSHOT,
+            "x",
+            "views.v.snapshot: ds is timestamp, expected the day of a snapshot: a date",
+        ),
+        (
+            "user_id int, at timestamp, x array<int>",
+            PROFILE.model_copy(update={"sequence": "x"}),
+            "x",
+            "views.v.sequence: x is array<int>, expected a number, text or a time",
+        ),
+    ],
+)
+def test_columns_that_cannot_be_what_a_view_says_are_refused(
+    frame: Frame, schema: str, view: EventView | SnapshotView, column: str, message: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        view_rows(frame(schema, []), "v", view, [column])
 
 
 def test_sequences_and_tombstones_are_columns_of_the_view(frame: Frame) -> None:
     view = PROFILE.model_copy(update={"sequence": "version", "tombstone": "op = 'D'"})
     rows = frame("user_id int, at timestamp, version int, op string, x int", [(1, "2019-06-01 10:00:00", 3, "D", 5)])
     assert view_rows(rows, "v", view, ["x"]).select("sequence", "gone").collect() == [(3, True)]
-    with pytest.raises(InputError, match="views.v.sequence: versions is array<int>, expected a number, text or a time"):
-        view_rows(
-            frame("user_id int, at timestamp, versions array<int>", []),
-            "v",
-            view.model_copy(update={"sequence": "versions"}),
-            [],
-        )
 
 
 def test_only_the_days_that_matter_are_read_from_a_partitioned_table(spark: SparkSession, tmp_path: Path) -> None:

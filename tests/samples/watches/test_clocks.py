@@ -114,80 +114,71 @@ def test_a_run_with_a_wrong_unit_is_refused_with_the_right_function(spark: Spark
         assert not list(inputs.glob("out/**/manifests/*"))
 
 
-def counted(root: Path, frame: DataFrame, use: Any, source: str, **texts: str) -> tuple[LoadedConfig, ClocksByDay]:
-    """The counts of the clocks of one source, as a run would take them."""
-    config = loaded(root, **texts)
-    watches = Watches.of(config.config, DAY)
-    watches.observed.on(frame, {"clocks": clock_counts(clocks_of(config.config, DAY, source, use, frame))}).collect()
-    return config, watches.clocks()
+def counts_of(frame: DataFrame, source: str, *uses: tuple[JobConfig, Any]) -> list[ClocksByDay]:
+    """The counts of the clocks of one source, as runs of several configurations would take them, by one query."""
+    watches = [Watches.of(config, DAY) for config, _ in uses]
+    for one, (config, use) in zip(watches, uses, strict=True):
+        clocks = clocks_of(config, DAY, source, use, frame)
+        frame = one.observed.on(frame, {"clocks": clock_counts(clocks)})
+    frame.collect()
+    return [one.clocks() for one in watches]
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("timestamp_millis(seconds)", "1970; did you mean timestamp_seconds(seconds)?"),
-        ("timestamp_micros(seconds)", "1970; did you mean timestamp_seconds(seconds)?"),
-        ("timestamp_micros(t)", "1970; did you mean timestamp_millis(t)?"),
-        ("timestamp_seconds(t)", "years such as 51,395; did you mean timestamp_millis(t)?"),
-        ("timestamp_millis(micros)", "years such as 51,395; did you mean timestamp_micros(micros)?"),
-        ("cast(t as timestamp)", "years such as 51,395; did you mean timestamp_millis(t)?"),
-        ("timestamp_millis(t div 1000)", "1970; did you mean timestamp_seconds(t div 1000)?"),
-        (
-            "coalesce(timestamp_micros(t), timestamp_micros(micros))",
-            "1970: the numbers behind coalesce(timestamp_micros(t), timestamp_micros(micros)) were read in the wrong unit, "
-            "1,000 times too small.",
-        ),
-        ("timestamp_seconds(seconds * 10)", "years such as 2464. Correct"),
-    ],
-)
-def test_the_right_function_is_found_by_magnitude(spark: SparkSession, inputs: Path, text: str, said: str) -> None:
-    log = spark.read.parquet(str(inputs / "log.parquet"))
-    config, counts = counted(inputs, log, "impressions", "log", TIME=text)
+def refused(config: JobConfig, counts: ClocksByDay) -> str:
     with pytest.raises(InputError) as caught:
-        check_clocks(config.config, counts)
-    assert said in str(caught.value)
+        check_clocks(config, counts)
+    return str(caught.value)
 
 
-def test_actions_and_both_clocks_of_a_view_are_looked_at_too(frame: Frame, tmp_path: Path) -> None:
+MAGNITUDES = {
+    "timestamp_millis(seconds)": "1970; did you mean timestamp_seconds(seconds)?",
+    "timestamp_micros(seconds)": "1970; did you mean timestamp_seconds(seconds)?",
+    "timestamp_micros(t)": "1970; did you mean timestamp_millis(t)?",
+    "timestamp_seconds(t)": "years such as 51,395; did you mean timestamp_millis(t)?",
+    "timestamp_millis(micros)": "years such as 51,395; did you mean timestamp_micros(micros)?",
+    "cast(t as timestamp)": "years such as 51,395; did you mean timestamp_millis(t)?",
+    "timestamp_millis(t div 1000)": "1970; did you mean timestamp_seconds(t div 1000)?",
+    "coalesce(timestamp_micros(t), timestamp_micros(micros))": (
+        "1970: the numbers behind coalesce(timestamp_micros(t), timestamp_micros(micros)) were read in the wrong unit, "
+        "1,000 times too small."
+    ),
+    "timestamp_seconds(seconds * 10)": "years such as 2464. Correct",
+}
+
+
+def test_the_right_function_is_found_by_magnitude(spark: SparkSession, inputs: Path) -> None:
+    log = spark.read.parquet(str(inputs / "log.parquet"))
+    configs = [loaded(inputs, TIME=text).config for text in MAGNITUDES]
+    found = counts_of(log, "log", *[(config, "impressions") for config in configs])
+    for config, counts, said in zip(configs, found, MAGNITUDES.values(), strict=True):
+        assert said in refused(config, counts)
+
+
+def test_actions_histories_and_both_clocks_of_a_view_are_looked_at_too(frame: Frame, tmp_path: Path) -> None:
     log = frame("kind string, t bigint, who string, what int", [("c", MILLIS, "a", 1), ("s", 5, "a", 1)])
-    _, counts = counted(tmp_path, log, "labels", "log")
-    assert counts == {"labels.clicked.time": {None: ClockCounts(rows=1)}}
-    config, counts = counted(tmp_path, log, "labels", "log", TIME="timestamp_micros(t)")
-    with pytest.raises(
-        InputError, match="labels.clicked.time: 1 of 1 times lie in 1970; did you mean timestamp_millis"
-    ):
-        check_clocks(config.config, counts)
+    right, wrong = (loaded(tmp_path, **texts).config for texts in ({}, {"TIME": "timestamp_micros(t)"}))
+    of_right, of_wrong = counts_of(log, "log", (right, "labels"), (wrong, "labels"))
+    assert of_right == {"labels.clicked.time": {None: ClockCounts(rows=1)}}
+    assert "labels.clicked.time: 1 of 1 times lie in 1970; did you mean timestamp_millis" in refused(wrong, of_wrong)
     rows = [("a", MILLIS, MILLIS), ("b", MILLIS, 0), ("c", MILLIS * 1000, MILLIS), ("d", MILLIS, MILLIS)]
-    table = frame("who string, at bigint, known bigint", rows)
-    config, counts = counted(tmp_path, table, "views", "table")
-    assert counts_of_view(counts, "profile") == {"unusable": 0, "implausible": 2}
-    with pytest.raises(InputError, match="views.profile.event_time: 1 of 4 times lie in years such as 51,395"):
-        check_clocks(config.config, counts)
+    (of_table,) = counts_of(frame("who string, at bigint, known bigint", rows), "table", (right, "views"))
+    assert counts_of_view(of_table, "profile") == {"unusable": 0, "implausible": 2}
+    assert "views.profile.event_time: 1 of 4 times lie in years such as 51,395" in refused(right, of_table)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
+def test_the_actions_of_a_history_are_looked_at_whatever_it_inherits(frame: Frame, tmp_path: Path) -> None:
+    log = frame("kind string, t bigint, who string, what int", [("c", MILLIS, "a", 1), ("s", MILLIS, "a", 1)])
+    for text, said in (
         ("timestamp_micros(t)", "1970; did you mean timestamp_millis(t)?"),
         ("timestamp_seconds(t)", "years such as 51,395; did you mean timestamp_millis(t)?"),
-    ],
-)
-def test_the_actions_of_a_history_are_looked_at_whatever_it_inherits(
-    frame: Frame, tmp_path: Path, text: str, said: str
-) -> None:
-    log = frame("kind string, t bigint, who string, what int", [("c", MILLIS, "a", 1), ("s", MILLIS, "a", 1)])
-    own = {"source": "past", "time": text, "user": "who", "item": "what"}
-    for texts, where_from in (({}, own), ({"TIME": text}, {"source": "log"})):
-        history = {**where_from, "where": "kind = 'c'", "last": 3, "within": "2d"}
-        dumped = loaded(tmp_path, **texts).config.model_dump(by_alias=True)
-        config = JobConfig.model_validate({**dumped, "histories": {"recent": history}})
-        watches = Watches.of(config, DAY)
-        watches.observed.on(
-            log, {"clocks": clock_counts(clocks_of(config, DAY, history["source"], "histories", log))}
-        ).collect()
-        with pytest.raises(InputError) as caught:
-            check_clocks(config, watches.clocks())
-        assert str(caught.value).startswith(f"histories.recent.time: 1 of 1 times lie in {said}")
+    ):
+        own = {"source": "past", "time": text, "user": "who", "item": "what"}
+        for texts, where_from in (({}, own), ({"TIME": text}, {"source": "log"})):
+            history = {**where_from, "where": "kind = 'c'", "last": 3, "within": "2d"}
+            dumped = loaded(tmp_path, **texts).config.model_dump(by_alias=True)
+            config = JobConfig.model_validate({**dumped, "histories": {"recent": history}})
+            (counts,) = counts_of(log, history["source"], (config, "histories"))
+            assert refused(config, counts).startswith(f"histories.recent.time: 1 of 1 times lie in {said}")
 
 
 def test_of_actions_those_are_read_that_can_count_and_those_whose_times_cannot_be_right(
@@ -225,27 +216,33 @@ def test_malformed_lines_and_keys_of_two_are_looked_at_as_they_are_used(frame: F
     config = JobConfig.model_validate({**text, "views": {"profile": {**pair, "ttl": "1d"}}})
     rows = [("a", 1, None, None), (None, None, None, "{torn"), ("a", None, "2019-06-05 10:00:00", None)]
     table = frame(f"who string, what int, at timestamp, {MALFORMED} string", rows)
-    watches = Watches.of(config, DAY)
-    watches.observed.on(table, {"clocks": clock_counts(clocks_of(config, DAY, "table", "views", table))}).collect()
-    counts = watches.clocks()["views.profile.event_time"][None]
+    counts = counts_of(table, "table", (config, "views"))[0]["views.profile.event_time"][None]
     assert (counts.rows, counts.unusable) == (2, 2), (
         "the malformed line is no row, and one without an article has no key"
     )
 
 
 def test_as_many_bad_times_and_rows_pass_as_the_source_may_have_bad_records(frame: Frame, tmp_path: Path) -> None:
-    rows = [("a", MILLIS, MILLIS), (None, MILLIS, MILLIS), ("c", None, MILLIS), ("d", MILLIS, None), ("e", 0, MILLIS)]
-    table = frame("who string, at bigint, known bigint", rows)
-    config, counts = counted(tmp_path, table, "views", "table", TABLE="x, bad_records: {max_rate: 0.6}")
-    check_clocks(config.config, counts)
-    assert counts_of_view(counts, "profile") == {"unusable": 3, "implausible": 1}
-    config, counts = counted(tmp_path, table, "views", "table", TABLE="x, bad_records: {max_rate: 0.59}")
-    with pytest.raises(InputError) as caught:
-        check_clocks(config.config, counts)
-    assert str(caught.value) == (
-        "views.profile: 3 of 5 rows have no key or no time, more than `bad_records.max_rate: 0.59` of sources.table allows. "
-        "Leave them out with `where`, or raise the rate."
-    )
+    unusable = [("a", MILLIS, MILLIS), (None, MILLIS, MILLIS), ("c", None, MILLIS), ("d", MILLIS, None)]
+    implausible = [("a", MILLIS, MILLIS)] * 4
+    for rows, most, said in (
+        (
+            unusable,
+            0.6,
+            "views.profile: 3 of 5 rows have no key or no time, more than `bad_records.max_rate: 0.59` of sources.table "
+            "allows. Leave them out with `where`, or raise the rate.",
+        ),
+        (implausible, 0.2, "views.profile.event_time: 1 of 5 times lie in 1970"),
+    ):
+        table = frame("who string, at bigint, known bigint", [*rows, ("e", 0, MILLIS)])
+        allowed, less = (
+            loaded(tmp_path, TABLE=f"x, bad_records: {{max_rate: {rate:g}}}").config for rate in (most, most - 0.01)
+        )
+        of_allowed, of_less = counts_of(table, "table", (allowed, "views"), (less, "views"))
+        check_clocks(allowed, of_allowed)  # a rate includes its end
+        bad = sum(None in row for row in rows)
+        assert counts_of_view(of_allowed, "profile") == {"unusable": bad, "implausible": 1}
+        assert refused(less, of_less).startswith(said)
 
 
 def test_a_view_whose_times_cannot_be_read_is_refused_with_one_of_them(frame: Frame, tmp_path: Path) -> None:
@@ -253,24 +250,13 @@ def test_a_view_whose_times_cannot_be_read_is_refused_with_one_of_them(frame: Fr
     profile = {"source": "table", "entity": "user", "key": "who", "event_time": "at", "ttl": "1d"}
     config = JobConfig.model_validate({**text, "views": {"profile": profile}})
     table = frame("who string, at string", [("a", "14/03/2024 10:00"), ("b", "15/03/2024 10:00")])
-    watches = Watches.of(config, DAY)
-    watches.observed.on(table, {"clocks": clock_counts(clocks_of(config, DAY, "table", "views", table))}).collect()
+    (counts,) = counts_of(table, "table", (config, "views"))
     with pytest.raises(InputError) as caught:
-        check_clocks(config, watches.clocks(), lambda _: table)
+        check_clocks(config, counts, lambda _: table)
     assert str(caught.value).endswith(
         "or raise the rate. views.profile.event_time: at is '14/03/2024 10:00', for example; expected text such as "
         "'2019-06-05 10:00:00', or an expression that reads it, such as to_timestamp(at, 'dd/MM/yyyy HH:mm')."
     )
-
-
-def test_a_rate_of_bad_times_includes_its_end(frame: Frame, tmp_path: Path) -> None:
-    rows = [("a", MILLIS, MILLIS)] * 4 + [("e", 0, MILLIS)]
-    table = frame("who string, at bigint, known bigint", rows)
-    config, counts = counted(tmp_path, table, "views", "table", TABLE="x, bad_records: {max_rate: 0.2}")
-    check_clocks(config.config, counts)
-    config, counts = counted(tmp_path, table, "views", "table", TABLE="x, bad_records: {max_rate: 0.19}")
-    with pytest.raises(InputError, match="views.profile.event_time: 1 of 5 times lie in 1970"):
-        check_clocks(config.config, counts)
 
 
 def test_the_edges_of_what_is_plausible(frame: Frame, tmp_path: Path) -> None:
