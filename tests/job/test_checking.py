@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import LoadedConfig, load_config
@@ -54,81 +54,69 @@ def configured(root: Path, *changes: tuple[str, str]) -> LoadedConfig:
     return load_config(path)
 
 
-def found(spark: SparkSession, loaded: LoadedConfig) -> list[str]:
-    """The problems without the directory of the file."""
-    return [problem.replace(f"{Path(loaded.path).parent}/", "") for problem in problems(spark, loaded)]
+NO_DAY = (
+    "expected a date, a timestamp, or text such as 2019-06-05. Name another column, or make a date of it in a view or a "
+    "query."
+)
+ITEMS = '{format: csv, header: true, path: ROOT/items.csv, schema: "id bigint, brand string, since string"}'
+FITTED = "fitted: {path: ROOT/fitted}\nvocabularies: {brand: {capacity: 100}}\noutput:"
+CASES: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
+    "what is fitted need not be there": ([("hash_buckets: 16", "vocabulary: brand"), ("output:", FITTED)], []),
+    "each thing that is wrong is told once, with its line": (
+        [
+            ("where: kind = 'shown'", "where: kind"),
+            ("{price: price}", "{price: cost}"),
+            ("kind = 'click'}", "kind + price}"),
+            ("key: id", "key: array(id)"),
+            ("event_time: since", "event_time: id"),
+            ("item.brand", "item.brnd"),
+        ],
+        [
+            "11: impressions.where",
+            "15: impressions.columns.price",
+            "17: labels.clicked.expr",
+            "19: views.item.event_time",
+            "19: views.item.key",
+            "22: features.brand.from",
+        ],
+    ),
+    "a misspelt column and a function that is not allowed are told": (
+        [("time: t\n", "time: tt\n"), ("from: impression.price", "expr: sleep(impression.price)")],
+        [
+            "12: impressions.time: there is no column 'tt'; did you mean 't'?",
+            "21: features.price.expr: the function sleep is not allowed; did you mean 'slice'?",
+        ],
+    ),
+    "every source that cannot be read is told": (
+        [("items.csv", "nothing.csv"), ("/log/{date}", "/lag/{date}")],
+        ["4: sources.log: there is no ", "8: sources.items: there is no "],
+    ),
+    "a column that names no day is told": (
+        [(ITEMS, "{format: table, table: global_temp.days, date_column: day}")],
+        [f"8: sources.items.date_column: 'day' of global_temp.days is of type int; {NO_DAY}"],
+    ),
+    "a date column that is not there is told": (
+        [(ITEMS, "{format: table, table: global_temp.days, date_column: dt}")],
+        ["8: sources.items.date_column: global_temp.days has no column 'dt'."],
+    ),
+    "a header without a column of the schema is told": (
+        [("brand string", "label string"), ("item.brand", "item.label")],
+        ["8: sources.items: the first line of ROOT/items.csv has no column 'label'"],
+    ),
+}
 
 
-def test_a_configuration_that_fits_has_no_problem(spark: SparkSession, tmp_path: Path) -> None:
-    assert found(spark, configured(tmp_path)) == []
-
-
-def test_a_misspelt_column_and_a_function_that_is_not_allowed_are_told_with_their_lines(
-    spark: SparkSession, tmp_path: Path
+@pytest.mark.parametrize("what", CASES)
+def test_everything_that_does_not_fit_the_inputs_is_told_at_once(
+    spark: SparkSession, tmp_path: Path, what: str
 ) -> None:
-    loaded = configured(
-        tmp_path, ("time: t\n", "time: tt\n"), ("from: impression.price", "expr: sleep(impression.price)")
-    )
-    assert found(spark, loaded) == [
-        "checked.yaml:12: impressions.time: there is no column 'tt'; did you mean 't'?",
-        "checked.yaml:21: features.price.expr: the function sleep is not allowed; did you mean 'slice'?",
-    ]
-
-
-def test_each_thing_that_is_wrong_is_told_once(spark: SparkSession, tmp_path: Path) -> None:
-    loaded = configured(
-        tmp_path,
-        ("where: kind = 'shown'", "where: kind"),
-        ("{price: price}", "{price: cost}"),
-        ("kind = 'click'}", "kind + price}"),
-        ("key: id", "key: array(id)"),
-        ("event_time: since", "event_time: id"),
-        ("item.brand", "item.brnd"),
-    )
-    assert [re.sub(r": .*", "", problem.partition(": ")[2]) for problem in found(spark, loaded)] == [
-        "impressions.where",
-        "impressions.columns.price",
-        "labels.clicked.expr",
-        "views.item.event_time",
-        "views.item.key",
-        "features.brand.from",
-    ]
-
-
-def test_every_source_that_cannot_be_read_is_told(spark: SparkSession, tmp_path: Path) -> None:
-    loaded = configured(tmp_path, ("items.csv", "nothing.csv"), ("/log/{date}", "/lag/{date}"))
-    first, second = found(spark, loaded)
-    assert first.startswith("checked.yaml:4: sources.log: there is no ")
-    assert second.startswith("checked.yaml:8: sources.items: there is no ")
-
-
-def test_a_date_column_that_is_not_there_or_names_no_day_is_told(spark: SparkSession, tmp_path: Path) -> None:
     spark.sql("create or replace global temp view days as select 1 id, 20190605 day, 'blue' brand, '2019-06-01' since")
-    items = '{format: csv, header: true, path: ROOT/items.csv, schema: "id bigint, brand string, since string"}'
-    told = (
-        "expected a date, a timestamp, or text such as 2019-06-05. Name another column, or make a date of it in a view or a "
-        "query."
-    )
-    for column, problem in {
-        "day": f"'day' of global_temp.days is of type int; {told}",
-        "dt": "global_temp.days has no column 'dt'.",
-    }.items():
-        root = tmp_path / column
-        root.mkdir()
-        loaded = configured(root, (items, f"{{format: table, table: global_temp.days, date_column: {column}}}"))
-        assert found(spark, loaded) == [f"checked.yaml:8: sources.items.date_column: {problem}"]
-
-
-def test_a_header_without_a_column_of_the_schema_is_told(spark: SparkSession, tmp_path: Path) -> None:
-    (problem,) = found(spark, configured(tmp_path, ("brand string", "label string"), ("item.brand", "item.label")))
-    assert problem.startswith("checked.yaml:8: sources.items: the first line of ")
-    assert "has no column 'label'" in problem
-
-
-def test_what_is_fitted_need_not_be_there(spark: SparkSession, tmp_path: Path) -> None:
-    fitted = "fitted: {path: ROOT/fitted}\nvocabularies: {brand: {capacity: 100}}\noutput:"
-    loaded = configured(tmp_path, ("hash_buckets: 16", "vocabulary: brand"), ("output:", fitted))
-    assert found(spark, loaded) == []
+    changes, expected = CASES[what]
+    loaded = configured(tmp_path, *changes)
+    found = [problem.replace("file:" + str(tmp_path), "ROOT") for problem in problems(spark, loaded)]
+    assert len(found) == len(expected), "\n".join(found)
+    for problem, beginning in zip(found, expected, strict=True):
+        assert problem.startswith(f"{loaded.path}:{beginning}")
 
 
 def test_the_command_tells_all_problems_and_ends_with_2(spark: SparkSession, tmp_path: Path) -> None:

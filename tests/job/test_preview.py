@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -198,9 +199,9 @@ def test_a_day_without_an_impression_that_can_be_read_is_told_with_a_value(
     ],
 )
 def test_what_is_neither_a_configuration_nor_a_day_is_told(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Any, day: Any, sentence: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: Any, day: Any, sentence: str
 ) -> None:
     write_days(tmp_path, DAY, 1).rename(tmp_path / "feed.yaml")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=re.escape(sentence)):
-        preview(spark, config, day)
+        preview(MagicMock(SparkSession), config, day)

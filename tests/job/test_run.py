@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -179,6 +180,9 @@ def test_the_same_inputs_and_config_are_published_once(spark: SparkSession, tues
     again = job.run(spark, open_bandit(output), TUESDAY)
     assert not again.published
     assert again.manifest.run_id == manifest.run_id
+    assert SparkSession.getActiveSession() is spark, "the caller's session is no longer the active one"
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.caseSensitive") == "false"
 
 
 @pytest.mark.slow
@@ -275,11 +279,60 @@ def nothing_published(output: Path) -> bool:
     return not list(output.rglob("manifests/*")) and not list(output.rglob("_SUCCESS"))
 
 
-@pytest.mark.slow
-def test_a_day_without_impressions_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="sources.log has no impressions on 2019-12-24; check the date, the time zone"):
-        job.run(spark, open_bandit(tmp_path), date(2019, 12, 24))
-    assert nothing_published(tmp_path)
+ITEMS = (
+    "sources.items={format: csv, path: 'ROOT/items.csv', header: true, schema: 'item_id BIGINT, item_feature_0 DOUBLE'}"
+)
+REST = [f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
+REFUSED: dict[str, tuple[date, list[str], type[Exception], str]] = {
+    "a missing column": (
+        TUESDAY,
+        ["impressions.article=item"],
+        InputError,
+        "impressions.article: there is no column 'item'; did you mean 'item_id'?",
+    ),
+    "a label as a feature": (
+        TUESDAY,
+        ["features.cheat={expr: clicked, dtype: int64}"],
+        InputError,
+        "features.cheat: there is no column 'clicked'",
+    ),
+    "a vector of another length": (TUESDAY, ["features.affinity.shape=[81]"], EncodeError, "'affinity'"),
+    "a damaged file": (TUESDAY, ["sources.log.path=ROOT/log.parquet"], InputError, r"log\.parquet cannot be read"),
+    "malformed lines of a table without times": (
+        TUESDAY,
+        [ITEMS, *REST],
+        InputError,
+        re.escape(
+            "sources.items: 2 of 3 lines are malformed (66.67%), more than `bad_records.max_rate: 0` allows: `item_id` = "
+            "'10000169349117863715' is not a BIGINT in 2 of 3 lines; use STRING. Look at the file, or raise the rate."
+        ),
+    ),
+    "a day without impressions": (
+        date(2019, 12, 24),
+        [],
+        InputError,
+        "sources.log has no impressions on 2019-12-24; check the date, the time zone",
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "what", [pytest.param(name, marks=pytest.mark.thorough if n else ()) for n, name in enumerate(REFUSED)]
+)
+def test_what_no_run_can_use_is_refused_in_one_sentence_and_nothing_is_published(
+    spark: SparkSession, tmp_path: Path, what: str
+) -> None:
+    day, changes, error, said = REFUSED[what]
+    data = (PROJECT / "data/open_bandit/log.parquet").read_bytes()
+    (tmp_path / "log.parquet").write_bytes(data[:5000] + b"\0" * 100_000 + data[105_000:])
+    (tmp_path / "items.csv").write_text("item_id,item_feature_0\n1,0.5\n10000169349117863715,1.5\nx,2.5\n")
+    changed = [change.replace("ROOT", str(tmp_path)) for change in changes]
+    with pytest.raises(error, match=said) as caught:
+        job.run(spark, open_bandit(tmp_path / "out", *changed), day)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 3  # type: ignore[attr-defined]
+    assert nothing_published(tmp_path / "out")
+    assert not (what == "a missing column" and (tmp_path / "out").exists()), "something was written"
 
 
 @pytest.mark.slow
@@ -295,43 +348,6 @@ def test_a_day_whose_impressions_cannot_be_read_is_refused_with_the_reason(spark
     manifest = job.run(spark, tolerant, TUESDAY).manifest
     assert manifest.accounting["no_article"] > 0
     assert manifest.records + manifest.accounting["no_article"] == 1300
-
-
-@pytest.mark.slow
-def test_malformed_lines_of_a_table_without_times_are_refused_too(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "items.json").write_text("garbage\nmore garbage\n")
-    items = (
-        f"sources.items={{format: json, path: '{tmp_path}/items.json', schema: 'item_id INT, item_feature_0 DOUBLE'}}"
-    )
-    loaded = open_bandit(
-        tmp_path / "out", items, *[f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
-    )
-    with pytest.raises(InputError, match="sources.items: 2 of 2 lines are malformed"):
-        job.run(spark, loaded, TUESDAY)
-    assert nothing_published(tmp_path / "out")
-
-
-@pytest.mark.slow
-def test_a_csv_header_without_a_column_of_the_schema_is_refused_and_not_read_by_position(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    (tmp_path / "items.csv").write_text("item_feature_0,item\n0.5,1\n")
-    items = (
-        f"sources.items={{format: csv, header: true, path: '{tmp_path}/items.csv', "
-        "schema: 'item_id INT, item_feature_0 DOUBLE'}"
-    )
-    loaded = open_bandit(
-        tmp_path / "out", items, *[f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
-    )
-    with pytest.raises(InputError, match=r"sources\.items: .*item_id"):
-        job.run(spark, loaded, TUESDAY)
-
-
-@pytest.mark.thorough
-def test_a_label_cannot_be_a_feature(spark: SparkSession, tmp_path: Path) -> None:
-    cheat = open_bandit(tmp_path, "features.cheat={expr: clicked, dtype: int64}")
-    with pytest.raises(InputError, match="features.cheat: there is no column 'clicked'"):
-        job.run(spark, cheat, TUESDAY)
 
 
 @pytest.mark.slow
@@ -372,26 +388,6 @@ def test_settings_that_would_hide_damage_are_not_taken_from_the_cluster(spark: S
     assert session.conf.get("spark.sql.files.ignoreCorruptFiles") == "false"
     assert session.conf.get("spark.sql.ansi.enabled") == "true"
     assert session.conf.get("spark.sql.session.timeZone") == "Asia/Shanghai"
-
-
-@pytest.mark.thorough
-def test_a_vector_of_another_length_is_refused_by_the_task_in_one_sentence(spark: SparkSession, tmp_path: Path) -> None:
-    wrong = open_bandit(tmp_path, "features.affinity.shape=[81]")
-    with pytest.raises(EncodeError, match="'affinity'") as caught:
-        job.run(spark, wrong, TUESDAY)
-    assert "\n" not in str(caught.value)
-    assert caught.value.exit_code == 3
-    assert nothing_published(tmp_path)
-
-
-@pytest.mark.thorough
-def test_a_damaged_input_file_is_named(spark: SparkSession, tmp_path: Path) -> None:
-    data = (PROJECT / "data/open_bandit/log.parquet").read_bytes()
-    damaged = tmp_path / "log.parquet"
-    damaged.write_bytes(data[:5000] + b"\0" * 100_000 + data[105_000:])
-    with pytest.raises(InputError, match=r"log\.parquet cannot be read"):
-        job.run(spark, open_bandit(tmp_path / "out", f"sources.log.path={damaged}"), TUESDAY)
-    assert nothing_published(tmp_path)
 
 
 SIMULATED_DAY = date(2019, 6, 5)
@@ -529,13 +525,6 @@ def test_a_day_whose_label_windows_reach_into_missing_logs_is_not_mature(
     assert missing_tomorrow(simulated(world, tmp_path), datetime(2019, 6, 5, 18, 0, tzinfo=UTC))
 
 
-def test_a_missing_column_is_refused_before_anything_is_written(spark: SparkSession, tmp_path: Path) -> None:
-    wrong = open_bandit(tmp_path, "impressions.article=item")
-    with pytest.raises(InputError, match="impressions.article: there is no column 'item'; did you mean 'item_id'?"):
-        job.run(spark, wrong, TUESDAY)
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.slow
 def test_names_of_a_configuration_never_meet_names_of_the_job(spark: SparkSession, tmp_path: Path) -> None:
     names = ["action", "dropped", "is_action", "key", "moment", "alone", "left", "row", "best", "payload"]
@@ -545,17 +534,6 @@ def test_names_of_a_configuration_never_meet_names_of_the_job(spark: SparkSessio
     manifest = job.run(spark, open_bandit(tmp_path, *columns, *features), TUESDAY).manifest
     found = examples(tmp_path, manifest)
     assert all((found[name] == found.position).all() for name in [*names, "split"])
-
-
-def test_the_callers_session_is_the_active_one_after_a_run(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
-    output, _ = tuesday
-    job.run(spark, open_bandit(output), TUESDAY)
-    assert SparkSession.getActiveSession() is spark
-
-
-def test_the_callers_session_keeps_its_settings(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
-    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
-    assert spark.conf.get("spark.sql.caseSensitive") == "false"
 
 
 @pytest.mark.slow
@@ -653,18 +631,3 @@ output: {{path: {tmp_path}/out, partitions: 1}}
     manifest = job.run(spark, load_config(tmp_path / "c.yaml"), date(2019, 6, 5)).manifest
     found = examples(tmp_path / "out", manifest)
     assert sorted(map(tuple, found[["age", "odd", "row"]].to_numpy().tolist())) == [(31, 6, 3), (32, 7, 4)]
-
-
-@pytest.mark.thorough
-def test_a_malformed_value_is_named_when_a_run_is_refused(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "items.csv").write_text("item_id,item_feature_0\n1,0.5\n10000169349117863715,1.5\nx,2.5\n")
-    schema = "item_id BIGINT, item_feature_0 DOUBLE"
-    items = f"sources.items={{format: csv, path: '{tmp_path}/items.csv', header: true, schema: '{schema}'}}"
-    rest = [f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
-    with pytest.raises(InputError) as caught:
-        job.run(spark, open_bandit(tmp_path / "out", items, *rest), TUESDAY)
-    assert str(caught.value) == (
-        "sources.items: 2 of 3 lines are malformed (66.67%), more than `bad_records.max_rate: 0` allows: `item_id` = "
-        "'10000169349117863715' is not a BIGINT in 2 of 3 lines; use STRING. Look at the file, or raise the rate."
-    )
-    assert nothing_published(tmp_path / "out")
