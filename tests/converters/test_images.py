@@ -164,39 +164,28 @@ UNREADABLE = {
 }
 
 
-@pytest.mark.parametrize("name", UNREADABLE)
-def test_an_image_that_cannot_be_read_fails_the_run_with_its_reason(
-    spark: SparkSession, put: Put, tmp_path: Path, name: str
-) -> None:
-    content, reason = UNREADABLE[name]
-    root = put({name: content, "cats/1.jpg": encoded()})
-    with pytest.raises(InputError) as raised:
-        write_images(spark, str(root), str(tmp_path / "out"))
-    assert f"1 of 2 files cannot be read as images, more than the 0.00% that may be skipped: {reason}" in str(
-        raised.value
-    )
-    assert not list(tmp_path.rglob("*.json"))
-
-
-def test_unreadable_images_are_left_out_and_counted_up_to_the_declared_rate(
+def test_an_image_that_cannot_be_read_fails_the_run_with_its_reason_unless_so_many_may_be_skipped(
     spark: SparkSession, put: Put, tmp_path: Path
 ) -> None:
+    root, output = put({"cats/cut.jpg": UNREADABLE["cats/cut.jpg"][0], "cats/1.jpg": encoded()}), str(tmp_path / "out")
+    more_than = (
+        "files cannot be read as images, more than the {} that may be skipped: cats/cut.jpg is damaged \\(image file"
+    )
+    with pytest.raises(InputError, match=f"1 of 2 {more_than.format('0.00%')}"):
+        write_images(spark, str(root), output)
+    assert not list(tmp_path.rglob("*.json"))
     whole = {f"dogs/{i}.jpg": encoded(colour=(i, i, i)) for i in range(14)} | {"cats/1.jpg": encoded()}
     root = put({**whole, **{name: content for name, (content, _) in UNREADABLE.items()}, "LICENSE.txt": b"free"})
-    with pytest.raises(InputError, match="5 of 20 files cannot be read as images, more than the 24.90% that may be"):
-        write_images(spark, str(root), str(tmp_path / "out"), unreadable="skip", max_unreadable_rate=0.249)
-    report = write_images(spark, str(root), str(tmp_path / "out"), unreadable="skip", max_unreadable_rate=0.25)
+    with pytest.raises(InputError, match=f"5 of 20 {more_than.format('24.90%')}"):
+        write_images(spark, str(root), output, unreadable="skip", max_unreadable_rate=0.249)
+    report = write_images(spark, str(root), output, unreadable="skip", max_unreadable_rate=0.25)
     assert report.unreadable == 5
-    assert [path for path, _ in report.first] == sorted(UNREADABLE)
+    for (path, reason), (name, (_, said)) in zip(report.first, sorted(UNREADABLE.items()), strict=True):
+        assert path == name
+        assert f"{path} {reason}".startswith(said)
     assert report.beside == ("LICENSE.txt",)
     assert {row["path"].decode() for row in records(tmp_path / "out")} == set(whole)
     assert report.images == 15
-
-
-def test_a_class_of_which_nothing_can_be_read_is_refused(spark: SparkSession, put: Put, tmp_path: Path) -> None:
-    root = put({"a/1.jpg": encoded(), "a/2.jpg": encoded(), "b/1.jpg": b"text"})
-    with pytest.raises(InputError, match="the class folder b has no image that can be read; fill it, or remove it"):
-        write_images(spark, str(root), str(tmp_path / "out"), unreadable="skip", max_unreadable_rate=0.5)
 
 
 def test_files_too_large_for_a_task_are_not_even_read(
@@ -209,39 +198,42 @@ def test_files_too_large_for_a_task_are_not_even_read(
     assert [row["path"] for row in records(tmp_path / "out")] == [b"a/1.jpg"]
 
 
-@pytest.mark.parametrize(
-    ("files", "problem"),
-    [
-        ({"1.jpg": b"x"}, "holds no class folder with files in it; expected one folder for each class, such as"),
-        ({".git/1.jpg": b"x"}, "holds no class folder with files in it"),
-        ({"a/1.jpg": b"x", "b/.keep": b"x"}, "the class folder b holds no file; fill it, or remove it"),
-        ({"a/b/1.jpg": b"x"}, "a/b/1.jpg lies in a folder within a class folder; expected .*CLASS/IMAGE"),
-        ({"a/1.jpg": b"x", "a/_DSC0002.JPG": b"x"}, r"1 name\(s\) that begin with `_`, such as a/_DSC0002.JPG, which"),
-        ({"a/1.jpg": b"x", "_b/1.jpg": b"x"}, r"1 name\(s\) that begin with `_`, such as _b/1.jpg"),
-    ],
-)
-def test_a_directory_of_another_form_is_refused(
-    spark: SparkSession, put: Put, tmp_path: Path, files: dict[str, bytes], problem: str
-) -> None:
-    root = put(files)
-    with pytest.raises(InputError, match=problem):
-        write_images(spark, str(root), str(tmp_path / "out"))
-    assert not (tmp_path / "out").exists()
+SKIP: dict[str, Any] = {"unreadable": "skip", "max_unreadable_rate": 0.5}
+FOLDER = b"a folder"
+REFUSED: list[tuple[dict[str, bytes], dict[str, Any], str]] = [
+    ({}, {}, "does not exist; check the path"),
+    ({"a": FOLDER}, {}, "holds no class folder with files in it"),
+    ({"1.jpg": b"x"}, {}, "holds no class folder with files in it; expected one folder for each class, such as"),
+    ({".git/1.jpg": b"x"}, {}, "holds no class folder with files in it"),
+    ({"a/1.jpg": b"x", "b/.keep": b"x"}, {}, "the class folder b holds no file; fill it, or remove it"),
+    ({"a/b/1.jpg": b"x"}, {}, "a/b/1.jpg lies in a folder within a class folder; expected .*CLASS/IMAGE"),
+    ({"a/1.jpg": b"x", "a/more": FOLDER}, {}, "a/more is a folder within a class folder; remove it"),
+    ({"a/1.jpg": b"x", "a/_DSC0002.JPG": b"x"}, {}, r"1 name\(s\) that begin with `_`, such as a/_DSC0002.JPG, which"),
+    ({"a/1.jpg": b"x", "_b/1.jpg": b"x"}, {}, r"1 name\(s\) that begin with `_`, such as _b/1.jpg"),
+    (
+        {"a/1.jpg": encoded(), "a/2.jpg": encoded(), "b/1.jpg": b"text"},
+        SKIP,
+        "the class folder b has no image that can be read; fill it, or remove it",
+    ),
+    ({"a/1.jpg": b"x"}, {"validation": 1.0}, "validation is 1; expected a share from 0 up to, but not including, 1"),
+    ({"a/1.jpg": b"x"}, {"max_unreadable_rate": -0.1}, "max_unreadable_rate is -0.1; expected a share"),
+]
 
 
-def test_a_missing_and_an_empty_directory_are_told_apart(spark: SparkSession, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="/nowhere does not exist; check the path"):
-        write_images(spark, str(tmp_path / "nowhere"), str(tmp_path / "out"))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="/empty holds no class folder with files in it"):
-        write_images(spark, str(tmp_path / "empty"), str(tmp_path / "out"))
-
-
-def test_an_empty_folder_within_a_class_is_no_image(spark: SparkSession, put: Put, tmp_path: Path) -> None:
-    root = put({"a/1.jpg": encoded()})
-    (root / "a/more").mkdir()
-    with pytest.raises(InputError, match="a/more is a folder within a class folder; remove it"):
-        write_images(spark, str(root), str(tmp_path / "out"))
+def test_directories_of_another_form_and_shares_that_are_none_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    for number, (files, options, problem) in enumerate(REFUSED):
+        root = tmp_path / f"{number}"
+        for name, content in files.items():
+            path = root / name
+            (path if content is FOLDER else path.parent).mkdir(parents=True, exist_ok=True)
+            if content is not FOLDER:
+                path.write_bytes(content)
+        with pytest.raises((InputError, UsageError), match=problem):
+            write_images(spark, str(root), str(tmp_path / "out"), **options)
+    assert not list(tmp_path.glob("out/_manifests/*"))
+    done = run_job("--input", str(tmp_path / "nowhere"), "--output", str(tmp_path / "out"))
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert done.stderr == f"error: {tmp_path}/nowhere does not exist; check the path.\n"
 
 
 def test_images_that_are_published_are_replaced_only_if_asked(spark: SparkSession, put: Put, tmp_path: Path) -> None:
@@ -281,20 +273,6 @@ def test_files_that_no_task_saw_fail_the_run(
     monkeypatch.setattr(writing, "_in_final_order", lambda files, n: in_order(files.where("path != 'a/2.jpg'"), n))
     with pytest.raises(AccountingError, match="has 2 files, but 1 were written and 0 cannot be read; nothing was"):
         write_images(spark, str(root), str(tmp_path / "out"))
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"validation": 1.0}, "validation is 1; expected a share from 0 up to, but not including, 1"),
-        ({"max_unreadable_rate": -0.1}, "max_unreadable_rate is -0.1; expected a share"),
-    ],
-)
-def test_shares_that_are_none_are_refused(
-    spark: SparkSession, tmp_path: Path, options: dict[str, float], problem: str
-) -> None:
-    with pytest.raises(UsageError, match=problem):
-        write_images(spark, str(tmp_path), str(tmp_path / "out"), **options)
 
 
 def test_the_output_may_not_lie_in_the_input(spark: SparkSession, put: Put, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -384,10 +362,3 @@ def test_the_job_prints_the_manifest_and_a_summary(spark: SparkSession, put: Put
         in output
     )
     assert "1 file(s) are in no class folder and were skipped, such as notes.txt" in output
-
-
-def test_the_job_says_in_one_sentence_what_is_wrong(spark: SparkSession, tmp_path: Path) -> None:
-    done = run_job("--input", str(tmp_path / "nowhere"), "--output", str(tmp_path / "out"))
-    assert done.exit_code == 3
-    assert done.stderr == f"error: {tmp_path}/nowhere does not exist; check the path.\n"
-    assert done.stdout == ""

@@ -71,23 +71,19 @@ def test_tensorflow_reads_back_the_sparse_tensor_of_the_text(
     assert batch["x"].dense_shape.numpy().tolist() == [3, 6]
 
 
-def test_libfm_counts_from_zero(spark: SparkSession, text: TextFile) -> None:
+def test_libfm_counts_from_zero_query_ids_are_a_column_and_lines_may_be_long(
+    spark: SparkSession, text: TextFile
+) -> None:
     rows = read_libsvm(spark, text("4 0:1.5 2:-7.9\n2 1:1e-5 2:2\n"), zero_based=True)
     assert [row["indices"] for row in rows.collect()] == [[0, 2], [1, 2]]
     assert size_of(rows) == 3
-
-
-def test_query_ids_are_a_column_where_there_are_some(spark: SparkSession, text: TextFile) -> None:
-    rows = read_libsvm(spark, text("3 qid:7 1:1\n2 qid:12345678901\n1 2:1\n"))
+    many = "1 " + " ".join(f"{i}:{i}.5" for i in range(1, 20_001))
+    rows = read_libsvm(spark, text(f"3 qid:7 1:1\n2 qid:12345678901\n1 2:1\n{many}\n"))
     assert rows.columns == ["label", "qid", "indices", "values"]
-    assert [(row["qid"], row["indices"]) for row in rows.collect()] == [(7, [0]), (12345678901, []), (None, [1])]
-
-
-def test_a_line_of_many_features_is_read(spark: SparkSession, text: TextFile) -> None:
-    rows = read_libsvm(spark, text("1 " + " ".join(f"{i}:{i}.5" for i in range(1, 20_001))))
-    (row,) = rows.collect()
-    assert row["indices"] == list(range(20_000))
-    assert row["values"][-1] == 20_000.5
+    *few, long = rows.collect()
+    assert [(row["qid"], row["indices"]) for row in few] == [(7, [0]), (12345678901, []), (None, [1])]
+    assert long["indices"] == list(range(20_000))
+    assert long["values"][-1] == 20_000.5
 
 
 @pytest.mark.parametrize(
@@ -128,20 +124,16 @@ def test_a_malformed_line_is_refused_with_its_text(
     assert problem in str(raised.value)
 
 
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
+def test_text_without_content_and_arguments_that_cannot_be_used_are_refused(
+    spark: SparkSession, text: TextFile
+) -> None:
+    for content, problem in (
         ("", "has nothing but comments; expected `label index:value ...`"),
         ("# nothing\n\n", "has nothing but comments"),
         ("1\n0\n", "has no feature in any line; declare `size`"),
-    ],
-)
-def test_text_without_content_is_refused(spark: SparkSession, text: TextFile, content: str, problem: str) -> None:
-    with pytest.raises(InputError, match=problem):
-        read_libsvm(spark, text(content))
-
-
-def test_arguments_that_cannot_be_used_are_refused(spark: SparkSession, text: TextFile) -> None:
+    ):
+        with pytest.raises(InputError, match=problem):
+            read_libsvm(spark, text(content))
     with pytest.raises(UsageError, match="size is 0; expected the number of features, at least 1"):
         read_libsvm(spark, text("1 1:1"), size=0)
     with pytest.raises(InputError, match="/nowhere cannot be read: Path does not exist"):

@@ -90,60 +90,50 @@ def test_keys_and_times_find_the_impressions(spark: SparkSession, day: Day) -> N
     assert found.features["age"].differ == 0
 
 
-def test_keys_whose_times_are_in_another_zone_are_refused_with_the_distance(spark: SparkSession, day: Day) -> None:
-    lines = [{**one, "at": one["at"] + timedelta(hours=8)} for one in day.served()[:1]]
+OF_AGE = {"impression_id": 1, "age": 2.0}
+REFUSED: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({}, {"id": 1, "age": 2.0}, "has no column 'impression_id' with the id .* it has id, age"),
+    ({}, {"impression_id": 1, "size": 2.0}, "has none of the features of the samples; it has impression_id, size"),
+    ({}, {"impression_id": "abc", "age": 2.0}, "'impression_id' holds 'abc'; expected the `impression_id`"),
+    (
+        {},
+        OF_AGE,
+        "None of the 1 served lines has a sample of 2019-06-05: their ids, such as 1",
+    ),
+    ({"columns": {"agee": "age"}}, OF_AGE, "no feature 'agee'; did you mean 'age'"),
+    (
+        {"columns": {"age": "x.y"}},
+        OF_AGE,
+        "has no column 'x.y'; it has impression_id, age",
+    ),
+    ({"time": "at"}, OF_AGE, "served.time: .* has no column 'at'"),
+    (
+        {"time": "at"},
+        {"impression_id": 1, "age": 2.0, "at": "2019-06-05T10:00:00"},
+        "has no zone; expected one",
+    ),
+    ({"keys": {"user": "uid"}}, {"u": 1, "age": 2.0}, "served.keys.user: .* has no column 'uid'; it has u, age"),
+]
+
+
+def test_logs_that_do_not_fit_are_refused_in_a_sentence(spark: SparkSession, day: Day, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    for served, line, message in REFUSED:
+        path.write_text(json.dumps(line) + "\n")
+        with pytest.raises(InputError, match=message):
+            day.compared(spark, path, ServedConfig.model_validate(served))
+    (tmp_path / "empty").mkdir()
+    for directory in (tmp_path / "empty", day.root / "out"):
+        with pytest.raises(
+            InputError, match=r"has no files of a served log; expected tf.Examples, Parquet, JSON lines or CSV"
+        ):
+            day.compared(spark, directory)
+    first, *rest = day.served()
+    later = {**first, "at": first["at"] + timedelta(hours=8)}
     with pytest.raises(InputError, match=r"nearest impression of their keys is .* away: check the time zone"):
-        day.compared(spark, lines, ServedConfig(keys={"user": "u", "item": "i"}, time="at"))
-
-
-@pytest.mark.parametrize(
-    ("served", "line", "message"),
-    [
-        ({}, {"id": 1, "age": 2.0}, "has no column 'impression_id' with the id .* it has id, age"),
-        ({}, {"impression_id": 1, "size": 2.0}, "has none of the features of the samples; it has impression_id, size"),
-        ({}, {"impression_id": "abc", "age": 2.0}, "'impression_id' holds 'abc'; expected the `impression_id`"),
-        (
-            {},
-            {"impression_id": 1, "age": 2.0},
-            "None of the 1 served lines has a sample of 2019-06-05: their ids, such as 1",
-        ),
-        ({"columns": {"agee": "age"}}, {"impression_id": 1, "age": 2.0}, "no feature 'agee'; did you mean 'age'"),
-        (
-            {"columns": {"age": "x.y"}},
-            {"impression_id": 1, "age": 2.0},
-            "has no column 'x.y'; it has impression_id, age",
-        ),
-        ({"time": "at"}, {"impression_id": 1, "age": 2.0}, "served.time: .* has no column 'at'"),
-        (
-            {"time": "at"},
-            {"impression_id": 1, "age": 2.0, "at": "2019-06-05T10:00:00"},
-            "has no zone; expected one",
-        ),
-        ({"keys": {"user": "uid"}}, {"u": 1, "age": 2.0}, "served.keys.user: .* has no column 'uid'; it has u, age"),
-    ],
-)
-def test_a_log_that_does_not_fit_is_refused_in_a_sentence(
-    spark: SparkSession, day: Day, served: dict[str, Any], line: dict[str, Any], message: str
-) -> None:
-    path = day.root / "bad.json"
-    path.write_text(json.dumps(line) + "\n")
-    with pytest.raises(InputError, match=message):
-        day.compared(spark, path, ServedConfig.model_validate(served))
-
-
-def test_text_in_place_of_a_number_is_refused(spark: SparkSession, day: Day) -> None:
-    lines = [{**line, "age": "old"} for line in day.served()]
+        day.compared(spark, [later], ServedConfig(keys={"user": "u", "item": "i"}, time="at"))
     with pytest.raises(InputError, match=r"the column 'age' is string; expected numbers, as the samples"):
-        day.compared(spark, lines)
-
-
-def test_a_directory_without_a_log_is_refused(spark: SparkSession, day: Day, tmp_path: Path) -> None:
-    with pytest.raises(
-        InputError, match=r"has no files of a served log; expected tf.Examples, Parquet, JSON lines or CSV"
-    ):
-        day.compared(spark, tmp_path)
-    with pytest.raises(InputError, match="has no files of a served log"):
-        day.compared(spark, day.root / "out")
+        day.compared(spark, [{**line, "age": "old"} for line in (first, *rest)])
 
 
 def test_examples_of_the_assembler_are_compared_byte_by_byte_with_the_samples(spark: SparkSession, day: Day) -> None:
