@@ -143,21 +143,20 @@ def test_a_name_that_the_impressions_have_is_refused(shown: DataFrame) -> None:
         ctr_samples.as_of_join(shown, shown, on="user", time="impression", event_time="impression", name="Label")
 
 
-@pytest.mark.parametrize("column", ["items", "ages_s", "Length", "matched"])
-def test_a_column_of_a_history_that_all_have_is_refused(frame: Frame, column: str) -> None:
+def test_columns_of_a_history_may_have_the_names_of_parts_of_an_action_but_none_that_every_history_has(
+    frame: Frame,
+) -> None:
     rows = frame("user string, at timestamp, item bigint", [("u", "2019-06-05 10:00:00", 1)])
-    with pytest.raises(InputError, match=f"columns: '{column}' is a name that every history has; choose another name."):
-        ctr_samples.join_history(
-            rows, rows, on="user", time="at", action_time="at", item="item", last=2, columns={column: "item"}
-        )
+    later = rows.selectExpr("user", "timestamp'2019-06-05 11:00:00' AS at")
 
+    def joined(*columns: str) -> DataFrame:
+        by = {"on": "user", "time": "at", "action_time": "at", "item": "item", "last": 2}
+        return ctr_samples.join_history(later, rows, **by, columns=dict.fromkeys(columns, "item + 1"))
 
-@pytest.mark.parametrize("column", ["time", "item", "Request"])
-def test_a_column_of_a_history_may_have_the_name_of_a_part_of_an_action(frame: Frame, column: str) -> None:
-    rows = frame("user string, at timestamp, item bigint", [("u", "2019-06-05 10:00:00", 1)])
-    later = frame("user string, at timestamp", [("u", "2019-06-05 11:00:00")])
-    joined = ctr_samples.join_history(
-        later, rows, on="user", time="at", action_time="at", item="item", last=2, columns={column: "item + 1"}
-    )
-    (row,) = joined.collect()
-    assert (row.history["items"], row.history[column]) == ([1], [2])
+    (row,) = joined("time", "item", "Request").collect()
+    assert [row.history[name] for name in ("items", "time", "item", "Request")] == [[1], [2], [2], [2]]
+    for name in ("items", "ages_s", "Length", "matched"):
+        with pytest.raises(
+            InputError, match=f"columns: '{name}' is a name that every history has; choose another name."
+        ):
+            joined(name)

@@ -142,6 +142,7 @@ def test_a_missing_shard_does_not_hide_what_is_wrong_with_the_others(storage: St
     assert sentences(storage, hurt) == ["#0 is missing.", "#1 holds 4 records, the manifest says 3."]
 
 
+@pytest.mark.some(1)
 @COMPRESSIONS
 def test_every_flipped_bit_of_a_shard_is_found(storage: Storage, compression: Compression) -> None:
     manifest = written(storage, compression)

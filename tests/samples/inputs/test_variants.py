@@ -10,11 +10,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pyspark
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import ExpressionError, InputError
+from ctr_samples.errors import ExpressionError
+from ctr_samples.job.checking import problems
 from ctr_samples.job.run import run
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import open_storage, require_manifest
@@ -25,7 +26,8 @@ from ctr_samples.sparksql.session import run_session
 from tests.support.command_line import invoke
 from tests.support.marks import slow_except
 
-NEEDS_4_1 = pytest.mark.skipif(pyspark.__version__ < "4.1", reason="no colon in a path")
+HAS_COLON = pyspark.__version__ >= "4.1"
+"""Whether a colon takes a field of a variant."""
 DAY = date(2019, 6, 5)
 CONFIG = """
 name: variants
@@ -200,87 +202,61 @@ def test_an_explanation_shows_variants_as_json(
     assert (told.exit_code, shown in told.stdout) == (0, True), told.stdout + told.stderr
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "sentence"),
-    [
-        (
-            "dtype: float32}",
-            "dtype: float32}\n  raw: {from: impression.payload, hash_buckets: 9, dtype: int64}",
-            "features.raw: found variant, expected a value of one type; take a field of it, as in "
-            "variant_get(impression.payload, '$.field', 'string').",
-        ),
-        (
-            "dtype: float32}",
-            "dtype: float32}\n  raw: {expr: 'array(item.about)', ragged: true, dtype: string}",
-            "features.raw: found array<variant>, expected a value of one type; take a field of it, as in",
-        ),
-        (
-            "user: \"variant_get(payload, '$.user', 'string')\"",
-            "user: \"variant_get(payload, '$.user')\"",
-            "impressions.user: variant_get(payload, '$.user') is variant, expected a key: text or an integer; take a field "
-            "of it, as in variant_get(variant_get(payload, '$.user'), '$.field', 'string').",
-        ),
-        (
-            "variant_get(payload, '$.kind', 'string') = 'click'",
-            "variant_get(payload, '$.kind')",
-            "labels.clicked.where: variant_get(payload, '$.kind') is variant, expected a condition; take a field of it, as in",
-        ),
-        (
-            "event_time: at",
-            "event_time: about",
-            "views.item.event_time: about is variant, expected a time; take a field of it, as in",
-        ),
-    ],
-)
-def test_a_whole_variant_is_no_feature_key_condition_or_time(
-    spark: SparkSession, tmp_path: Path, old: str, new: str, sentence: str
-) -> None:
+WHOLE = {
+    "dtype: float32}": """dtype: float32}
+  raw: {from: impression.payload, hash_buckets: 9, dtype: int64}
+  list: {expr: 'array(item.about)', ragged: true, dtype: string}""",
+    "user: \"variant_get(payload, '$.user', 'string')\"": "user: \"variant_get(payload, '$.user')\"",
+    "variant_get(payload, '$.kind', 'string') = 'click'": "variant_get(payload, '$.kind')",
+    "event_time: at": "event_time: about",
+}
+
+
+def test_a_whole_variant_is_no_feature_key_condition_or_time(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "log").write_text("\n".join(json.dumps({"payload": row}) for row in ROWS))
-    write_config(tmp_path, "json", ", schema: payload VARIANT", {old: new})
-    with pytest.raises(InputError, match=re.escape(sentence)):
-        run(spark, load_config(tmp_path / "variants.yaml"), DAY)
+    write_config(tmp_path, "json", ", schema: payload VARIANT", WHOLE)
+    found = [problem.partition(": ")[2] for problem in problems(spark, load_config(tmp_path / "variants.yaml"))]
+    take = "take a field of it, as in variant_get"
+    assert found == [
+        "impressions.user: variant_get(payload, '$.user') is variant, expected a key: text or an integer; "
+        f"{take}(variant_get(payload, '$.user'), '$.field', 'string').",
+        "labels.clicked.where: variant_get(payload, '$.kind') is variant, expected a condition; "
+        f"{take}(variant_get(payload, '$.kind'), '$.field', 'string').",
+        f"views.item.event_time: about is variant, expected a time; {take}(about, '$.field', 'string').",
+        f"features.raw: found variant, expected a value of one type; {take}(impression.payload, '$.field', 'string').",
+        f"features.list: found array<variant>, expected a value of one type; {take}(array(item.about), '$.field', 'string').",
+    ]
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("variant_get(v, '$.a', 'int')", 1),
-        ("try_variant_get(v, '$.b', 'int')", None),
-        ("variant_get(v, '$.b.c', 'string')", "x"),
-        ("is_variant_null(variant_get(v, '$.a'))", False),
-        pytest.param("v:b.c::string", "x", marks=NEEDS_4_1),
-        pytest.param("v:l[1]::int", 3, marks=NEEDS_4_1),
-        ("to_json(v)", '{"a":1,"b":{"c":"x"},"l":[2,3]}'),
-        ("try_parse_json('{') IS NULL", True),
-        ("variant_get(to_variant_object(named_struct('n', 2)), '$.n', 'int')", 2),
-        ("transform(variant_get(v, '$.l', 'array<variant>'), x -> x::int)", [2, 3]),
-    ],
-)
-def test_a_field_of_a_variant_is_taken(spark: SparkSession, text: str, expected: object) -> None:
-    assert variant(spark).select(compile_expression(variant(spark), text, "here")).first()[0] == expected
+FIELDS: dict[str, object] = {
+    "variant_get(v, '$.a', 'int')": 1,
+    "try_variant_get(v, '$.b', 'int')": None,
+    "variant_get(v, '$.b.c', 'string')": "x",
+    "is_variant_null(variant_get(v, '$.a'))": False,
+    "to_json(v)": '{"a":1,"b":{"c":"x"},"l":[2,3]}',
+    "try_parse_json('{') IS NULL": True,
+    "variant_get(to_variant_object(named_struct('n', 2)), '$.n', 'int')": 2,
+    "transform(variant_get(v, '$.l', 'array<variant>'), x -> x::int)": [2, 3],
+    **({"v:b.c::string": "x", "v:l[1]::int": 3} if HAS_COLON else {}),
+}
+OF_THE_DAY = "would become a time on the day of the run"
+REFUSED = {
+    "schema_of_variant(v)": "here: the function schema_of_variant is not allowed",
+    "variant_get(v, '$.at', 'timestamp')": "to_timestamp(variant_get(x, '$.at', 'string'), 'yyyy-MM-dd HH:mm:ss')",
+    "try_variant_get(v, '$.at', 'timestamp_ntz')": f"{OF_THE_DAY}; give the format",
+    "variant_get(v, '$.l', 'array<struct<at: timestamp>>')": OF_THE_DAY,
+    "transform(array(v), x -> variant_get(x, '$.at', 'timestamp'))": OF_THE_DAY,
+    "variant_get(v, '$.at')::timestamp": OF_THE_DAY,
+    **({"v:at::timestamp": OF_THE_DAY} if HAS_COLON else {}),
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("schema_of_variant(v)", "here: the function schema_of_variant is not allowed"),
-        (
-            "variant_get(v, '$.at', 'timestamp')",
-            "to_timestamp(variant_get(x, '$.at', 'string'), 'yyyy-MM-dd HH:mm:ss')",
-        ),
-        ("try_variant_get(v, '$.at', 'timestamp_ntz')", "would become a time on the day of the run; give the format"),
-        ("variant_get(v, '$.l', 'array<struct<at: timestamp>>')", "would become a time on the day of the run"),
-        ("transform(array(v), x -> variant_get(x, '$.at', 'timestamp'))", "would become a time on the day of the run"),
-        ("variant_get(v, '$.at')::timestamp", "would become a time on the day of the run"),
-        pytest.param("v:at::timestamp", "would become a time on the day of the run", marks=NEEDS_4_1),
-    ],
-)
-def test_what_depends_on_the_day_or_on_how_a_variant_is_stored_is_refused(
-    spark: SparkSession, text: str, sentence: str
+def test_fields_of_a_variant_are_taken_but_for_what_depends_on_the_day_or_on_how_it_is_stored(
+    spark: SparkSession,
 ) -> None:
-    with pytest.raises(ExpressionError, match=re.escape(sentence)):
-        compile_expression(variant(spark), text, "here")
-
-
-def variant(spark: SparkSession) -> DataFrame:
-    return spark.sql("""SELECT parse_json('{"b": {"c": "x"}, "a": 1, "l": [2, 3]}') AS v""")
+    variant = spark.sql("""SELECT parse_json('{"b": {"c": "x"}, "a": 1, "l": [2, 3]}') AS v""")
+    found = variant.select([compile_expression(variant, text, "here") for text in FIELDS]).first()
+    assert dict(zip(FIELDS, found, strict=True)) == FIELDS
+    for text, sentence in REFUSED.items():
+        with pytest.raises(ExpressionError, match=re.escape(sentence)):
+            compile_expression(variant, text, "here")
