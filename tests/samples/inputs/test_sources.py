@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from pyarrow import orc
 from pydantic import ValidationError
 from pyspark.sql import SparkSession
 
@@ -382,9 +383,9 @@ def test_an_undated_directory_keeps_its_key_value_columns_and_orc_its_times(
         pq.write_table(pa.table({"a": [1]}), directory(tmp_path / f"items/country={country}") / "x.parquet")
     items = read_source(spark, "items", source_of(tmp_path / "items", format="parquet", schema=None), DAY).frame
     spark.sql("select 1 a, timestamp '2019-06-05 10:00:00' t").write.orc(f"{tmp_path}/t/{FIFTH}")
-    orc = read_source(spark, "t", log(tmp_path / "t", format="orc", schema=None), DAY)
-    assert orc.snapshot["files"] == 1
-    found = rows_of({"items": (items, ["a", "country"]), "orc": (orc.frame, ["a", "cast(t AS string)"])})
+    timed = read_source(spark, "t", log(tmp_path / "t", format="orc", schema=None), DAY)
+    assert timed.snapshot["files"] == 1
+    found = rows_of({"items": (items, ["a", "country"]), "orc": (timed.frame, ["a", "cast(t AS string)"])})
     assert sorted(found["items"]) == [(1, "CA"), (1, "NL")]
     assert found["orc"] == [(1, "2019-06-05 10:00:00")]
 
@@ -392,10 +393,11 @@ def test_an_undated_directory_keeps_its_key_value_columns_and_orc_its_times(
 def test_a_column_that_only_some_days_have_is_null_in_the_others(spark: SparkSession, tmp_path: Path) -> None:
     frames = {}
     for kind, below in (("parquet", ""), ("parquet", "/hour=1"), ("orc", ""), ("orc", "/hour=1")):
-        root = tmp_path / f"{kind}{below}"
-        spark.sql("select 1 a, 4 gone").write.format(kind).save(f"{root}/{FOURTH}{below}")
-        spark.sql("select 2 a, 3 new").write.format(kind).save(f"{root}/{FIFTH}{below}")
-        found = read_source(spark, "log", log(root, format=kind, days_before=1), DAY)
+        root = tmp_path / f"{kind}{below.replace('/', ' ')}"
+        write = pq.write_table if kind == "parquet" else orc.write_table
+        write(pa.table({"a": [1], "gone": [4]}), str(directory(root / f"{FOURTH}{below}") / "x"))
+        write(pa.table({"a": [2], "new": [3]}), str(directory(root / f"{FIFTH}{below}") / "x"))
+        found = read_source(spark, "log", log(root, format=kind, schema=None, days_before=1), DAY)
         assert found.by_day is not None
         one_by_one = found.by_day.only([DAY]).frame.union(found.by_day.only([date(2019, 6, 4)]).frame)
         for name, frame in (("at once", found.frame), ("one by one", one_by_one)):
