@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import date
 from itertools import groupby
 from pathlib import Path
@@ -117,12 +118,6 @@ def test_the_manifest_has_the_order_and_its_requests(by_impression: Published, b
     assert order.size == pytest.approx((sizes**2).sum() / sizes.sum())
     schema = json.loads((PROJECT / "ctr_samples/shards/manifest.schema.json").read_text())
     validate(json.loads(by_request.manifest.to_json()), schema)
-
-
-@pytest.mark.thorough
-def test_another_run_writes_the_same_bytes(spark: SparkSession, root: Path, by_request: Published) -> None:
-    again = made(spark, root, "again", "output.order=request")
-    assert shards_of(again.manifest, root / "again") == shards_of(by_request.manifest, root / "by_request")
 
 
 def test_both_orders_measure_the_same_requests(by_impression: Published, by_request: Published) -> None:
@@ -240,8 +235,9 @@ def test_negatives_are_dropped_within_requests(spark: SparkSession, root: Path, 
 
 
 @pytest.mark.thorough
-def test_forgetting_a_user_keeps_the_order_of_the_others(spark: SparkSession, root: Path) -> None:
-    before = made(spark, root, "forgotten", "output.order=request")
+def test_forgetting_a_user_keeps_the_order_of_the_others(root: Path, by_request: Published) -> None:
+    shutil.copytree(root / "by_request", root / "forgotten")
+    before = by_request._replace(out="forgotten")
     storage = open_storage(root / "forgotten")
     found = find(storage, date.fromisoformat(DAY), "user", ["u7"])
     after = before._replace(manifest=forget(storage, found, "user", ["u7"], Retention()).manifest)
@@ -252,11 +248,14 @@ def test_forgetting_a_user_keeps_the_order_of_the_others(spark: SparkSession, ro
 
 
 @pytest.mark.thorough
-def test_a_change_of_the_order_is_a_change_of_the_day(spark: SparkSession, root: Path) -> None:
+def test_a_change_of_the_order_is_a_change_of_the_day_and_another_run_writes_the_same_bytes(
+    spark: SparkSession, root: Path, by_request: Published
+) -> None:
     first = job.run(spark, feeds(root, "changed"), DAY)
     assert not job.run(spark, feeds(root, "changed"), DAY).published
     second = job.run(spark, feeds(root, "changed", "output.order=request"), DAY)
     assert (second.published, second.manifest.generation) == (True, first.manifest.generation + 1)
+    assert shards_of(second.manifest, root / "changed") == shards_of(by_request.manifest, root / "by_request")
 
 
 @pytest.mark.thorough

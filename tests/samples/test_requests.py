@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import reduce
 from typing import Any
 
 import pandas as pd
 import pytest
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
@@ -21,7 +22,6 @@ from ctr_samples.samples.sampling import split_column
 from tests.support.marks import slow_except
 from tests.support.orders import config
 
-Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
 MIDNIGHT = datetime(2019, 6, 5, tzinfo=UTC)
 SCHEMA = "impression_id bigint, impression_time timestamp, user string, session string, item string, request string"
@@ -57,9 +57,9 @@ def is_accepted(job: JobConfig) -> bool:
     return not [*order_problems(job)]
 
 
-def with_splits(frame: Frame, jobs: Sequence[JobConfig]) -> pd.DataFrame:
+def with_splits(spark: SparkSession, jobs: Sequence[JobConfig]) -> pd.DataFrame:
     """The log with the split of each impression, a column for each configuration, named by its place."""
-    rows = frame(SCHEMA, log())
+    rows = spark.createDataFrame(log(), SCHEMA)
     names = [F.col(name) for name in rows.columns]
     for number, job in enumerate(jobs):
         if job.split.needs_beginnings:
@@ -132,10 +132,10 @@ def jobs_with(keys: Sequence[str], request: str | None) -> list[JobConfig]:
 @pytest.mark.parametrize("keys", [("user", "session", "item"), ("session", "item")])
 @pytest.mark.parametrize("request_id", slow_except(["r"], ["r", None]))
 def test_a_split_is_accepted_if_it_cuts_nothing_that_the_order_keeps_together(
-    frame: Frame, keys: Sequence[str], request_id: str | None
+    spark: SparkSession, keys: Sequence[str], request_id: str | None
 ) -> None:
     jobs = [job for job in jobs_with(keys, request_id) if job.split.by != "request" or is_accepted(job)]
-    rows = with_splits(frame, jobs)
+    rows = with_splits(spark, jobs)
     with_id = rows[rows["request"].notna()] if request_id else rows  # without one, a list may cut a visit
     for number, job in enumerate(jobs):
         said, split = f"{job.output.order} {job.split}", str(number)
@@ -146,76 +146,86 @@ def test_a_split_is_accepted_if_it_cuts_nothing_that_the_order_keeps_together(
             assert {*rows[split]} == {"train", "eval"}, said
 
 
-def test_users_who_share_a_request_id_have_a_split_of_their_own(frame: Frame) -> None:
-    rows = with_splits(frame, [job_of()])
-    assert cut(rows, requests_of(rows, job_of()), "0") == 0
+BY_LISTS: list[tuple[str, Any, str]] = [
+    ("user", "request", "user"),
+    ("user", ["user"], "user"),
+    ("user", ["user", "session"], "user"),
+    ("request", ["user", "request"], "request"),
+]
+"""What a split is by, an order, and the key without which that order may change the split of a sample."""
+JOBS = {
+    "plain": job_of(),
+    "late": job_of(split={"by": "request", "eval_from": "12:00"}),
+    "ordered by request": job_of("request"),
+    "ordered by a list": job_of(["request"]),
+    **{f"split by {by}": job_of(split={"by": by, "eval": 0.5}) for by in ("user", "request")},
+    **{f"split by {by} of {order}": job_of(order, {"by": by, "eval": 0.5}) for by, order, _ in BY_LISTS},
+}
+
+
+@pytest.fixture(scope="module")
+def rows(spark: SparkSession) -> pd.DataFrame:
+    """The log with the splits of all of JOBS, by their names."""
+    return with_splits(spark, list(JOBS.values())).rename(columns={str(n): name for n, name in enumerate(JOBS)})
+
+
+def test_users_who_share_a_request_id_have_a_split_of_their_own(rows: pd.DataFrame) -> None:
+    assert cut(rows, requests_of(rows, JOBS["plain"]), "plain") == 0
     known = rows[rows["request"].notna()]
-    assert cut(known, known["request"], "0") == known["request"].nunique()
+    assert cut(known, known["request"], "plain") == known["request"].nunique()
 
 
-def test_the_first_impression_of_a_request_and_its_user_decides_whether_it_begins_late(frame: Frame) -> None:
-    late = job_of(split={"by": "request", "eval_from": "12:00"})
-    rows = with_splits(frame, [late])
-    first = rows.groupby(requests_of(rows, late))["impression_time"].transform("min")
-    assert (rows["0"] == "eval").tolist() == (first >= pd.Timestamp(2019, 6, 5, 12)).tolist()
+def test_the_first_impression_of_a_request_and_its_user_decides_whether_it_begins_late(rows: pd.DataFrame) -> None:
+    first = rows.groupby(requests_of(rows, JOBS["late"]))["impression_time"].transform("min")
+    assert (rows["late"] == "eval").tolist() == (first >= pd.Timestamp(2019, 6, 5, 12)).tolist()
 
 
-@pytest.mark.parametrize(
-    ("by", "order", "without"),
-    [
-        ("user", "request", "user"),
-        ("user", ["user"], "user"),
-        ("user", ["user", "session"], "user"),
-        ("request", ["user", "request"], "request"),
-    ],
-)
+@pytest.mark.parametrize(("by", "order", "without"), BY_LISTS)
 def test_a_list_or_a_null_key_may_change_the_split_of_samples_without_that_key(
-    frame: Frame, by: str, order: Any, without: str
+    rows: pd.DataFrame, by: str, order: Any, without: str
 ) -> None:
-    split = {"by": by, "eval": 0.5}
-    rows = with_splits(frame, [job_of(split=split), job_of(order, split)])
-    moved = rows[rows["0"] != rows["1"]]
+    moved = rows[rows[f"split by {by}"] != rows[f"split by {by} of {order}"]]
     assert moved[without].isna().all()
     assert len(moved) > 20
 
 
-def test_a_split_by_request_is_the_same_in_the_order_by_request(frame: Frame) -> None:
-    rows = with_splits(frame, [job_of(), job_of("request"), job_of(["request"])])
-    assert rows["0"].tolist() == rows["1"].tolist()
-    assert (rows["0"] != rows["2"])[rows["request"].notna()].any()  # a list without the user
+def test_a_split_by_request_is_the_same_in_the_order_by_request(rows: pd.DataFrame) -> None:
+    assert rows["plain"].tolist() == rows["ordered by request"].tolist()
+    differs = rows["plain"] != rows["ordered by a list"]
+    assert differs[rows["request"].notna()].any()  # a list without the user
 
 
-@pytest.mark.parametrize(
-    ("keys", "users", "requests"),
-    [
-        (("user", "item"), ["u", "v", "w"], 3),
-        (("user", "item"), ["u", "u", "u"], 1),
-        (("user", "item"), [None, None, None], 1),
-        (("item",), ["u", "v", "w"], 1),
-    ],
-)
-def test_a_placeholder_is_one_request_of_each_user(
-    frame: Frame, keys: Sequence[str], users: Sequence[str | None], requests: int
-) -> None:
-    rows = [(n, MIDNIGHT + timedelta(hours=n), user, None, f"i{n}", "-") for n, user in enumerate(users * 4)]
-    hashes = frame(SCHEMA, rows).select(request_hash(job_of("request", keys=keys), F.col))
-    assert hashes.distinct().count() == requests
-
-
-@pytest.mark.parametrize(
-    ("split", "splits"),
-    [({"by": "request", "eval_from": "20:00"}, {"eval", "train"}), (HALF, {"train"})],
-)
-def test_only_a_time_may_put_the_parts_of_a_request_that_midnight_cuts_into_two_splits(
-    frame: Frame, split: dict[str, Any], splits: set[str]
-) -> None:
-    parts = [
-        (date(2019, 6, 5), "2019-06-05 23:59:30"),
-        (date(2019, 6, 6), "2019-06-06 00:00:30"),
+def test_a_placeholder_is_one_request_of_each_user(spark: SparkSession) -> None:
+    of_users: dict[str, list[str | None]] = {"three": ["u", "v", "w"], "one": ["u", "u", "u"], "nobody": [None] * 3}
+    shown = [
+        (n, MIDNIGHT + timedelta(hours=n), user, name, f"i{n}", "-")
+        for name, users in of_users.items()
+        for n, user in enumerate(users * 4)
     ]
-    job, found = job_of(split=split), set()
-    for number, (day, at) in enumerate(parts):
-        rows = with_beginning(job, frame(SCHEMA, [(number, at, "u", "s", f"i{number}", "r1")]))
-        shown = rows.select(F.struct("*").alias(IMPRESSION))
-        found |= {row[0] for row in shown.select(split_column(job, Span.of(day, "UTC"))).collect()}
-    assert found == splits
+    hashes = [
+        request_hash(job_of("request", keys=keys), F.col).alias(name)
+        for name, keys in (("known", ("user", "item")), ("unknown", ("item",)))
+    ]
+    found = spark.createDataFrame(shown, SCHEMA).select("session", *hashes).toPandas().groupby("session").nunique()
+    assert found["known"].to_dict() == {"three": 3, "one": 1, "nobody": 1}
+    assert found["unknown"].to_dict() == {"three": 1, "one": 1, "nobody": 1}
+
+
+def test_only_a_time_may_put_the_parts_of_a_request_that_midnight_cuts_into_two_splits(spark: SparkSession) -> None:
+    parts = [
+        (date(2019, 6, 5), datetime(2019, 6, 5, 23, 59, 30, tzinfo=UTC)),
+        (date(2019, 6, 6), datetime(2019, 6, 6, 0, 0, 30, tzinfo=UTC)),
+    ]
+    splits: dict[str, dict[str, Any]] = {"a time": {"by": "request", "eval_from": "20:00"}, "a share": HALF}
+    chosen = []
+    for name, split in splits.items():
+        for number, (day, at) in enumerate(parts):
+            job = job_of(split=split)
+            log = with_beginning(job, spark.createDataFrame([(number, at, "u", "s", f"i{number}", "r1")], SCHEMA))
+            column = split_column(job, Span.of(day, "UTC")).alias("split")
+            chosen.append(log.select(F.struct("*").alias(IMPRESSION)).select(F.lit(name).alias("name"), column))
+    found = reduce(DataFrame.union, chosen).collect()
+    assert {name: {row.split for row in found if row.name == name} for name in splits} == {
+        "a time": {"eval", "train"},
+        "a share": {"train"},
+    }

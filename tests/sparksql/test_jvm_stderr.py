@@ -73,6 +73,7 @@ def test_the_last_words_of_a_jvm_arrive_after_the_command_has_ended() -> None:
     assert start(stderr=subprocess.PIPE).communicate()[1] == ALL
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_the_last_words_of_a_jvm_arrive_after_the_command_was_killed(number: signal.Signals) -> None:
     process = start("sys.stdin.read()", stderr=subprocess.PIPE, stdin=subprocess.PIPE)
@@ -82,6 +83,7 @@ def test_the_last_words_of_a_jvm_arrive_after_the_command_was_killed(number: sig
     assert process.communicate()[1] == ALL
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 def test_a_signal_to_the_whole_group_does_not_end_the_filter_before_the_jvm(number: signal.Signals) -> None:
     ignoring = (

@@ -16,6 +16,7 @@ from ctr_samples.periods import WHOLE, Hour, hours_of
 from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.samples.period import Reach, Span, days_needed, periods_needed
 from ctr_samples.sparksql.session import run_session
+from tests.samples.inputs.reading import rows_of
 
 WEDNESDAY = date(2019, 6, 5)
 HOUR = timedelta(hours=1)
@@ -76,24 +77,30 @@ def test_an_hour_looks_back_as_far_as_repeats_reach_but_no_further_than_its_day_
     assert str(periods_needed(log, Hour(WEDNESDAY, hour), "UTC", Reach(before))[0]) == first
 
 
-def test_hourly_directories_are_read_and_those_to_come_are_reported(spark: SparkSession, tmp_path: Path) -> None:
+def test_directories_of_hours_are_read_by_the_hour_and_by_the_day_and_those_of_days_whole(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    session, frames = run_session(spark, "UTC"), {}
     for hour in (5, 6, 7):
         write(tmp_path / f"dt=2019-06-05/hour={hour:02}/x.json", hour)
     log = source(f"{tmp_path}/dt={{date}}/hour={{hour}}", days_after=1)
-    found = read_source(run_session(spark, "UTC"), "log", log, Hour(WEDNESDAY, 7), Reach(after=HOUR))
-    assert [row.a for row in found.frame.collect()] == [7]
+    found = read_source(session, "log", log, Hour(WEDNESDAY, 7), Reach(after=HOUR))
     assert found.snapshot["missing_days"] == ["2019-06-05T08"]
     with pytest.raises(InputError, match=r"there is no .*/dt=2019-06-05/hour=09; check the path"):
-        read_source(run_session(spark, "UTC"), "log", log, Hour(WEDNESDAY, 9), Reach(after=HOUR))
-
-
-def test_a_day_of_hourly_directories_has_those_that_are_there(spark: SparkSession, tmp_path: Path) -> None:
-    for hour in (5, 6):
-        write(tmp_path / f"2019-06-05/{hour:02}/x.json", hour)
-    found = read_source(run_session(spark, "UTC"), "log", source(f"{tmp_path}/{{date}}/{{hour}}"), WEDNESDAY)
-    assert sorted(row.a for row in found.frame.collect()) == [5, 6]
-    with pytest.raises(InputError, match=r"there is no .*/2019-06-06/00; check the path"):
-        read_source(run_session(spark, "UTC"), "log", source(f"{tmp_path}/{{date}}/{{hour}}"), date(2019, 6, 6))
+        read_source(session, "log", log, Hour(WEDNESDAY, 9), Reach(after=HOUR))
+    of_day = source(f"{tmp_path}/dt={{date}}/hour={{hour}}")
+    with pytest.raises(InputError, match=r"there is no .*/dt=2019-06-06/hour=00; check the path"):
+        read_source(session, "log", of_day, date(2019, 6, 6))
+    frames["an hour"] = found.frame, ["a"]
+    frames["a day"] = read_source(session, "log", of_day, WEDNESDAY).frame, ["a"]
+    for pattern in ("log/{date}/x.json", "logs/{date}", "log/dt={date}/part-*", "log-{date}.json"):
+        for number in (3, 5, 14):
+            path = pattern.replace("{date}", f"2019-06-{number:02}").replace("*", "0.json")
+            write(tmp_path / path if path.endswith("json") else tmp_path / path / "x.json", number)
+        whole = read_source(session, "log", source(tmp_path / pattern), WHOLE)
+        assert (whole.missing_days, len(whole.files or ())) == ((), 3)
+        frames[pattern] = whole.frame, ["a"]
+    assert [sorted(a for (a,) in rows) for rows in rows_of(frames).values()] == [[7], [5, 6, 7], *[[3, 5, 14]] * 4]
 
 
 def test_an_hour_that_comes_twice_has_one_directory(spark: SparkSession, tmp_path: Path) -> None:
@@ -102,16 +109,6 @@ def test_an_hour_that_comes_twice_has_one_directory(spark: SparkSession, tmp_pat
     second = Hour(date(2019, 10, 27), 2, again=True)
     found = read_source(run_session(spark, "Europe/Berlin"), "log", log, second)
     assert [row.a for row in found.frame.collect()] == [2]
-
-
-@pytest.mark.parametrize("pattern", ["log/{date}/x.json", "log/{date}", "log/dt={date}/part-*", "log-{date}.json"])
-def test_the_whole_log_has_every_day_that_is_there(spark: SparkSession, tmp_path: Path, pattern: str) -> None:
-    for number in (3, 5, 14):
-        path = pattern.replace("{date}", f"2019-06-{number:02}").replace("*", "0.json")
-        write(tmp_path / path if path.endswith("json") else tmp_path / path / "x.json", number)
-    found = read_source(run_session(spark, "UTC"), "log", source(tmp_path / pattern), WHOLE)
-    assert sorted(row.a for row in found.frame.collect()) == [3, 5, 14]
-    assert (found.missing_days, len(found.files or ())) == ((), 3)
 
 
 def test_the_whole_log_without_a_day_is_refused_unless_it_is_optional(spark: SparkSession, tmp_path: Path) -> None:
@@ -143,7 +140,8 @@ def test_each_instant_of_a_day_lies_in_one_of_its_hours_and_in_all_time(
     moments = spark.range(first, first + 30 * 3600, 300).select(F.timestamp_seconds("id").alias("at"))
     when = F.col("at")
     of_hours = reduce(Column.__add__, [hour.contains(when).cast("int") for hour in hours])
-    counted = moments.select(own.contains(when).cast("int").alias("day"), of_hours.alias("hours"))
-    assert counted.where("day <> hours").count() == 0
-    assert counted.where("hours = 1").count() == 12 * (own.end - own.start).total_seconds() / 3600
-    assert moments.where(Span.of(WHOLE, zone).contains(when)).count() == moments.count()
+    ever = Span.of(WHOLE, zone).contains(when).cast("int")
+    counted = moments.select(own.contains(when).cast("int").alias("day"), of_hours.alias("hours"), ever.alias("ever"))
+    found = counted.groupBy("day", "hours", "ever").count().collect()
+    of_day = 12 * int((own.end - own.start).total_seconds()) // 3600
+    assert {tuple(row) for row in found} == {(1, 1, 1, of_day), (0, 0, 1, 12 * 30 - of_day)}

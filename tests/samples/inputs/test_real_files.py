@@ -8,6 +8,8 @@ import socket
 from datetime import date
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pydantic import TypeAdapter
 from pyspark.sql import SparkSession
@@ -18,6 +20,7 @@ from ctr_samples.job.planning import read_inputs
 from ctr_samples.samples.inputs.listing import RealFiles, SourceFrame, real_files
 from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.sparksql.observations import Silent
+from tests.samples.inputs.reading import rows_of
 
 
 @pytest.fixture
@@ -160,71 +163,70 @@ def source(path: str, **more: object) -> Source:
     return adapter.validate_python({"format": "json", "path": path, "schema": "a INT, hour INT", **more})
 
 
-def read(spark: SparkSession, path: str, **more: object) -> tuple[list[int], SourceFrame]:
+def read(spark: SparkSession, path: str, **more: object) -> SourceFrame:
     found = read_source(spark, "log", source(path, **more), date(2019, 6, 5))
     assert found.files is not None
     assert len(found.files) == len(set(found.files))
-    return sorted(row.a for row in found.frame.collect()), found
+    return found
 
 
-def test_rows_behind_a_loop_are_read_once_and_the_loop_is_told(spark: SparkSession, day: Path) -> None:
+AWKWARD = ["ä ö", "50%25 off", "a#b?c+d", "[x]{y,z}", "back`tick", "back\\slash", "star*"]
+
+
+def test_rows_behind_links_are_read_once_in_every_form_and_what_is_left_out_is_told(
+    spark: SparkSession, day: Path, tmp_path: Path
+) -> None:
     link(day / "loop", ".")
     os.mkfifo(day / "pipe")
-    rows, found = read(spark, f"{day.parent}/dt={{date}}")
-    assert rows == [1, 2]
-    assert found.snapshot["files"] == 2
-    assert list(found.told) == [
+    looped = read(spark, f"{day.parent}/dt={{date}}")
+    assert looped.snapshot["files"] == 2
+    assert list(looped.told) == [
         f"sources.log: FIFOs, sockets or devices below {day} are left out: {day}/pipe.",
         f"sources.log: symbolic links below {day} lead to what is read already, or to a directory above, and are left out: "
         f"{day}/loop.",
     ]
-
-
-def test_a_glob_that_matches_a_directory_and_a_link_to_it_reads_its_files_once(spark: SparkSession, day: Path) -> None:
-    link(day.with_name("dt=2019-06-05-copy"), day)
-    rows, found = read(spark, f"{day.parent}/dt={{date}}*")
-    assert (rows, len(found.told)) == ([1, 2], 1)
-
-
-def test_awkward_names_beside_a_link_are_read_as_they_are(spark: SparkSession, day: Path) -> None:
-    awkward = ["ä ö", "50%25 off", "a#b?c+d", "[x]{y,z}", "back`tick", "back\\slash", "star*"]
-    for number, name in enumerate(awkward):
-        write(day / name, 10 + number)
-    link(day / "loop", ".")
-    assert read(spark, f"{day.parent}/dt={{date}}")[0] == [1, 2, *range(10, 10 + len(awkward))]
-
-
-def test_the_hours_of_several_days_keep_their_columns_where_links_are_followed(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+    awkward = tmp_path / "awkward/dt=2019-06-05"
+    for number, name in enumerate(AWKWARD):
+        write(awkward / name, 10 + number)
+    link(awkward / "loop", ".")
+    link(awkward.with_name("dt=2019-06-05-copy"), awkward)
+    globbed = read(spark, f"{awkward.parent}/dt={{date}}*")
+    assert len(globbed.told) == 1
     root = tmp_path / "hours"
     write(root / "dt=2019-06-04/hour=7/x", 1)
     write(root / "dt=2019-06-05/hour=8/x", 2)
     write(tmp_path / "late/x", 3)
     link(root / "dt=2019-06-05/hour=9", tmp_path / "late")
     link(root / "dt=2019-06-05/hour=8/again", "../hour=9")
-    found = read(spark, f"{root}/dt={{date}}", days_before=1)[1]
-    rows = sorted(found.frame.select("a", "hour", "dt").collect())
-    fourth, fifth = date(2019, 6, 4), date(2019, 6, 5)
-    assert rows == [(1, 7, fourth), (2, 8, fifth), (3, 9, fifth)]
-    assert found.by_day is not None
-    assert sorted(row.a for row in found.by_day.only([fifth]).frame.collect()) == [2, 3]
-
-
-def test_parquet_beside_a_fifo_and_a_loop_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
-    path = tmp_path / "dt=2019-06-05"
-    spark.sql("SELECT 1 AS a, 2 AS b").write.parquet(str(path))
-    os.mkfifo(path / "part.parquet")
-    link(path / "loop", ".")
-    rows, found = read(spark, f"{tmp_path}/dt={{date}}", format="parquet", schema=None)
-    assert (rows, len(found.told)) == ([1], 2)
-
-
-def test_csv_behind_a_loop_is_read_once(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "dt=2019-06-05").mkdir()
-    (tmp_path / "dt=2019-06-05/x.csv").write_text("a,hour\n1,2\n")
-    link(tmp_path / "dt=2019-06-05/loop", ".")
-    assert read(spark, f"{tmp_path}/dt={{date}}", format="csv", header=True)[0] == [1]
+    hours = read(spark, f"{root}/dt={{date}}", days_before=1)
+    assert hours.by_day is not None
+    parquet = tmp_path / "parquet/dt=2019-06-05"
+    parquet.mkdir(parents=True)
+    pq.write_table(pa.table({"a": [1]}), parquet / "x.parquet")
+    os.mkfifo(parquet / "part.parquet")
+    link(parquet / "loop", ".")
+    columnar = read(spark, f"{parquet.parent}/dt={{date}}", format="parquet", schema=None)
+    assert len(columnar.told) == 2
+    csv = tmp_path / "csv/dt=2019-06-05"
+    csv.mkdir(parents=True)
+    (csv / "x.csv").write_text("a,hour\n1,2\n")
+    link(csv / "loop", ".")
+    frames = {
+        "a loop": (looped.frame, ["a"]),
+        "awkward names, and a glob that matches their directory and a link to it": (globbed.frame, ["a"]),
+        "hours of days": (hours.frame, ["a", "hour", "dt"]),
+        "hours of one day": (hours.by_day.only([date(2019, 6, 5)]).frame, ["a"]),
+        "Parquet": (columnar.frame, ["a"]),
+        "CSV": (read(spark, f"{csv.parent}/dt={{date}}", format="csv", header=True).frame, ["a"]),
+    }
+    assert [sorted(rows) for rows in rows_of(frames).values()] == [
+        [(1,), (2,)],
+        [(10 + number,) for number in range(len(AWKWARD))],
+        [(1, 7, "2019-06-04"), (2, 8, "2019-06-05"), (3, 9, "2019-06-05")],
+        [(2,), (3,)],
+        [(1,)],
+        [(1,)],
+    ]
 
 
 @pytest.mark.parametrize("shape", ["day", "file", "directory"])
