@@ -314,29 +314,17 @@ def test_random_logs_agree_with_the_definition(room: int, by_request: bool, late
 PADDED, RAGGED = {"shape": [3], "default": -1}, {"ragged": True}
 
 
-@pytest.mark.parametrize(
-    ("items", "how", "expected"),
-    [
-        ([5, 6], PADDED, [5, 6, -1]),
-        ([5, 6, 7, 8], PADDED, [5, 6, 7]),
-        ([], PADDED, [-1, -1, -1]),
-        (None, PADDED, [-1, -1, -1]),
-        ([5, 6], RAGGED, [5, 6]),
-        ([], RAGGED, []),
-        (None, RAGGED, []),
-    ],
-)
-def test_a_feature_of_a_history_is_cut_or_padded_at_the_end_or_as_long_as_its_list(
-    frame: Frame, items: list[int] | None, how: dict[str, Any], expected: list[int]
-) -> None:
-    rows = frame("clicks struct<items: array<bigint>>", [((items,),)])
-    feature = Feature.model_validate({"from": "clicks.items", "dtype": "int64", **how})
-    (row,) = rows.select(feature_column(rows, "f", feature, histories=["clicks"])).collect()
-    assert row[0] == expected
-
-
-def test_a_ragged_feature_must_be_a_list(frame: Frame) -> None:
-    rows = frame("clicks struct<length: int>", [])
+def test_a_feature_of_a_history_is_a_list_cut_or_padded_at_the_end_or_as_long_as_it_is(frame: Frame) -> None:
+    lists: list[list[int] | None] = [[5, 6], [5, 6, 7, 8], [], None]
+    rows = frame("clicks struct<items: array<bigint>, length: int>", [((items, 0),) for items in lists])
+    features = [Feature.model_validate({"from": "clicks.items", "dtype": "int64", **how}) for how in (PADDED, RAGGED)]
+    found = rows.select([feature_column(rows, "f", feature, histories=["clicks"]) for feature in features]).collect()
+    assert [tuple(row) for row in found] == [
+        ([5, 6, -1], [5, 6]),
+        ([5, 6, 7], [5, 6, 7, 8]),
+        ([-1, -1, -1], []),
+        ([-1, -1, -1], []),
+    ]
     ragged = Feature.model_validate({"from": "clicks.length", "dtype": "int64", "ragged": True})
     with pytest.raises(InputError, match="features.f: `ragged: true` needs an array, found int"):
         feature_column(rows, "f", ragged)

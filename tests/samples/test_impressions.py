@@ -6,6 +6,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
+from functools import reduce
 from operator import itemgetter
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -28,19 +29,9 @@ LOG = "at timestamp, user_id string, article_id string, action string"
 SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id", where="action = 'exposure'")
 
 
-def cut(log: DataFrame, shown: Impressions, span: Span = DAY, reach: Reach = NO_REACH) -> list[tuple[Any, ...]]:
-    """(time, user, article, position, why it is dropped), in the order of the log."""
-    rows = cut_impressions(log, shown, span, 2, reach)
-    rows = rows.orderBy("impression_time", "user", "position").withColumn(
-        "time", F.date_format("impression_time", "HH:mm:ss")
-    )
-    return [(r.time, r.user, r.article, r.position, r[DROPPED]) for r in rows.collect()]
-
-
-def test_only_rows_of_the_action_and_the_day_are_impressions_and_those_without_a_readable_time_are_dropped(
-    frame: Frame,
-) -> None:
-    log = frame(
+PLACED = SHOWN.model_copy(update={"where": None, "position": "place"})
+CUTS: dict[str, tuple[str, list[tuple[Any, ...]], Impressions, Reach, list[tuple[Any, ...]]]] = {
+    "only rows of the action and the day, and those without a readable time are dropped": (
         LOG.replace("timestamp", "string"),
         [
             ("2019-06-04 23:59:59.999999", "u1", "a", "exposure"),
@@ -50,18 +41,11 @@ def test_only_rows_of_the_action_and_the_day_are_impressions_and_those_without_a
             ("2019-06-06 00:00:00", "u1", "d", "exposure"),
             ("not yet", "u1", "a", "exposure"),
         ],
-    )
-    assert cut(log, SHOWN) == [
-        (None, "u1", "a", 0, "no_time"),
-        ("00:00:00", "u1", "b", 0, None),
-        ("23:59:59", "u1", "c", 0, None),
-    ]
-
-
-def test_a_list_becomes_one_impression_for_each_article_with_its_position_and_an_article_twice_in_it_is_a_repeat(
-    frame: Frame,
-) -> None:
-    log = frame(
+        SHOWN,
+        NO_REACH,
+        [(None, "u1", "a", 0, "no_time"), ("00:00:00", "u1", "b", 0, None), ("23:59:59", "u1", "c", 0, None)],
+    ),
+    "a list becomes one for each article with its position, and an article twice in it is a repeat": (
         LOG,
         [
             ("2019-06-05 10:00:00", "u1", "[18577, 14299]", "exposure"),
@@ -70,34 +54,58 @@ def test_a_list_becomes_one_impression_for_each_article_with_its_position_and_an
             ("2019-06-05 13:00:00", "u1", "[1, 2", "exposure"),
             ("2019-06-05 14:00:00", "u1", "[7, 8, 7]", "exposure"),
         ],
+        SHOWN.model_copy(update={"explode": "article"}),
+        NO_REACH,
+        [
+            ("10:00:00", "u1", "18577", 0, None),
+            ("10:00:00", "u1", "14299", 1, None),
+            ("11:00:00", "u1", "7", 0, None),
+            ("13:00:00", "u1", None, 0, "no_article"),
+            ("14:00:00", "u1", "7", 0, None),
+            ("14:00:00", "u1", "8", 1, None),
+            ("14:00:00", "u1", "7", 2, "repeated"),
+        ],
+    ),
+    "a number that is no place in a list is none": (
+        "at timestamp, user_id string, article_id string, place bigint",
+        [
+            ("2019-06-05 10:00:00", f"u{n}", "a", place)
+            for n, place in enumerate([3, 2**31 - 1, 2**31, 2**32 - 1, -(2**40)])
+        ],
+        PLACED,
+        NO_REACH,
+        [("10:00:00", f"u{n}", "a", place, None) for n, place in enumerate([3, 2**31 - 1, None, None, None])],
+    ),
+    "a repeat across midnight is seen": (
+        LOG,
+        [("2019-06-04 23:59:50", "u1", "a", "exposure"), ("2019-06-05 00:00:10", "u1", "a", "exposure")],
+        SHOWN.model_copy(update={"dedup": timedelta(seconds=30)}),
+        Reach(timedelta(seconds=30)),
+        [("23:59:50", "u1", "a", 0, None), ("00:00:10", "u1", "a", 0, "repeated")],
+    ),
+}
+"""Columns and rows of a log, how impressions are cut, how far back the run reads, and what is cut."""
+
+
+def test_impressions_are_cut_out_of_a_log(frame: Frame) -> None:
+    cuts = []
+    for what, (schema, rows, shown, reach, _) in CUTS.items():
+        found = cut_impressions(frame(schema, rows), shown, DAY, 2, reach)
+        time = F.date_format("impression_time", "HH:mm:ss")
+        cuts.append(found.select(F.lit(what), "impression_time", time, "user", "article", "position", DROPPED))
+    found = sorted(
+        (tuple(row) for row in reduce(DataFrame.union, cuts).collect()),
+        key=lambda row: (str(row[1] or ""), row[3], -1 if row[5] is None else row[5]),
     )
-    assert cut(log, SHOWN.model_copy(update={"explode": "article"})) == [
-        ("10:00:00", "u1", "18577", 0, None),
-        ("10:00:00", "u1", "14299", 1, None),
-        ("11:00:00", "u1", "7", 0, None),
-        ("13:00:00", "u1", None, 0, "no_article"),
-        ("14:00:00", "u1", "7", 0, None),
-        ("14:00:00", "u1", "8", 1, None),
-        ("14:00:00", "u1", "7", 2, "repeated"),
-    ]
+    now = {what: [row[2:] for row in found if row[0] == what] for what in CUTS}
+    assert now == {what: expected for what, (*_, expected) in CUTS.items()}
 
 
-def test_a_number_that_is_no_place_in_a_list_is_none(frame: Frame) -> None:
-    rows = [
-        ("2019-06-05 10:00:00", f"u{n}", "a", place)
-        for n, place in enumerate([3, 2**31 - 1, 2**31, 2**32 - 1, -(2**40)])
-    ]
-    log = frame("at timestamp, user_id string, article_id string, place bigint", rows)
-    shown = SHOWN.model_copy(update={"where": None, "position": "place"})
-    assert [row[3] for row in cut(log, shown)] == [3, 2**31 - 1, None, None, None]
-
-
-@pytest.mark.parametrize("kind", ["array<int>", "struct<n: int>", "map<string, int>", "date", "binary"])
-def test_what_is_no_number_is_no_place_in_a_list(frame: Frame, kind: str) -> None:
-    log = frame(f"at timestamp, user_id string, article_id string, place {kind}", [])
-    shown = SHOWN.model_copy(update={"where": None, "position": "place"})
-    with pytest.raises(InputError, match=r"impressions\.position: place is .*, expected a whole number"):
-        cut(log, shown)
+def test_what_is_no_number_is_no_place_in_a_list(frame: Frame) -> None:
+    for kind in ("array<int>", "struct<n: int>", "map<string, int>", "date", "binary"):
+        log = frame(f"at timestamp, user_id string, article_id string, place {kind}", [])
+        with pytest.raises(InputError, match=r"impressions\.position: place is .*, expected a whole number"):
+            cut_impressions(log, PLACED, DAY, 2)
 
 
 TEN_MINUTES, HALF_A_MINUTE = timedelta(minutes=10), timedelta(seconds=30)
@@ -190,12 +198,6 @@ def test_where_the_clocks_change_only_what_was_logged_twice_is_a_repeat_without_
         rows = [(at, None, "u", "a", 0, None) for at in [*half_hours, half_hours[50]]]
         found = Counter((row.impression_time, row[DROPPED]) for row in marked_here(rows, BY_USER, zone))
         assert found == Counter([*[(at, None) for at in half_hours], (half_hours[50], "repeated")])
-
-
-def test_a_repeat_across_midnight_is_seen(frame: Frame) -> None:
-    log = frame(LOG, [("2019-06-04 23:59:50", "u1", "a", "exposure"), ("2019-06-05 00:00:10", "u1", "a", "exposure")])
-    shown = SHOWN.model_copy(update={"dedup": timedelta(seconds=30)})
-    assert cut(log, shown, reach=Reach(timedelta(seconds=30)))[1] == ("00:00:10", "u1", "a", 0, "repeated")
 
 
 def test_of_two_rows_of_one_moment_the_same_one_is_kept_whatever_their_order() -> None:

@@ -74,7 +74,9 @@ def weight(rows: DataFrame) -> DataFrame:
 RUNS = [0, 0, 0, 3, 3, 1, 2, 2, 2, 0]
 
 
-@pytest.mark.parametrize("numbers", [[], [2], RUNS, RUNS * 2000])
+@pytest.mark.parametrize(
+    "numbers", [[], RUNS, *[pytest.param(n, marks=pytest.mark.thorough) for n in ([2], RUNS * 2000)]]
+)
 def test_rows_that_share_a_map_are_computed_like_rows_with_a_map_each(frame: Frame, numbers: Sequence[int]) -> None:
     def made_of(stage: Stage) -> list[Row]:
         return with_columns(stage, {"view": None}, {}, weight, ["weight", "size"], TaskCounts()).rows().collect()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import pytest
@@ -22,38 +23,53 @@ def source(**keys: Any) -> ColumnarSource:
     return ColumnarSource.model_validate({"format": "parquet", "path": "log", **keys})
 
 
-def kept(rows: DataFrame, of: ColumnarSource) -> list[str]:
-    marked = with_repeats(rows, of, "sources.log").where(~F.col(IS_REPEAT))
-    return sorted(row["name"] for row in marked.collect())
+LATE = [("a", 1, 3, "a3"), ("a", 1, 2, "a2"), ("a", 1, None, "late"), ("a", 2, 9, "other"), ("b", 1, 5, "b")]
+BY_AT = {"unique": ["user", "n"], "unique_first": "at"}
+OF_DAYS = [("e", f"2019-06-0{day}", f"{day}{copy}") for day in (1, 2, 3, 5, 7, 8) for copy in "ab"]
+BY_ID = {"unique": "id", "unique_first": "name"}
+IN_DAYS = f"id string, {LOG_DAY} date, name string"
+CASES: dict[str, tuple[str, list[tuple[Any, ...]], dict[str, Any], list[str]]] = {
+    "of rows with equal values the first counts": (
+        "user string, n int, at int, name string",
+        LATE,
+        BY_AT,
+        ["a2", "b", "other"],
+    ),
+    "in any order of lines": ("user string, n int, at int, name string", LATE[::-1], BY_AT, ["a2", "b", "other"]),
+    "rows that lack a value, and malformed lines, are no repeats": (
+        f"user string, n int, {MALFORMED} string, name string",
+        [
+            *[("a", None, None, "x")] * 2,
+            *[(None, 1, None, "y")] * 2,
+            ("a", 1, "a;1", "bad"),
+            ("a", 1, None, "sound"),
+            ("a", 1, "a;1", "bad"),
+        ],
+        {"unique": ["user", "n"]},
+        ["bad", "bad", "sound", "x", "x", "y", "y"],
+    ),
+    "the logs of a day and of the day before are compared": (IN_DAYS, OF_DAYS, BY_ID, ["1a", "5a", "7a"]),
+    "without the first day": (IN_DAYS, OF_DAYS[2:], BY_ID, ["2a", "5a", "7a"]),
+    "from a day without a day before": (IN_DAYS, OF_DAYS[6:], BY_ID, ["5a", "7a"]),
+    "rows of equal content are one": (
+        "id double, m map<string, int>, name string",
+        [(-0.0, {"x": 1}, "a"), (0.0, {"x": 1}, "a")],
+        {"unique": "id"},
+        ["a"],
+    ),
+}
+"""Columns and rows, keys of the source, and the names of the rows that are no repeats."""
 
 
-def test_of_rows_with_equal_values_the_first_counts_in_any_order_of_lines(frame: Frame) -> None:
-    rows = [("a", 1, 3, "a3"), ("a", 1, 2, "a2"), ("a", 1, None, "late"), ("a", 2, 9, "other"), ("b", 1, 5, "b")]
-    of = source(unique=["user", "n"], unique_first="at")
-    for some in (rows, rows[::-1]):
-        assert kept(frame("user string, n int, at int, name string", some), of) == ["a2", "b", "other"]
-
-
-def test_rows_that_lack_a_value_and_malformed_lines_are_no_repeats(frame: Frame) -> None:
-    rows = [("a", None, None, "x"), ("a", None, None, "x"), (None, 1, None, "y"), (None, 1, None, "y")]
-    rows += [("a", 1, "a;1", "bad"), ("a", 1, None, "sound"), ("a", 1, "a;1", "bad")]
-    log = frame(f"user string, n int, {MALFORMED} string, name string", rows)
-    assert kept(log, source(unique=["user", "n"])) == ["bad", "bad", "sound", "x", "x", "y", "y"]
-
-
-def test_the_logs_of_a_day_and_of_the_day_before_are_compared(frame: Frame) -> None:
-    days = [1, 2, 3, 5, 7, 8]
-    rows = [("e", f"2019-06-0{day}", f"{day}{copy}") for day in days for copy in "ab"]
-    log = frame(f"id string, {LOG_DAY} date, name string", rows)
-    of = source(unique="id", unique_first="name")
-    assert kept(log, of) == ["1a", "5a", "7a"]
-    apart = log.where(F.col(LOG_DAY) >= "2019-06-02"), log.where(F.col(LOG_DAY) >= "2019-06-05")
-    assert [kept(some, of) for some in apart] == [["2a", "5a", "7a"], ["5a", "7a"]]
-
-
-def test_rows_of_equal_content_are_one(frame: Frame) -> None:
-    log = frame("id double, m map<string, int>, name string", [(-0.0, {"x": 1}, "a"), (0.0, {"x": 1}, "a")])
-    assert kept(log, source(unique="id")) == ["a"]
+def test_rows_that_repeat_others_are_marked(frame: Frame) -> None:
+    marked = []
+    for what, (schema, rows, keys, _) in CASES.items():
+        stays = with_repeats(frame(schema, rows), source(**keys), "sources.log").where(~F.col(IS_REPEAT))
+        marked.append(stays.select(F.lit(what).alias("what"), "name"))
+    found = reduce(DataFrame.union, marked).collect()
+    assert {what: sorted(row.name for row in found if row.what == what) for what in CASES} == {
+        what: names for what, (*_, names) in CASES.items()
+    }
 
 
 def test_a_source_without_unique_is_as_it_was(frame: Frame) -> None:
