@@ -81,10 +81,37 @@ ID_KEYS = tuple(key for kind in KINDS if kind.takes in ("numbers", "values") for
 FITTED_KEYS = tuple(key for kind in KINDS for key in kind.fitted)
 
 
+PAIRS = {"lookup": ("map", "under", "keys"), "overlap": ("of", "with"), "dot": ("of", "with")}
+"""Kinds of values that are made of two sources, and the keys that name these."""
+PAIR_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    "lookup": {"keys": None, "under": None, "separator": ":", "reduce": None},
+    "overlap": {"as": "count"},
+    "dot": {"as": "dot"},
+}
+
+
 class FeatureRules:
     """Rules as properties, for any class that has the keys of :class:`FeatureKeys`."""
 
     __slots__ = ()
+
+    @property
+    def pair(self) -> tuple[str, dict[str, Any]] | None:
+        """One of :data:`PAIRS` with its keys, or None if the value comes from one place."""
+        for kind in PAIRS:
+            if (entry := getattr(self, kind)) is not None:
+                keys = entry.items() if isinstance(entry, Mapping) else entry
+                return kind, {**PAIR_DEFAULTS[kind], **{key.rstrip("_"): value for key, value in keys}}
+        return None
+
+    @property
+    def texts(self: Any) -> dict[str, str]:
+        """What the feature reads, by the key that says so: a path, or an expression."""
+        found = {"from": self.from_, "expr": self.expr, "at": self.at}
+        if self.pair is not None:
+            kind, entry = self.pair
+            found |= {f"{kind}.{key}": entry.get(key) for key in PAIRS[kind]}
+        return {key: text for key, text in found.items() if text is not None}
 
     @property
     def kind(self) -> FeatureKind:
@@ -142,6 +169,9 @@ class FeatureKeys(FeatureRules):
     from_: str | None = None
     expr: str | None = None
     cross: tuple[str, ...] = ()
+    lookup: Mapping[str, Any] | None = None
+    overlap: Mapping[str, Any] | None = None
+    dot: Mapping[str, Any] | None = None
     dtype: str = "float32"
     shape: tuple[int, ...] = ()
     default: Any = None

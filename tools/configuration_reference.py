@@ -45,6 +45,7 @@ from ctr_samples.config import (
 )
 from ctr_samples.config.base import Expression, OneOrMore
 from ctr_samples.config.counting import Rate
+from ctr_samples.config.feature import Dot, Lookup, Overlap
 from ctr_samples.config.impressions import Cap
 from ctr_samples.config.output import Retention
 from ctr_samples.config.quality import KeyLimits
@@ -77,6 +78,9 @@ SECTIONS: list[tuple[str, type[BaseModel]]] = [
     ("`rates.<name>` of daily counts and windows", Rate),
     ("`histories.<name>`", History),
     ("`features.<name>`", Feature),
+    ("`features.<name>.lookup`", Lookup),
+    ("`features.<name>.overlap`", Overlap),
+    ("`features.<name>.dot`", Dot),
     ("`vocabularies.<name>`", Vocabulary),
     ("`fitted`", Fitted),
     ("`partials`", KeptPartials),

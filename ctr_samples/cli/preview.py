@@ -17,6 +17,7 @@ from ctr_samples.cli.messages import Debug, errors_in_words
 from ctr_samples.cli.outputs import print_examples
 from ctr_samples.cli.terminal import say
 from ctr_samples.config import JobConfig, load_config
+from ctr_samples.config.explain import source_of
 from ctr_samples.explain.rules import in_words
 from ctr_samples.periods import in_zone, parse_period
 
@@ -86,7 +87,7 @@ def _row_of(view: Mapping[str, Any], time: datetime, zone: str) -> str:
 
 def _sources(config: JobConfig) -> dict[str, str]:
     """Return the origin of each value, as written in the configuration."""
-    features = {name: feature.from_ or feature.expr or "" for name, feature in config.features.items()}
+    features = {name: source_of(feature) for name, feature in config.features.items()}
     return {**features, **{f"view {name}": "the row that was used" for name in config.views}}
 
 

@@ -235,11 +235,32 @@ def _order(config: JobConfig) -> str:
 def _feature(feature: Feature) -> str:
     """Describe a feature: type, shape, source, transformations, where it is computed, and the value if missing."""
     shape = f"{list(feature.shape)}" if feature.shape else " list of any length" if feature.ragged else ""
-    source = f"the cross of {' and '.join(feature.cross)}" if feature.cross else feature.from_ or feature.expr
+    source = f"the cross of {' and '.join(feature.cross)}" if feature.cross else source_of(feature)
     parts = [f"{feature.dtype}{shape} from {source}", *_changes(feature)]
     if feature.computed == "model":
         parts.append("all of which the model does")
     return ", ".join([*parts, f"missing: {_missing(feature)}"])
+
+
+def source_of(feature: Feature) -> str:
+    """Return what a feature is made from: as written, or what it makes of two sources in words."""
+    if feature.pair is None:
+        return feature.from_ or feature.expr or ""
+    kind, entry = feature.pair
+    if kind == "lookup":
+        which = "all entries" if entry["keys"] is None else f"the values at {entry['keys']}"
+        under = "" if entry["under"] is None else f" under {entry['under']}"
+        reduced = "" if entry["reduce"] is None else f"the {entry['reduce']} of "
+        return f"{reduced}{which}{under} in {entry['map']}"
+    of, others = entry["of"], entry["with"]
+    return {
+        "count": f"the number of values of {of} that are in {others}",
+        "any": f"whether a value of {of} is in {others}",
+        "share_of": f"the share of values of {of} that are in {others}",
+        "share_with": f"the share of values of {others} that are in {of}",
+        "dot": f"the dot product of {of} and {others}",
+        "cosine": f"the cosine of {of} and {others}",
+    }[entry["as"]]
 
 
 def _changes(feature: Feature) -> Iterator[str]:

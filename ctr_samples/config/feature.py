@@ -12,12 +12,55 @@ from ctr_samples.feature_rules import FeatureRules
 DatePart = Literal["hour", "weekday", "day", "month", "hour_of_week", "weekend"]
 
 
+_Path = Annotated[str, Field(min_length=1)]
+
+
+class Lookup(Model):
+    """A value, or several, that a map of one source has at the keys of another one."""
+
+    map: _Path = Field(description="The map, or a list of structs with a key and a value each: `<view>.<column>`.")
+    keys: _Path | None = Field(
+        None, description="The key, or a list of keys: `<view>.<column>`. Needed unless there is `under`."
+    )
+    under: _Path | None = Field(
+        None,
+        description="What the keys lie under, such as a category: the key of a map of maps, or what stands before the "
+        "`separator` in the keys of a map. Without `keys`, the value is the map of all entries under it.",
+    )
+    separator: str = Field(":", min_length=1, description="What stands between `under` and the rest of a key.")
+    reduce: Literal["sum", "mean", "max", "min", "count"] | None = Field(
+        None,
+        description="One number from the values at all keys; without it, a list of keys gives a list of values in their "
+        "order.",
+    )
+
+
+class Overlap(Model):
+    """How many values two lists have in common. A value counts once, and a single value is a list of one."""
+
+    of: _Path = Field(description="One list: `<view>.<column>`.")
+    with_: _Path = Field(alias="with", description="The other one.")
+    as_: Literal["count", "any", "share_of", "share_with"] = Field(
+        "count",
+        alias="as",
+        description="Their number, whether there are any as 1 or 0, or their share of the values of `of` or of `with`.",
+    )
+
+
+class Dot(Model):
+    """The product of two vectors of equal length."""
+
+    of: _Path = Field(description="One vector: `<view>.<column>`.")
+    with_: _Path = Field(alias="with", description="The other one.")
+    as_: Literal["dot", "cosine"] = Field("dot", alias="as", description="The dot product, or the cosine.")
+
+
 class Feature(FeatureRules, Model):
     """One feature of a sample, on the wire one tf.Feature.
 
-    The value comes from `from`, `expr` or `cross`; `at` and `date_part` take a part of it; `top_k` shortens a list or map;
-    `clip`, `log1p` and `scale` change numbers; `boundaries`, `quantiles`, `vocabulary` and `hash_buckets` make ids. These
-    apply in this order, to each item of a list.
+    The value comes from `from`, `expr`, `cross`, `lookup`, `overlap` or `dot`; `at` and `date_part` take a part of it;
+    `top_k` shortens a list or map; `clip`, `log1p` and `scale` change numbers; `boundaries`, `quantiles`, `vocabulary` and
+    `hash_buckets` make ids. These apply in this order, to each item of a list.
     """
 
     from_: str | None = Field(
@@ -28,6 +71,9 @@ class Feature(FeatureRules, Model):
         None,
         description="Instead: other features, each one integer or text, hashed together; needs `hash_buckets`.",
     )
+    lookup: Lookup | None = Field(None, description="Instead: what a map has at the keys of another source.")
+    overlap: Overlap | None = Field(None, description="Instead: how far two lists have the same values.")
+    dot: Dot | None = Field(None, description="Instead: the product of two vectors.")
     dtype: Literal["int64", "float32", "string", "bytes"] = Field(
         description="Its type in the record; `bytes` is binary, such as an image."
     )

@@ -54,14 +54,12 @@ def ids_of(config: JobConfig, feature: Feature) -> int | None:
 
 
 def _sources(config: JobConfig, name: str, feature: Feature, used: set[str]) -> Iterator[Problem]:
-    where = ("features", name, "from" if feature.from_ else "expr")
-    if feature.from_ and len(dotted(feature.from_) or ()) < 2:
-        yield Problem(
-            where, f"{feature.from_!r} is not of the form `<view>.<column>` or `impression.<column>`{_QUOTED}"
-        )
-        return
     structs = {one.lower(): one for one in ("impression", *config.views, *config.histories)}
-    for place, text in ((where, feature.from_ or feature.expr or ""), (("features", name, "at"), feature.at or "")):
+    for key, text in feature.texts.items():
+        place = ("features", name, *key.split("."))
+        if key not in ("expr", "at") and len(dotted(text) or ()) < 2:
+            yield Problem(place, f"{text!r} is not of the form `<view>.<column>` or `impression.<column>`{_QUOTED}")
+            return
         paths = names_in(text)
         used.update(structs.values() if paths is None else (structs.get(path[0].lower(), "") for path in paths))
         for root, *fields in paths or ():

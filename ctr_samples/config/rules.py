@@ -12,7 +12,7 @@ from itertools import pairwise
 from typing import Any
 
 from ctr_samples.config.units import format_duration
-from ctr_samples.feature_rules import ID_KEYS, KINDS
+from ctr_samples.feature_rules import ID_KEYS, KINDS, PAIRS
 
 MOST_MULTI_HOT = 4096
 MOST_BOUNDARIES = 1000
@@ -157,11 +157,24 @@ def _known_in_time(history: Any) -> Iterator[str]:
 
 
 def _kinds(feature: Any) -> Iterator[str]:
-    if sum(source is not None for source in (feature.from_, feature.expr, feature.cross)) != 1:
-        yield "give exactly one of `from`, `expr` and `cross`"
+    sources = ("from_", "expr", "cross", *PAIRS)
+    if sum(getattr(feature, source) is not None for source in sources) != 1:
+        yield "give exactly one of `from`, `expr`, `cross`, `lookup`, `overlap` and `dot`"
     makers = [key for key in ID_KEYS if getattr(feature, key) is not None]
     if len(makers) > 1:
         yield f"give `{makers[0]}` or `{makers[1]}`, not both"
+
+
+def _pair(feature: Any) -> Iterator[str]:
+    if feature.pair is None:
+        return
+    kind, entry = feature.pair
+    if feature.at or feature.date_part or feature.bias is not None:
+        yield f"`{kind}` makes the value: remove `at`, `date_part` and `bias`"
+    if kind == "lookup" and entry["keys"] is None and entry["under"] is None:
+        yield "`lookup` needs `keys`, or `under` for all entries under a key"
+    if kind == "lookup" and entry["keys"] is None and entry["reduce"] is not None:
+        yield "`lookup.reduce` needs `keys`, whose values it makes one number of"
 
 
 def _cross(feature: Any) -> Iterator[str]:
@@ -308,6 +321,6 @@ RULES: dict[str, tuple[Callable[[Any], Iterator[str]], ...]] = {
     "WindowView": (_one_clock,),
     "Aggregates": (_aggregates,),
     "History": (_history, _one_clock, _known_in_time),
-    "Feature": (_kinds, _cross, _numbers, _model, _ids, _lists, _form, _values, _bias),
+    "Feature": (_kinds, _pair, _cross, _numbers, _model, _ids, _lists, _form, _values, _bias),
 }
 """The rules of each model, by its name, in the order in which they are checked."""

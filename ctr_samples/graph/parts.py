@@ -22,6 +22,7 @@ _OF_A_VIEW = (
 _OF_A_HISTORY = "where time key user item request available_time".split()
 _OF_A_LABEL = "where time value user article request expr".split()
 _OF_IMPRESSIONS = "where time user article request position".split()
+_PAIRS = {"lookup": ("map", "under", "keys"), "overlap": ("of", "with"), "dot": ("of", "with")}
 _MASKS = ("__final", "__after", "__mask")
 _WORDS = {
     (word,)
@@ -179,7 +180,10 @@ class _Reader:
         structs = {"impression": "impressions"}
         for kind in ("views", "histories"):
             structs |= {name.lower(): f"{kind}.{name}" for name in self._section(kind)}
-        yield from self._structs(_texts(feature, ("from", "expr", "at")), structs)
+        texts = _texts(feature, ("from", "expr", "at"))
+        for kind, keys in _PAIRS.items():
+            texts += _texts(feature.get(kind) or {}, keys)
+        yield from self._structs(texts, structs)
         yield from ((f"features.{part}", frozenset()) for part in feature.get("cross") or ())
         if feature.get("vocabulary"):
             yield f"vocabularies.{feature['vocabulary']}", frozenset()

@@ -203,7 +203,7 @@ class _Finder:
     def _columns_of(self, view: str) -> list[str]:
         """Return the expressions that may read a column of a view, in the order in which they are read."""
         reading = [self.config.features[name] for name in self.graph.features(f"views.{view}")]
-        texts = [text for one in reading for text in (one.from_, one.expr, one.at) if text]
+        texts = [text for one in reading for text in one.texts.values()]
         keys = [part for one in self.config.views.values() for part in one.joined_on if part.startswith(f"{view}.")]
         return list(dict.fromkeys([*texts, *keys]))
 

@@ -16,9 +16,10 @@ from ctr_samples.config import Label, RowLabel
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.aside import with_columns
 from ctr_samples.samples.columnar.columns import Flags, Integers, integers
-from ctr_samples.samples.columnar.stages import Stage
+from ctr_samples.samples.columnar.stages import Fields, Stage
 from ctr_samples.samples.earlier import EarlierFeatures
 from ctr_samples.samples.features.complete import MakeSamples
+from ctr_samples.samples.features.pairs import PAIRS
 from ctr_samples.samples.features.row import (
     HOUR,
     IMPRESSION,
@@ -357,16 +358,16 @@ class _Joins:
         early, _ = order_steps(steps, needed & {*self.inputs.config.views})
         stage = self.views.add(self.with_histories(stage), early, columns)
         if columns.at(ROWS):
-            stage = self._with_features(stage, columns, needed, kept)
+            stage = self._with_features(stage, columns, kept)
         return stage.with_fields(kept)
 
-    def _with_features(
-        self, stage: Stage, columns: SampleColumns, needed: Collection[str], kept: Mapping[str, Collection[str]]
-    ) -> Stage:
-        add, tasks = partial(columns.add, home=ROWS), self.inputs.watches.tasks
+    def _with_features(self, stage: Stage, columns: SampleColumns, kept: Mapping[str, Collection[str]]) -> Stage:
+        add, tasks, handed = partial(columns.add, home=ROWS), self.inputs.watches.tasks, columns.handed()
+        if columns.pairs.pairs:
+            stage = columns.pairs.add_to(stage).with_fields(_either(handed, kept))  # what only pairs need ends here
         if columns.moves(ROWS):
             return Stage.of(add(stage.rows(tasks)))
-        fields = {name: columns.fields_of(name) for name in stage.kind.names if name in needed}
+        fields = {name: handed[name] for name in stage.kind.names if name in handed}
         return with_columns(stage, fields, kept, add, [made(name) for name in columns.at(ROWS)], tasks)
 
     def fields_after(self, steps: Sequence[JoinStep]) -> dict[str, set[str]]:
@@ -382,7 +383,7 @@ class _Joins:
 
     def added_again(self, steps: Sequence[JoinStep]) -> dict[str, set[str]]:
         """Return the structs that are needed no more, or that late joins add, without fields."""
-        return {name: set() for name in (*views_of(order_steps(steps)[1]), *self.inputs.config.histories)}
+        return {name: set() for name in (*views_of(order_steps(steps)[1]), *self.inputs.config.histories, PAIRS)}
 
     def completed(
         self, stage: Stage, columns: SampleColumns, steps: Sequence[JoinStep], also: Sequence[str] = ()
@@ -402,6 +403,12 @@ class _Joins:
         kinds |= {plan.name: history_type(actions.schema, plan) for plan, actions in self.histories}
         fields = [StructField(name, kind) for name, kind in kinds.items()]
         return self.inputs.spark.createDataFrame([], StructType(fields))
+
+
+def _either(some: Fields, others: Mapping[str, Collection[str]]) -> Fields:
+    """Return the fields that are among some or others. Structs without an entry in ``others`` keep all."""
+    found = {name: some.get(name, ()) for name in others}
+    return {name: None if own is None else {*own, *others[name]} for name, own in found.items()}
 
 
 def _with_key(events: DataFrame, key: str, values: Collection[str | None]) -> DataFrame:

@@ -19,6 +19,7 @@ from ctr_samples.config import Feature, JobConfig, Vocabulary
 from ctr_samples.errors import InputError
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.one_feature import fitted_value
+from ctr_samples.samples.features.pairs import PairValues
 from ctr_samples.samples.features.row import IMPRESSION
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.sampling import split_column
@@ -92,7 +93,9 @@ def days_through(last: date, count: int) -> list[date]:
 
 def _training_rows(config: JobConfig, inputs: Inputs) -> DataFrame:
     rows = SampleBuilder(inputs).joined().where(split_column(config, inputs.span) == "train")
-    return rows.select(IMPRESSION, *config.views, *config.histories)
+    rows = rows.select(IMPRESSION, *config.views, *config.histories)
+    pairs = PairValues.of(config.features, rows.schema)
+    return pairs.over(rows) if pairs.pairs else rows
 
 
 def _token_counts(

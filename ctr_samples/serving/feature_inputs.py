@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 
 from ctr_samples.errors import InputError
 from ctr_samples.serving.declared import Declared, path_of
+from ctr_samples.serving.pairs import pair_of
 
 Rows = Mapping[str, Any]
 """Row of each view and history by name, the impression under ``impression``, and the caller's own values under ""."""
@@ -34,6 +35,9 @@ _INTEGER = re.compile(r"[\x00-\x20\x7f]*([+-]?)0*([0-9]{1,19})[\x00-\x20\x7f]*")
 
 def source_of(feature: Declared, config: Mapping[str, Any]) -> Get:
     """Return a function that maps rows to the raw value, or to None if the value is missing."""
+    if feature.pair is not None:
+        get = pair_of(feature, {key: _paired(text, feature, config) for key, text in feature.texts.items()})
+        return _best(get, feature, sorts_lists=feature.top_k is not None or feature.part == "keys")
     path = path_of(feature.from_)
     key = None if feature.at is None else _key_of(feature, config)
     if path is None or (feature.at is not None and key is None):
@@ -45,6 +49,11 @@ def source_of(feature: Declared, config: Mapping[str, Any]) -> Get:
         get = _looked_up(get, key, feature.name)
     sorts = feature.top_k is not None or feature.part == "keys"
     return _best(get, feature, sorts_lists=sorts) if sorts or feature.is_list else get
+
+
+def _paired(text: str, feature: Declared, config: Mapping[str, Any]) -> Get:
+    path = path_of(text)
+    return _given(feature) if path is None else _column(path, feature.name, config)
 
 
 def _given(feature: Declared) -> Get:

@@ -97,7 +97,7 @@ def _typed(frame: DataFrame, text: str, where: str) -> tuple[Column, DataType]:
         what = f"{where}: there is no column {root!r}{nearest(root, columns_of_data(frame))}"
         raise InputError(end_sentence(what))
     column = F.expr(parsed.fast)
-    kind = _type_at(frame.schema, parsed.paths[0]) if parsed.is_column else None
+    kind = type_at(frame.schema, parsed.paths[0]) if parsed.is_column else None
     if kind is not None:
         return column, kind
     selected = _selected(frame, column, where)
@@ -125,7 +125,7 @@ def as_type(column: Column, kind: DataType, wanted: DataType) -> Column:
     return column if kind == wanted else column.cast(wanted)
 
 
-def _type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
+def type_at(schema: StructType, path: Sequence[str]) -> DataType | None:
     """Return the type of a column or struct field. None if only Spark can resolve it, as in a list of structs."""
     kind: DataType = schema
     for part in path:

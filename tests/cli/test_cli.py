@@ -175,7 +175,10 @@ def test_config_checks_and_explains(here: None) -> None:
     plan = call("config", "--config", "conf/simulated.yaml", "--explain", "--date", "2019-06-05").stdout
     assert "actions: json at build/simulated/user_action/dt={date}, 2019-06-04 to 2019-06-06" in plan
     assert "vector: the last row of vectors for the same article that became true before the impression" in plan
-    assert "topic_affinity: float32 from aggregate(" in plan
+    assert (
+        "topic_affinity: float32 from the sum of the values at article.topics under article.channel_id in user.article_partial"
+        in plan
+    )
     assert "  1. vector, article, article_clicks by a shuffle on the article: one shuffle for all of them\n" in plan
 
 

@@ -42,8 +42,10 @@ name: served
 timezone: UTC
 sources:
   log: {format: json, path: DIR/log.json, schema: "at DOUBLE, n BIGINT, u BIGINT, i BIGINT, place STRING, clicked BOOLEAN"}
-  users: {format: json, path: DIR/users.json, schema: "u BIGINT, at DOUBLE, known DOUBLE, age DOUBLE, score DOUBLE"}
-  items: {format: json, path: DIR/items.json, schema: "i BIGINT, at DOUBLE, known DOUBLE, price DOUBLE, color STRING"}
+  users: {format: json, path: DIR/users.json, schema: "u BIGINT, at DOUBLE, known DOUBLE, age DOUBLE, score DOUBLE,
+    scores ARRAY<DOUBLE>"}
+  items: {format: json, path: DIR/items.json, schema: "i BIGINT, at DOUBLE, known DOUBLE, price DOUBLE, color STRING,
+    prices ARRAY<DOUBLE>"}
   homes: {format: json, path: DIR/homes.json, schema: "u BIGINT, code BIGINT"}
 impressions:
   source: log
@@ -84,6 +86,7 @@ features:
   red: {expr: "case when item.color = 'red' then 1 else 0 end", dtype: int64}
   hour: {from: impression.impression_time, date_part: hour, dtype: int64}
   fit: {expr: user.score * item.price, dtype: float32, default: -1}
+  product: {dot: {of: user.scores, with: item.prices}, dtype: float32, default: -1}
   home: {from: home.code, dtype: int64}
   shows_1h: {from: shows.all_1h, dtype: int64}
   shows_6h: {from: shows.all_6h, dtype: int64}
@@ -124,6 +127,7 @@ class Day:
             line |= {"score": 2 * user.get("score", 0.0), "price": item.get("price", 0.0), "hour": at.hour}
             line |= {"red": int(item.get("color") == "red")}
             line |= {"fit": user["score"] * item["price"] if user and item else -1.0}
+            line |= {"product": line["fit"]}
             line |= {f"shows_{hours}h": self.shows(one["i"], one["at"], hours) for hours in (1, 6)}
             line |= {"home": 7 * one["u"] + 1 if one["u"] < USERS else 0}
             line |= {"place": PLACES[one["place"]]}
@@ -200,6 +204,11 @@ def tables(rng: random.Random) -> dict[str, list[dict[str, Any]]]:
     return {"users": users, "items": items, "log": sorted(shown, key=lambda row: row["at"])}
 
 
+def lists_of(row: dict[str, Any]) -> dict[str, Any]:
+    """A row, with its score and its price in lists as well."""
+    return {**row, **{f"{name}s": [row[name]] for name in ("score", "price") if name in row}}
+
+
 def published(spark: SparkSession, root: Path) -> Day:
     """Publish a day in a directory."""
     made = tables(random.Random(39))
@@ -216,7 +225,7 @@ def published(spark: SparkSession, root: Path) -> Day:
         rows = [*before, *rows] if name == "log" else rows
         base = START.timestamp()
         lines = [
-            {**row, "at": base + row["at"], **({"known": base + row["known"]} if "known" in row else {})}
+            {**lists_of(row), "at": base + row["at"], **({"known": base + row["known"]} if "known" in row else {})}
             for row in rows
         ]
         (root / f"{name}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))

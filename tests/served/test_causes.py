@@ -30,8 +30,8 @@ def test_a_faultless_service_has_no_difference(spark: SparkSession, day: Day) ->
 def test_a_late_store_is_named_with_its_delay(spark: SparkSession, day: Day) -> None:
     lines = day.served(Faults(late={"user": timedelta(hours=3)}))
     found = day.compared(spark, lines, propose=True)
-    assert {name for name, one in found.features.items() if one.differ} == {"age", "score", "fit"}
-    for name in ("age", "score", "fit"):
+    assert {name for name, one in found.features.items() if one.differ} == {"age", "score", "fit", "product"}
+    for name in ("age", "score", "fit", "product"):
         one = found.features[name]
         assert one.share == pytest.approx(share(lines, day.served(), name), abs=1e-9)
         assert one.causes[0].name == "late row", one.causes

@@ -141,7 +141,10 @@ def test_examples_of_the_assembler_are_compared_byte_by_byte_with_the_samples(sp
     examples = []
     for line in day.served():
         user = {"age": line["age"], "score": line["score"] / 2}
-        rows = {"user": user, "item": {"price": line["price"], "color": "red" if line["red"] else "blue"}}
+        item = {"price": line["price"], "color": "red" if line["red"] else "blue"}
+        # A service without a row has the product that the job has by default.
+        lists = {"scores": [line["product"]], "prices": [1.0]}
+        rows = {"user": user | lists, "item": item | lists}
         rows["home"] = {"code": line["home"]}
         rows["shows"] = {"all_1h": line["shows_1h"], "all_6h": line["shows_6h"]}
         given = {name: line[name] for name in ("score", "red", "fit", "impression_id")}

@@ -123,6 +123,18 @@ COLUMNS_FEATURES = """
   tensor: {from: impression.matrix, dtype: float32, shape: [2, 2], encoding: tensor}
   raw: {from: impression.matrix, dtype: float32, shape: [2, 2], encoding: raw, nulls: omit}
   vector: {from: item.vector, dtype: float32, shape: [4]}
+  affinity: {lookup: {map: item.tags, keys: impression.words, reduce: sum}, dtype: float32, default: -3, clip: [0, 9]}
+  affinities: {lookup: {map: item.tags, keys: impression.words}, dtype: float32, shape: [3], pad: true, fill: 0.5}
+  at_channel: {lookup: {map: impression.by_channel, keys: impression.channel}, dtype: float32, shape: [2], pad: true}
+  tags_under: {lookup: {map: item.tags, under: impression.city, separator: /}, dtype: string, part: keys, ragged: true}
+  most_under: {lookup: {map: item.tags, under: impression.city, separator: /}, dtype: float32, top_k: 1, shape: [1]}
+  tag_id:
+    {lookup: {map: item.tags, under: impression.city, separator: /}, dtype: int64, part: keys, ragged: true, hash_buckets: 9}
+  common: {overlap: {of: impression.words, with: recent.items}, dtype: int64}
+  share: {overlap: {of: impression.words, with: item.city, as: share_of}, dtype: int64, boundaries: [0.25, 0.5]}
+  square: {dot: {of: impression.numbers, with: impression.numbers}, dtype: float32, scale: standardise}
+  cosine: {dot: {of: item.vector, with: item.vector, as: cosine}, dtype: float32}
+  crossed: {cross: [common, hour], dtype: int64, hash_buckets: 100}
   sum_of: {expr: "impression.price + coalesce(item.price, 0)", dtype: float32, clip: [0, 5]}
   matched: {from: item.matched, dtype: int64}
   age: {from: item.age_s, dtype: float32, default: -1}
@@ -229,7 +241,21 @@ def _items() -> list[dict[str, Any]]:
                     "at": f"2019-06-04T{hour:02}:00:00Z",
                     "city": one.choice(["Oslo", "Lund", None]),
                     "price": one.choice([None, one.uniform(-3, 3)]),
-                    "tags": one.choice([None, {}, {"a": 1.5, "b": one.random(), "Oslo": None, "c": 1.5}]),
+                    "tags": one.choice(
+                        [
+                            None,
+                            {},
+                            {
+                                "a": 1.5,
+                                "b": one.random(),
+                                "Oslo": None,
+                                "c": 1.5,
+                                "Oslo/x": 2.5,
+                                "Lund/y": -1,
+                                "Oslo/z": 3,
+                            },
+                        ]
+                    ),
                     "vector": [one.uniform(-1, 1) for _ in range(4)],
                 }
             )

@@ -42,7 +42,7 @@ def served(feature: Mapping[str, Any], zone: str, row: Mapping[str, Any]) -> Any
 
 def in_job(rows: DataFrame, feature: Mapping[str, Any]) -> list[Any]:
     """The source value of a feature of each row in the job, in the order of ``n``."""
-    column = source_value(rows, Feature.model_validate(feature), "features.f").column
+    column = source_value(rows, "f", Feature.model_validate(feature)).column
     return [row[0] for row in rows.orderBy("n").select(column.alias("f")).collect()]
 
 

@@ -68,8 +68,7 @@ def test_numbers_are_ordered_exactly_and_ties_by_their_keys(
         for order in ("greatest", "smallest")
     ]
     jobs = [
-        source_value(rows, Feature.model_validate(one), "features.f").column.alias(f"f{n}")
-        for n, one in enumerate(features)
+        source_value(rows, "f", Feature.model_validate(one)).column.alias(f"f{n}") for n, one in enumerate(features)
     ]
     (row,) = rows.select(*jobs).collect()
     for feature, found in zip(features, row, strict=True):

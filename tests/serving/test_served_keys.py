@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from ruamel.yaml import YAML
@@ -29,10 +30,20 @@ def test_serving_has_the_defaults_of_the_configuration() -> None:
     assert ours == {name: Feature.model_fields[name].default for name in ours}
 
 
+@pytest.mark.parametrize("kind", feature_rules.PAIRS)
+def test_serving_has_the_keys_and_defaults_of_values_that_are_made_of_two_sources(kind: str) -> None:
+    (model,) = (one for one in get_args(Feature.model_fields[kind].annotation) if one is not type(None))
+    keys = {field.alias or name: field for name, field in model.model_fields.items()}
+    assert {name: field.default for name, field in keys.items() if not field.is_required()} == dict(
+        feature_rules.PAIR_DEFAULTS[kind]
+    )
+    assert set(feature_rules.PAIRS[kind]) <= keys.keys()
+
+
 def test_serving_uses_every_key_that_it_knows() -> None:
     sources = [*Path(serving.__path__[0]).glob("*.py"), Path(feature_rules.__file__)]
     nodes = [node for source in sources for node in ast.walk(ast.parse(source.read_text()))]
-    assert {node.attr for node in nodes if isinstance(node, ast.Attribute)} >= KEYS
+    assert {node.attr for node in nodes if isinstance(node, ast.Attribute)} | feature_rules.PAIRS.keys() >= KEYS
 
 
 def test_every_kind_of_feature_is_among_those_that_serving_must_make_byte_for_byte() -> None:

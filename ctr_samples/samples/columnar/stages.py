@@ -115,7 +115,11 @@ class Stage:
     def with_fields(self, fields: Fields) -> Stage:
         """Return the rows with only some fields of some struct columns."""
         kind = narrowed(self.kind, fields)
-        return self if kind == self.kind else self.each(partial(with_fields, fields=fields), kind)
+        if kind == self.kind:
+            return self
+        left = {name: [one for one in some if _is_left(one, fields.get(name))] for name, some in self.shared.items()}
+        shared = {name: some for name, some in left.items() if some}
+        return replace(self.each(partial(with_fields, fields=fields), kind), shared=shared)
 
     def blocks(self, frame: int, partitions: int, place: Place = PLACE) -> DataFrame:
         """Return the rows as blocks, marked with the number of their ``frame``."""
@@ -222,7 +226,7 @@ def _narrowed(field: StructField, names: Collection[str] | None) -> list[StructF
     if names is None:
         return [field]
     assert isinstance(field.dataType, StructType)
-    kept = [one for one in field.dataType if _is_among(one.name, names)]
+    kept = [one for one in field.dataType if _is_left(one.name, names)]
     return [StructField(field.name, StructType(kept), field.nullable)] if kept else []
 
 
@@ -253,12 +257,12 @@ def with_fields(rows: pa.RecordBatch, fields: Fields) -> pa.RecordBatch:
 def _with_fields(column: pa.Array, names: Collection[str] | None) -> pa.Array | None:
     if names is None:
         return column
-    kept = [name for name in column.type.names if _is_among(name, names)]
+    kept = [name for name in column.type.names if _is_left(name, names)]
     return pa.StructArray.from_arrays([pc.struct_field(column, [name]) for name in kept], kept) if kept else None
 
 
-def _is_among(name: str, names: Collection[str]) -> bool:
-    return name.lower() in {one.lower() for one in names}
+def _is_left(name: str, names: Collection[str] | None) -> bool:
+    return names is None or name.lower() in {one.lower() for one in names}
 
 
 def _without_counts(items: Iterable[Item]) -> Iterator[Item]:

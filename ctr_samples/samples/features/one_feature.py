@@ -64,7 +64,7 @@ def feature_column(
         features = {} if config is None else config.features
         parts = [feature_column(frame, other, features[other], config, state, histories) for other in feature.cross]
         return crossed(parts, feature.kind.ids(feature, {}), feature.salt or name, where).column
-    value = source_value(frame, feature, where)
+    value = source_value(frame, name, feature)
     from_values = feature.kind.takes == "values"
     if feature.bias is not None and from_values:
         _check_bias(value, feature)
@@ -105,7 +105,7 @@ def _check_bias(value: Value, feature: Feature) -> None:
 
 def fitted_value(frame: DataFrame, name: str, feature: Feature) -> Value:
     """Return the values for fitting a feature: tokens for a vocabulary, or numbers after `clip` and `log1p`."""
-    value = source_value(frame, feature, f"features.{name}")
+    value = source_value(frame, name, feature)
     if feature.kind.takes == "values":
         return _as_id_source(value, feature)
     _check_form(value, feature)
@@ -119,9 +119,9 @@ def _as_id_source(value: Value, feature: Feature) -> Value:
 
 
 def _of_history(frame: DataFrame, feature: Feature, where: str, histories: Collection[str]) -> bool:
-    if not histories or not feature.shape:
+    text = feature.from_ or feature.expr
+    if not histories or not feature.shape or text is None:
         return False
-    text = feature.from_ or feature.expr or ""
     return any(root in histories for root in referenced_columns(frame.sparkSession, text, where))
 
 

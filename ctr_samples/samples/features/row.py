@@ -19,6 +19,7 @@ from ctr_samples.config.base import VIEW_METADATA
 from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.features.contracts import columns_contract
 from ctr_samples.samples.features.one_feature import feature_column
+from ctr_samples.samples.features.pairs import PAIRS, PairValues
 from ctr_samples.samples.features.values import JoinedIds, ids_in, joined_ids, with_ids, with_joined_ids
 from ctr_samples.sparksql.expressions import referenced_paths
 from ctr_samples.vocabulary import NOTHING_FITTED, FittedState
@@ -70,11 +71,9 @@ def view_columns(
 
 def _references(spark: SparkSession, config: JobConfig, name: str) -> Iterator[Sequence[str]]:
     """Yield the references in a feature's expressions: a column, or a view with the fields of one of its columns."""
-    feature = config.features[name]
     structs = {one.lower(): one for one in (IMPRESSION, *config.views, *config.histories)}
-    source = "from" if feature.from_ else "expr"
-    for key, text in ((source, feature.from_ or feature.expr), ("at", feature.at)):
-        for root, *fields in referenced_paths(spark, text, f"features.{name}.{key}") if text else ():
+    for key, text in config.features[name].texts.items():
+        for root, *fields in referenced_paths(spark, text, f"features.{name}.{key}"):
             yield structs.get(root.lower(), root), *fields
 
 
@@ -93,7 +92,8 @@ class SampleColumns:
 
     ``features`` has one column per feature, over a frame with structs for the impression, each view and each history,
     and with the ids of ``ids``; ``kinds`` has their types, ``homes`` the rows over which each is computed, and ``paths``
-    the references of each to the structs.
+    the references of each to the structs. Those made of two sources are first computed by ``pairs``, so that the columns
+    have the references of ``computed`` instead.
     """
 
     contract: ExampleContract
@@ -103,6 +103,8 @@ class SampleColumns:
     homes: Mapping[str, str]
     paths: Mapping[str, Sequence[Sequence[str]]]
     crosses: Mapping[str, Sequence[str]]
+    pairs: PairValues
+    computed: Mapping[str, Sequence[Sequence[str]]]
 
     @classmethod
     def of(cls, blank: DataFrame, config: JobConfig, state: FittedState | None) -> Self:
@@ -111,6 +113,8 @@ class SampleColumns:
         Raises InputError if the data do not have the configured type or form.
         """
         contract = columns_contract(config, state)
+        pairs = PairValues.of(config.features, blank.schema)
+        blank = blank.withColumn(PAIRS, F.lit(None).cast(pairs.kinds)) if pairs.pairs else blank
         ids = joined_ids(blank, config, state or NOTHING_FITTED)
         typed = with_ids(blank, dict.fromkeys(one.feature for one in ids))
         features = {
@@ -124,8 +128,16 @@ class SampleColumns:
             name: [path for part in (name, *crosses[name]) for path in _references(spark, config, part)]
             for name in config.features
         }
-        homes = {name: _home(some, config) for name, some in paths.items()}
-        return cls(contract, ids, features, kinds, homes, paths, crosses)
+        computed = {
+            name: [
+                path
+                for part in (name, *crosses[name])
+                for path in ([(PAIRS, part)] if part in pairs.pairs else _references(spark, config, part))
+            ]
+            for name in config.features
+        }
+        homes = {name: _home(some, config) for name, some in computed.items()}
+        return cls(contract, ids, features, kinds, homes, paths, crosses, pairs, computed)
 
     def at(self, home: str) -> tuple[str, ...]:
         """Return the features that are computed over the rows of a home."""
@@ -133,8 +145,12 @@ class SampleColumns:
 
     def fields_of(self, struct: str) -> set[str] | None:
         """Return the fields of a struct that features over joined rows need, in lower case, or None if they need all."""
-        paths = [path for name in self.at(ROWS) for path in self.paths[name] if path[0] == struct]
-        return None if any(len(path) == 1 for path in paths) else {path[1].lower() for path in paths}
+        return _fields_of(struct, [path for name in self.at(ROWS) for path in self.paths[name]])
+
+    def handed(self) -> dict[str, set[str] | None]:
+        """Return the structs that columns over joined rows refer to, with the fields of :meth:`fields_of`."""
+        paths = [path for name in self.at(ROWS) for path in self.computed[name]]
+        return {struct: _fields_of(struct, paths) for struct in dict.fromkeys(path[0] for path in paths)}
 
     def wide_fields(self, struct: str, kind: StructType) -> list[str]:
         """Return the lists and maps of a struct that features over joined rows need, unless they need all of it."""
@@ -153,7 +169,8 @@ class SampleColumns:
         """Add a column for each feature of a home, with the name :func:`made`. Uses only expressions and joins with
         vocabularies. ``rows`` has the structs that the features refer to.
         """
-        with_ids = with_joined_ids(rows, self._ids(self.at(home)))
+        whole = self.pairs.over(rows) if home == ROWS and self.pairs.pairs and PAIRS not in rows.columns else rows
+        with_ids = with_joined_ids(whole, self._ids(self.at(home)))
         return with_ids.select(*rows.columns, *[self.features[name].alias(made(name)) for name in self.at(home)])
 
     def where(self, is_sample: Column) -> Self:
@@ -173,7 +190,12 @@ class SampleColumns:
         return [one for one in self.ids if one.feature in parts]
 
 
-NO_FEATURES = SampleColumns(ExampleContract(()), (), {}, StructType(), {}, {}, {})
+NO_FEATURES = SampleColumns(ExampleContract(()), (), {}, StructType(), {}, {}, {}, PairValues(StructType(), {}), {})
+
+
+def _fields_of(struct: str, paths: Iterable[Sequence[str]]) -> set[str] | None:
+    own = [path for path in paths if path[0] == struct]
+    return None if any(len(path) == 1 for path in own) else {path[1].lower() for path in own}
 
 
 def _home(paths: Sequence[Sequence[str]], config: JobConfig) -> str:

@@ -19,7 +19,8 @@ from pyspark.sql.types import ArrayType, DataType, DoubleType, IntegerType, Long
 
 from ctr_samples.config import Feature, JobConfig
 from ctr_samples.errors import InputError
-from ctr_samples.sparksql.columns import hint_of_parts, stable_hash, time_column, without_negative_zero
+from ctr_samples.samples.features.pairs import PAIRS
+from ctr_samples.sparksql.columns import hint_of_parts, quoted, stable_hash, time_column, without_negative_zero
 from ctr_samples.sparksql.expressions import typed_expression
 from ctr_samples.vocabulary import FIRST_OOV, MISSING, FittedState, FittedVocabulary
 
@@ -64,9 +65,9 @@ class Value:
         return InputError(f"{self.where}: {problem}")
 
 
-def source_value(frame: DataFrame, feature: Feature, where: str) -> Value:
+def source_value(frame: DataFrame, name: str, feature: Feature) -> Value:
     """Return the source value of a feature. Raises InputError if the data do not have the configured form."""
-    text = feature.from_ or feature.expr or ""
+    where, text = f"features.{name}", feature.from_ or feature.expr or f"{PAIRS}.{quoted(name)}"
     if feature.date_part is not None:
         return Value(_date_part(time_column(frame, text, where), feature.date_part), IntegerType(), where)
     column, kind = typed_expression(frame, text, where)
@@ -299,7 +300,7 @@ def joined_ids(frame: DataFrame, config: JobConfig, state: FittedState) -> list[
     for name, feature in config.features.items():
         if feature.vocabulary is None or feature.computed == "model" or feature.is_list:
             continue
-        token = tokens(source_value(frame, feature, f"features.{name}"))
+        token = tokens(source_value(frame, name, feature))
         if not token.levels:  # else a multi-hot feature of a list
             joined.append(JoinedIds(name, token.column, state.vocabularies[feature.vocabulary]))
     return joined

@@ -414,7 +414,7 @@ def test_a_number_without_a_logarithm_ends_the_run_and_says_what_helps(spark: Sp
 @pytest.mark.parametrize(
     ("feature", "message"),
     [
-        ({"dtype": "int64"}, "give exactly one of `from`, `expr` and `cross`"),
+        ({"dtype": "int64"}, "give exactly one of `from`, `expr`, `cross`, `lookup`, `overlap` and `dot`"),
         (of("a", vocabulary="v", hash_buckets=3), "give `hash_buckets` or `vocabulary`, not both"),
         (of("a", "string", vocabulary="v"), "`vocabulary` makes ids: set `dtype: int64`"),
         (of("a", boundaries=[2, 1]), "expected finite numbers in ascending order"),
