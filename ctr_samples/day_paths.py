@@ -104,15 +104,27 @@ class DayPath:
         """Return a regular expression for the date components, in Java and Python, and its groups of year, month and
         day.
         """
-        names = self.names()[-self.from_end :]
-        names = names[: 1 + max(i for i, name in enumerate(names) if "{date" in name)]
         pattern, groups = "", dict[str, int]()
-        for text, field in _pieces("/".join(names)):
+        for text, field in _pieces("/".join(self._dated_names())):
             pattern += _literal(text)
             if field is not None:
                 pattern += f"({_ANY[field][0]})"
                 groups[field.replace("-", "")] = pattern.count("(")
         return f"{pattern}(/|$)", [groups[field] for field in ("%Y", "%m", "%d")]
+
+    def iso_place(self) -> tuple[int, int] | None:
+        """Return the number of the date components, and the place in their text of the day as in ``2019-06-05``. None if the
+        day is written otherwise, or its place differs from path to path.
+        """
+        names = self._dated_names()
+        before, *parts = _NAMED.split("/".join(names))[:3]
+        fixed = all(piece == "/" or _SAFE.fullmatch(piece) for piece in re.findall(r"/|[^/]+", before))
+        is_iso = parts[0] == "date" and parts[1] in (None, _DEFAULTS["date"])
+        return (len(names), len(before)) if fixed and is_iso else None
+
+    def _dated_names(self) -> list[str]:
+        names = self.names()[-self.from_end :]
+        return names[: 1 + max(i for i, name in enumerate(names) if "{date" in name)]
 
     def day_of(self, found: str) -> date | None:
         """Parse the day from a path that matches this template.

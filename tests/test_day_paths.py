@@ -112,3 +112,21 @@ def test_a_template_that_names_no_day_is_told(path: str, problem: str) -> None:
 def test_a_template_is_a_pattern_of_what_stands_for_it() -> None:
     assert re.fullmatch(pattern_of("{date:%Y.%-m}") or "", "2024.3")
     assert pattern_of("{a,b}") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("/logs/dt={date}", (1, 3)),
+        ("/logs/dt={date:%Y-%m-%d}/hour={hour}/*.json", (1, 3)),
+        ("/logs/a-{date}.json", (1, 2)),
+        ("/logs/{date:%Y}/{date}", None),
+        ("/logs/{date:%Y/%m/%d}", None),
+        ("/logs/{date:%Y%m%d}", None),
+        ("/logs/*-{date}", None),
+        ("/logs/a b {date}", None),
+        ("/logs/{hour}-{date}", None),
+    ],
+)
+def test_the_place_of_a_day_is_known_where_all_paths_have_it_there(path: str, place: tuple[int, int] | None) -> None:
+    assert DayPath(path).iso_place() == place

@@ -37,11 +37,23 @@ def day_in_path(where: str, path: DayPath, listings: Mapping[str, Listing]) -> C
         raise InputError(
             f"{where}: the files of a day lie at several depths below {path.path}; give each depth its own source."
         )
+    depth, file, place = depths.pop() - 1, F.col("_metadata.file_path"), path.iso_place()
+    if place is not None:  # cutting takes half the time of a regular expression for each row
+        names, at = place
+        dated = F.when(F.contains(file, F.lit("://")), _cut(file, 3 + depth, names)).otherwise(
+            _cut(file, 1 + depth, names)
+        )
+        return F.substr(dated, F.lit(at + 1), F.lit(10)).try_cast("date")
     pattern, groups = path.day_pattern()
     # Spark writes file:///a where Hadoop has file:/a.
-    pattern = rf"^[^:/]+:(?://[^/]*)?/(?:[^/]*/){{{depths.pop() - 1}}}{pattern}.*$"
+    pattern = rf"^[^:/]+:(?://[^/]*)?/(?:[^/]*/){{{depth}}}{pattern}.*$"
     # One regular expression for each row is dear enough, so it finds year, month and day at once.
     return F.regexp_replace("_metadata.file_path", pattern, "-".join(f"${group}" for group in groups)).try_cast("date")
+
+
+def _cut(path: Column, before: int, names: int) -> Column:
+    """Return some components of a path behind those ``before`` them."""
+    return F.substring_index(F.substring_index(path, "/", before + names), "/", -names)
 
 
 def kinds_by_day(name: str, kind: Column, kinds: int, days: Collection[date]) -> dict[str, Tally]:
