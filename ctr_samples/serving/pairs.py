@@ -126,7 +126,8 @@ def _entries(value: Any, name: str) -> Mapping[Any, Any]:
     if isinstance(value, Mapping):
         return value
     try:
-        return dict(tuple(one.values()) if isinstance(one, Mapping) else one for one in value)
+        pairs = [tuple(one.values()) if isinstance(one, Mapping) else one for one in value if one is not None]
+        return {key: value for key, value in pairs if key is not None}
     except (TypeError, ValueError):
         raise InputError(
             f"features.{name}: found {value!r}, expected a map as a dict, or a list of structs with a key and a value."

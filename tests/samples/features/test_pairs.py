@@ -93,6 +93,8 @@ WANTED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], Any]] = [
     ({"lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "max"}}, {}, {"topics": ["c", "a"]}, math.nan),
     ({"lookup": {"map": "user.weights", "keys": "item.topic", "reduce": "sum"}}, {}, {}, 2.0),
     ({"lookup": {"map": "user.pairs", "keys": "item.topics", "reduce": "sum"}}, {}, {}, 8.0),  # the last entry counts
+    ({"lookup": {"map": "user.pairs", "keys": "item.topics", "reduce": "sum"}},
+     {"pairs": [None, {"k": None, "v": 1.0}, {"k": "a", "v": 2.0}]}, {}, 4.0),
     ({"lookup": {"map": "user.weights", "under": "item.channel"}}, {}, {}, {"7:a": 1.5, "7:b": -0.25, "7:a:c": 4.0}),
     ({"lookup": {"map": "user.weights", "under": "item.channel"}}, {}, {"channel": 8}, {}),
     ({"lookup": {"map": "user.weights", "under": "item.channel"}}, {}, {"channel": None}, None),
@@ -225,6 +227,11 @@ def random_item(one: random.Random) -> dict[str, Any]:
         "vector": [one.choice([0.0, 0.5, 1e-300, None]) for _ in range(2)],
     }
     return {name: None if one.random() < 0.1 else value for name, value in row.items()}
+
+
+def test_a_batch_without_rows_has_no_values() -> None:
+    for entry, *_ in WANTED:
+        assert in_job(entry, batch([], [])) == []
 
 
 def test_rows_that_share_a_map_have_the_values_of_copies_of_it() -> None:
