@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ctr_samples.samples.columnar import columns
-from ctr_samples.samples.columnar.columns import Integers, Picked, in_order, joint, plain, usual
+from ctr_samples.samples.columnar.columns import Integers, Picked, in_order, joint, mixed, plain, usual
 
 _LEAST, _GREATEST = -(2**63), 2**63 - 1
 
@@ -25,6 +25,12 @@ def test_equal_rows_keep_their_order() -> None:
 def test_columns_that_do_not_fit_in_one_number_decide_between_rows_whose_first_bits_are_equal() -> None:
     hashes = np.array([_GREATEST, _LEAST, 1, 0, 0])
     assert in_order([np.array([3, 3, 3, 3, 2]), hashes, np.arange(5)]).tolist() == [4, 1, 3, 2, 0]
+
+
+def test_numbers_are_mixed_as_the_generator_does_from_the_seed_zero() -> None:
+    states = (np.arange(3, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)).view(np.int64)
+    first = [0xE220A8397B1DCDAF, 0x6E789E6AA1B965F4, 0x06C45D188009454F]  # of SplitMix64
+    assert mixed(states).view(np.uint64).tolist() == first
 
 
 def test_no_rows_are_in_order() -> None:
