@@ -1,18 +1,21 @@
-"""The samples of conf/simulated.yaml, without counts and histories, as one would write them by hand in Spark, to Parquet.
+"""The samples of conf/simulated.yaml, without counts and histories, as one would write them by hand in Spark.
 
-Usage: spark-submit by_hand.py LOGS OUTPUT DAY. No line is counted, nothing is checked, compared or published.
+Usage: spark-submit by_hand.py LOGS OUTPUT DAY WAY. WAY is ``parquet``, by Spark, or ``tfrecord``, by Python in mapPartitions,
+as tutorials do. The log is read as it lies: JSON or Parquet. No line is counted, nothing is checked, compared or published.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 from pathlib import Path
 
-from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
-logs, output, text = sys.argv[1:]
+logs, output, text, way = sys.argv[1:]
 day = date.fromisoformat(text)
 PARAM = "action: STRING, userId: STRING, articleId: STRING, algorithmCombine: STRING"
 LINES = f"actionTime STRING, readTime STRING, param STRUCT<{PARAM}>"
@@ -26,7 +29,9 @@ def of_days(table: str, first: int, last: int) -> list[str]:
 
 def labelled(spark: SparkSession) -> DataFrame:
     """The day's impressions, each with what happened to it until the next one of the same user and article."""
-    log = spark.read.schema(LINES).json(of_days("user_action", -1, 1)).where("param is not null")
+    days = of_days("user_action", -1, 1)
+    is_json = any(Path(days[0]).glob("*.json"))
+    log = (spark.read.schema(LINES).json(days) if is_json else spark.read.parquet(*days)).where("param is not null")
     rows = log.select(
         F.to_timestamp("actionTime").alias("t"),
         F.col("param.action").alias("action"),
@@ -132,7 +137,30 @@ def main() -> None:
             "bucket": F.pmod(F.xxhash64("user"), F.lit(10)),
         }
     ).drop("v", "t", "user", "article")
-    samples.repartition(4, "id").sortWithinPartitions("bucket", "id").write.mode("overwrite").parquet(output)
+    samples = samples.repartition(4, "id").sortWithinPartitions("bucket", "id")
+    if way == "tfrecord":
+        Path(output).mkdir(parents=True, exist_ok=True)
+        samples.rdd.mapPartitionsWithIndex(written).count()
+    else:
+        samples.write.mode("overwrite").parquet(output)
+
+
+def written(number: int, rows: Iterable[Row]) -> Iterator[int]:
+    """Write the rows of a partition as tutorials do, and yield nothing."""
+    os.environ |= {"TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""}
+    import tensorflow as tf
+
+    def feature(value: object) -> tf.train.Feature:
+        values = value if isinstance(value, list) else [] if value is None else [value]
+        if any(isinstance(one, float) for one in values):
+            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+    with tf.io.TFRecordWriter(f"{output}/part-{number:05d}.tfrecord") as writer:
+        for row in rows:
+            features = tf.train.Features(feature={name: feature(value) for name, value in row.asDict().items()})
+            writer.write(tf.train.Example(features=features).SerializeToString())
+    yield from ()
 
 
 if __name__ == "__main__":
