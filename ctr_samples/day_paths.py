@@ -118,7 +118,7 @@ class DayPath:
         """
         names = self._dated_names()
         before, *parts = _NAMED.split("/".join(names))[:3]
-        fixed = all(piece == "/" or _SAFE.fullmatch(piece) for piece in re.findall(r"/|[^/]+", before))
+        fixed = all(map(_SAFE.fullmatch, filter(None, before.split("/"))))
         is_iso = parts[0] == "date" and parts[1] in (None, _DEFAULTS["date"])
         return (len(names), len(before)) if fixed and is_iso else None
 

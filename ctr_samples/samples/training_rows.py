@@ -94,8 +94,7 @@ def days_through(last: date, count: int) -> list[date]:
 def _training_rows(config: JobConfig, inputs: Inputs) -> DataFrame:
     rows = SampleBuilder(inputs).joined().where(split_column(config, inputs.span) == "train")
     rows = rows.select(IMPRESSION, *config.views, *config.histories)
-    pairs = PairValues.of(config.features, rows.schema)
-    return pairs.over(rows) if pairs.pairs else rows
+    return PairValues.of(config.features, rows.schema).over(rows)
 
 
 def _token_counts(

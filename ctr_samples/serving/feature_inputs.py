@@ -36,7 +36,9 @@ _INTEGER = re.compile(r"[\x00-\x20\x7f]*([+-]?)0*([0-9]{1,19})[\x00-\x20\x7f]*")
 def source_of(feature: Declared, config: Mapping[str, Any]) -> Get:
     """Return a function that maps rows to the raw value, or to None if the value is missing."""
     if feature.pair is not None:
-        get = pair_of(feature, {key: _paired(text, feature, config) for key, text in feature.texts.items()})
+        get = _paired(feature, config)
+        if get is None:
+            return _given(feature)
         return _best(get, feature, sorts_lists=feature.top_k is not None or feature.part == "keys")
     path = path_of(feature.from_)
     key = None if feature.at is None else _key_of(feature, config)
@@ -51,9 +53,14 @@ def source_of(feature: Declared, config: Mapping[str, Any]) -> Get:
     return _best(get, feature, sorts_lists=sorts) if sorts or feature.is_list else get
 
 
-def _paired(text: str, feature: Declared, config: Mapping[str, Any]) -> Get:
-    path = path_of(text)
-    return _given(feature) if path is None else _column(path, feature.name, config)
+def _paired(feature: Declared, config: Mapping[str, Any]) -> Get | None:
+    """Return the value of a feature of two sources. None if serving cannot read a name of a column."""
+    paths = {key.partition(".")[2]: path_of(text) for key, text in feature.texts.items()}
+    columns = {key: _column(path, feature.name, config) for key, path in paths.items() if path is not None}
+    if len(columns) < len(paths):
+        return None
+    made = pair_of(feature)
+    return lambda rows: made({key: plain_list(get(rows)) for key, get in columns.items()})
 
 
 def _given(feature: Declared) -> Get:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,51 +13,42 @@ from ctr_samples.pairs import Doubles, Flags, Integers, Numbers, overlap, produc
 from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.hashing import text_of
 
-Get = Callable[[Mapping[str, Any]], Any]
+Values = Mapping[str, Any]
+"""What the keys of a feature name, such as ``map``: plain values of Python, or None."""
 
 
-def pair_of(feature: Declared, columns: Mapping[str, Get]) -> Get:
-    """Return a function that maps rows to the value of a feature of two sources, or to None if it is missing.
-
-    ``columns`` reads what each key of the feature names, such as ``lookup.map``. The function raises InputError for a column
-    that is no map, no list or no number where the feature needs one.
+def pair_of(feature: Declared) -> Callable[[Values], Any]:
+    """Return a function of what the keys of a feature name. It returns the value, or None if that is missing, and raises
+    InputError for what is no map, no list or no number where the feature needs one.
     """
     assert feature.pair is not None
     kind, entry = feature.pair
-    made = _MADE[kind]
-    named = {key.partition(".")[2]: get for key, get in columns.items()}
-    return lambda rows: made(feature.name, entry, {key: _plain(get(rows)) for key, get in named.items()})
+    return partial(_MADE[kind], feature.name, entry)
 
 
-def _plain(value: Any) -> Any:
-    """Convert a NumPy array to a list, and a NumPy scalar to one of Python."""
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def _lookup(name: str, entry: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+def _lookup(name: str, entry: Mapping[str, Any], values: Values) -> Any:
     if any(value is None for value in values.values()):
         return None
-    entries = _entries(values["map"], name)
+    entries, begins = _entries(values["map"], name), b""
     if "under" in values:
         under = text_of(values["under"], name)
         if entries and all(_is_map(inner) for inner in entries.values() if inner is not None):
             entries = _entries(_by_text(entries, name).get(under) or {}, name)
         else:
             begins = under + entry["separator"].encode()
-            entries = {key: value for key, value in entries.items() if text_of(key, name).startswith(begins)}
-            if "keys" in values:
-                entries = {text_of(key, name)[len(begins) :]: value for key, value in entries.items()}
     if "keys" not in values:
-        return entries
+        return {key: value for key, value in entries.items() if text_of(key, name).startswith(begins)}
     by_text, keys = _by_text(entries, name), values["keys"]
-    if not isinstance(keys, list | tuple):
-        found = by_text.get(text_of(keys, name))
-        return found if entry["reduce"] is None else _reduced([found], entry["reduce"], name)
-    found = [None if key is None else by_text.get(text_of(key, name)) for key in keys]
-    return found if entry["reduce"] is None else _reduced(found, entry["reduce"], name)
+    are_lists = isinstance(keys, list | tuple)
+    found = [
+        None if key is None else by_text.get(begins + text_of(key, name)) for key in (keys if are_lists else [keys])
+    ]
+    if entry["reduce"] is not None:
+        return _reduced(found, entry["reduce"], name)
+    return found if are_lists else found[0]
 
 
-def _overlap(name: str, entry: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+def _overlap(name: str, entry: Mapping[str, Any], values: Values) -> Any:
     if values["of"] is None or values["with"] is None:
         return None
     codes: dict[bytes, int] = {}
@@ -70,7 +62,7 @@ def _overlap(name: str, entry: Mapping[str, Any], values: Mapping[str, Any]) -> 
     return _single(overlap(one, _size(one), other, _size(other), entry["as"]), entry["as"])
 
 
-def _dot(name: str, entry: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
+def _dot(name: str, entry: Mapping[str, Any], values: Values) -> Any:
     if values["of"] is None or values["with"] is None:
         return None
     (one, known), (other, others_known) = (_doubles(values[key], name) for key in ("of", "with"))

@@ -10,12 +10,12 @@ from datetime import date, timedelta
 import pandas as pd
 
 from ctr_samples.starter import words as w
+from ctr_samples.starter.places import LITTLE
 from ctr_samples.starter.tables import Column, Table
 from ctr_samples.starter.times import words_of
 
 CLICKED_LIST = re.compile(r"\S+-[01](?: \S+-[01])*")
 _FEW = 20
-_WHOLE = 9 << 20
 _BRIEF = timedelta(hours=1)
 _LATE = timedelta(days=30)
 _EARLY = timedelta(hours=15)
@@ -201,7 +201,7 @@ def followers_of(
 
 def _that_hold(shared: Sequence[Match], table: Table) -> Sequence[Match]:
     """Drop accidental matches of a log that was read whole: each action belongs to one impression, so its keys are there."""
-    while len(shared) > 1 and table.bytes <= _WHOLE:
+    while len(shared) > 1 and table.bytes <= LITTLE:
         pairs, theirs = set(rows_of([match.own for match in shared])), rows_of([match.column for match in shared])
         if sum(row in pairs for row in theirs) >= 0.3 * len(theirs):
             break

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from ctr_samples.feature_rules import PAIRS
 from ctr_samples.graph import Graph, log_names, meet
 
 DOCUMENT: dict[str, Any] = {
@@ -142,3 +143,13 @@ def test_columns_of_impressions_are_followed_into_the_log(text: str, expected: s
 )
 def test_names_meet_if_one_is_the_other_or_a_field_of_it(one: Any, other: Any, expected: bool) -> None:
     assert meet({one}, {other}) is meet({other}, {one}) is expected
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_a_feature_of_two_sources_reads_what_each_of_its_keys_names(kind: str) -> None:
+    entry = {key: f"{key}_view.c" for key in PAIRS[kind]}
+    views = {f"{key}_view": {"source": "log", "on": "user", "key": "u"} for key in PAIRS[kind]}
+    graph = Graph.of({"sources": {"log": {}}, "views": views, "features": {"f": {kind: entry}}})
+    assert {of: graph.columns("features.f", of) for of in graph.reads["features.f"]} == {
+        f"views.{name}": frozenset({"c"}) for name in views
+    }

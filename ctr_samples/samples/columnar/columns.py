@@ -264,15 +264,16 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def plain(rows: pa.RecordBatch) -> pa.RecordBatch:
     """Return rows whose structs have the values of fields that are :meth:`Picked.shared`."""
-    return pa.RecordBatch.from_arrays([_plain(column) for column in rows.columns], rows.schema.names)
+    return pa.RecordBatch.from_arrays([plain_column(column) for column in rows.columns], rows.schema.names)
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def plain_column(column: pa.Array) -> pa.Array:
+    """Return a column, or a struct of columns, with its values where rows are :meth:`Picked.shared`."""
     if pa.types.is_dictionary(column.type):
         return _taken(column.dictionary, column.indices)
     if not pa.types.is_struct(column.type) or not any(pa.types.is_dictionary(field.type) for field in column.type):
         return column
-    return pa.StructArray.from_arrays([_plain(one) for one in column.flatten()], column.type.names)
+    return pa.StructArray.from_arrays([plain_column(one) for one in column.flatten()], column.type.names)
 
 
 def begins(sorted_codes: npt.NDArray[np.integer[Any]]) -> Flags:

@@ -36,7 +36,7 @@ from ctr_samples.errors import EncodeError, InputError
 from ctr_samples.feature_rules import PAIRS as KINDS
 from ctr_samples.graph import dotted
 from ctr_samples.pairs import overlap, product, reduced
-from ctr_samples.samples.columnar.columns import Doubles, Flags, Integers, integers, there
+from ctr_samples.samples.columnar.columns import Doubles, Flags, Integers, integers, plain_column, there
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.expressions import type_at
@@ -368,8 +368,7 @@ def _ends(sizes: Integers, known: Flags) -> pa.Array:
 
 def _column(rows: pa.RecordBatch, path: str) -> pa.Array:
     """Return a column with a value for each row."""
-    column = _stored(rows, path)
-    return column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+    return plain_column(_stored(rows, path))
 
 
 def _stored(rows: pa.RecordBatch, path: str) -> pa.Array:
@@ -379,9 +378,6 @@ def _stored(rows: pa.RecordBatch, path: str) -> pa.Array:
 
 
 def _field(struct: pa.Array, name: str) -> pa.Array:
-    if pa.types.is_dictionary(struct.type):
-        inside = _field(struct.dictionary, name)
-        return pa.DictionaryArray.from_arrays(struct.indices, inside)
     return pc.struct_field(struct, [_named(name, struct.type.names)])
 
 

@@ -124,18 +124,11 @@ class SampleColumns:
         kinds = typed.select(*[column.alias(name) for name, column in features.items()]).schema
         crosses = {name: feature.cross or () for name, feature in config.features.items()}
         spark = blank.sparkSession
-        paths = {
-            name: [path for part in (name, *crosses[name]) for path in _references(spark, config, part)]
-            for name in config.features
-        }
-        computed = {
-            name: [
-                path
-                for part in (name, *crosses[name])
-                for path in ([(PAIRS, part)] if part in pairs.pairs else _references(spark, config, part))
-            ]
-            for name in config.features
-        }
+        own = {name: list(_references(spark, config, name)) for name in config.features}
+        of_columns = {name: [(PAIRS, name)] if name in pairs.pairs else some for name, some in own.items()}
+        parts = {name: (name, *others) for name, others in crosses.items()}
+        paths = {name: [path for part in some for path in own[part]] for name, some in parts.items()}
+        computed = {name: [path for part in some for path in of_columns[part]] for name, some in parts.items()}
         homes = {name: _home(some, config) for name, some in computed.items()}
         return cls(contract, ids, features, kinds, homes, paths, crosses, pairs, computed)
 
@@ -169,7 +162,7 @@ class SampleColumns:
         """Add a column for each feature of a home, with the name :func:`made`. Uses only expressions and joins with
         vocabularies. ``rows`` has the structs that the features refer to.
         """
-        whole = self.pairs.over(rows) if home == ROWS and self.pairs.pairs and PAIRS not in rows.columns else rows
+        whole = self.pairs.over(rows) if home == ROWS and PAIRS not in rows.columns else rows
         with_ids = with_joined_ids(whole, self._ids(self.at(home)))
         return with_ids.select(*rows.columns, *[self.features[name].alias(made(name)) for name in self.at(home)])
 
