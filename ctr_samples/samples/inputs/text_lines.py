@@ -227,7 +227,7 @@ def _first_line(spark: SparkSession, where: str, source: CsvSource, paths: Seque
     line, file, undecoded = first
     if undecoded and source.header:
         raise InputError(f"{where}: the first line of {file} is not {encoding_hint(source)}")
-    options, one_row = csv_options(source), spark.range(1)
+    options, one_row = csv_options(source), spark.sql("VALUES (1)")  # a local relation: evaluated without a Spark job
     (kind,) = one_row.select(F.schema_of_csv(F.lit(line), options)).collect()[0]
     width = len(cast(StructType, StructType.fromDDL(kind.removeprefix("STRUCT<").removesuffix(">"))))
     texts = ", ".join(f"_{i} STRING" for i in range(width))
