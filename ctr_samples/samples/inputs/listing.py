@@ -1,4 +1,4 @@
-"""Lists the data files under the paths of a source, each once, with a few calls per path and one Spark job for all files."""
+"""Lists the data files under the paths of a source, each once: local ones from the file system, others by one Spark job."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import re
 import stat
 from collections import defaultdict, deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import date, timedelta
 from itertools import dropwhile
@@ -74,8 +75,8 @@ def find_files(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[st
     for path, found in real.items():
         listings[path].told.extend(f"{where}: {sentence}" for sentence in found.sentences(path))
     only_named = any(found.told for found in real.values())
-    names = [glob_of(name) for found in real.values() for name in found.names.values()]
-    for file in _list_files(spark, where, list(listings), names if only_named else list(listings)):
+    local = [file for path, found in real.items() for file in _input_files(where, path, found)]
+    for file in [*local, *_list_files(spark, where, [path for path in listings if path not in real])]:
         root = _root_of(where, file.path, roots)
         listing = listings[roots[root]]
         listing.files.append(file)
@@ -99,12 +100,8 @@ def _real_files(where: str, roots: dict[str, str]) -> dict[str, RealFiles]:
     found: dict[str, RealFiles] = {}
     paths: dict[str, str] = {}
     for path, names in local.items():
-        try:
+        with _listing_errors(where, path):
             found[path] = real_files(names)
-        except OSError as error:
-            raise InputError(
-                f"{where}: {path} cannot be listed; check the path and its permissions: {error.filename}: {error.strerror}."
-            ) from None
         for real, name in found[path].names.items():
             if real in paths:
                 other = paths[real]
@@ -114,6 +111,24 @@ def _real_files(where: str, roots: dict[str, str]) -> dict[str, RealFiles]:
                 )
             paths[real] = path
     return found
+
+
+def _input_files(where: str, path: str, found: RealFiles) -> list[InputFile]:
+    """Return the local files that Spark reads: those that have a byte, and a name that is not hidden."""
+    with _listing_errors(where, path):
+        stats = [(name, os.stat(name)) for name in found.names.values() if not _is_hidden(os.path.basename(name))]
+    return [InputFile(f"file:{name}", of.st_size, of.st_mtime_ns // 1_000_000) for name, of in stats if of.st_size]
+
+
+@contextmanager
+def _listing_errors(where: str, path: str) -> Iterator[None]:
+    """Raise an OSError as an InputError."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(
+            f"{where}: {path} cannot be listed; check the path and its permissions: {error.filename}: {error.strerror}."
+        ) from None
 
 
 def glob_of(name: str) -> str:
@@ -149,12 +164,12 @@ def _find_roots(spark: SparkSession, where: str, paths: Sequence[str]) -> dict[s
     return roots
 
 
-def _list_files(spark: SparkSession, where: str, paths: list[str], names: list[str]) -> list[InputFile]:
-    """List the non-empty files among or below ``names``."""
-    if not names:
+def _list_files(spark: SparkSession, where: str, paths: list[str]) -> list[InputFile]:
+    """List the non-empty files among or below the paths, on any file system."""
+    if not paths:
         return []
     with input_errors(f"{where}: {paths[0]} cannot be listed; check the path and its permissions"):
-        files = _lister(spark).load(names)
+        files = _lister(spark).load(paths)
         rows = files.select("path", "length", F.unix_millis("modificationTime")).collect()
     return [InputFile(path, length, modified) for path, length, modified in rows if length > 0]
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import Source, load_config
 from ctr_samples.errors import InputError
 from ctr_samples.job.planning import read_inputs
-from ctr_samples.samples.inputs.listing import RealFiles, SourceFrame, real_files
+from ctr_samples.samples.inputs.listing import RealFiles, SourceFrame, _list_files, find_files, real_files
 from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.sparksql.observations import Silent
 from tests.samples.inputs.reading import rows_of
@@ -55,6 +55,28 @@ def told(found: RealFiles) -> str:
 def test_a_directory_without_links_has_its_files_and_nothing_to_tell(day: Path) -> None:
     found = real_files([str(day)])
     assert (names(found, day), told(found)) == (["a", "b/c"], "")
+
+
+SHOWN = ["a.json", "b/c.json", "key=1/_x=2/d.json", "ü 100%25 {e}[f]*.json", "_shown=1"]
+HIDDEN = ["_SUCCESS", ".a.crc", "a._COPYING_", "_metadata", "_temporary/0/f.json", ".h/g.json", "empty.json"]
+
+
+def test_local_files_are_those_that_spark_lists_with_their_sizes_and_times(spark: SparkSession, tmp_path: Path) -> None:
+    for number, name in enumerate([*SHOWN, *HIDDEN]):
+        write(tmp_path / "day" / name, 10**number)
+        os.utime(tmp_path / "day" / name, ns=(0, 1_559_700_000_123_999_999 + number))
+    (tmp_path / "day/empty.json").write_text("")
+    for path, shown in {
+        "day": SHOWN,
+        "day/*": [*SHOWN, "_temporary/0/f.json", ".h/g.json"],  # a directory that is named is read, a file is not
+        "day/_*": ["_shown=1", "_temporary/0/f.json"],
+        "day/{_SUCCESS,a.json}": ["a.json"],
+        "day/.h": [".h/g.json"],
+    }.items():
+        place = f"{tmp_path}/{path}"
+        (listing,) = find_files(spark, "here", [place]).values()
+        assert sorted(file.path for file in listing.files) == sorted(f"file:{tmp_path}/day/{name}" for name in shown)
+        assert set(listing.files) == set(_list_files(spark, "here", [place]))
 
 
 @pytest.mark.parametrize(
