@@ -30,6 +30,12 @@ class Ragged:
         splits = self.row_splits[first : stop + 1]
         return Ragged(rows_of(self.values, int(splits[0]), int(splits[-1])), splits - splits[0])
 
+    def pin_memory(self) -> Ragged:
+        """Return the lists in page-locked memory, if they are torch tensors. A torch DataLoader with ``pin_memory=True``
+        calls this.
+        """
+        return Ragged(_pinned(self.values), _pinned(self.row_splits))
+
     def to_list(self) -> list[Any]:
         """Convert to Python lists, for tests and inspection."""
         values = self.values.to_list() if isinstance(self.values, Ragged) else self.values.tolist()
@@ -55,6 +61,15 @@ class Sparse:
     def rows(self, first: int, stop: int) -> Sparse:
         """Slice rows ``first`` to ``stop`` without copying values."""
         return replace(self, indices=self.indices.rows(first, stop), values=self.values.rows(first, stop))
+
+    def pin_memory(self) -> Sparse:
+        """Return the rows in page-locked memory, as :meth:`Ragged.pin_memory` does."""
+        return replace(self, indices=self.indices.pin_memory(), values=self.values.pin_memory())
+
+
+def _pinned(column: Any) -> Any:
+    """Pin tensors and lists of them. NumPy arrays, such as texts, have no such memory."""
+    return column.pin_memory() if hasattr(column, "pin_memory") else column
 
 
 Column: TypeAlias = Array | Ragged | Sparse

@@ -1,4 +1,4 @@
-"""The pages of docs/recipes that need torch or Grain run as they stand, in an environment that has these."""
+"""What needs torch or Grain runs in an environment that has these: the pages of docs/recipes as they stand, and tests."""
 
 from __future__ import annotations
 
@@ -36,9 +36,20 @@ def python() -> Path:
 
 @pytest.mark.parametrize("page", WITH_OTHER_PACKAGES)
 def test_a_page_runs_as_it_stands(page: str, python: Path, tmp_path: Path) -> None:
+    run(python, tmp_path, "-m", "tests.deployment.run_page", str(PROJECT / f"docs/recipes/{page}.md"))
+
+
+def test_batches_are_torch_tensors(python: Path, tmp_path: Path) -> None:
+    tests = str(PROJECT / "tests/readers/test_torch.py")
+    said = run(python, tmp_path, "-m", "pytest", "--numprocesses", "0", "--rootdir", str(PROJECT), tests)
+    assert "passed" in said
+    assert "skipped" not in said
+
+
+def run(python: Path, place: Path, *program: str) -> str:
+    """What a program of that environment says, which has to end well."""
     own = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYTEST", "PYSPARK"))}
-    command = [str(python), "-m", "tests.deployment.run_page", str(PROJECT / f"docs/recipes/{page}.md")]
-    done = subprocess.run(
-        command, env=own | {"PYTHONPATH": str(PROJECT)}, cwd=tmp_path, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
+    own["PYTHONPATH"] = str(PROJECT)
+    done = subprocess.run([str(python), *program], env=own, cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-3000:]
+    return done.stdout

@@ -323,14 +323,6 @@ def test_without_torch_it_says_what_to_install(samples: Path, monkeypatch: pytes
         read(samples, as_="torch")
 
 
-def test_torch_gets_tensors_over_the_same_memory(samples: Path) -> None:
-    torch: Any = pytest.importorskip("torch")
-    batch = next(read(samples, as_="torch"))
-    assert batch.features["vector"].shape == (32, 2)
-    assert batch.labels["clicked"].dtype == torch.int64
-    assert batch.features["name"][:2].tolist() == [b"n0", b"n1"]
-
-
 def test_batches_need_no_tensorflow(samples: Path) -> None:
     program = (
         "import sys; from ctr_samples.readers import iter_batches; "
