@@ -14,5 +14,5 @@ def blocks(page: Path) -> Iterator[str]:
         yield "\n" * text[: match.start(1)].count("\n") + match[1]
 
 
-WITH_OTHER_PACKAGES = ("grain", "torch")
+WITH_OTHER_PACKAGES = ("dlrm", "grain", "torch")
 """Pages that need packages outside the project's environment. `make test-recipes` runs them in one that has these."""
