@@ -17,24 +17,19 @@ from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.config.masking import digests
-from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
 from ctr_samples.job.foreseen import changes
 from ctr_samples.job.origins import Origins, differences
 from ctr_samples.job.planning import why_stale
-from ctr_samples.quality.checks import CHECKS
-from ctr_samples.readers import iter_batches
 from ctr_samples.samples.training_rows import count_days
-from ctr_samples.shards import Manifest, latest_manifest, open_storage
-from tests.job.partial_days import facts, shards_of
 from tests.support.manifests import manifest
 from tests.support.marks import slow_except
+from tests.support.whole_runs import Made, made, write_rows
 
 FIRST = int(os.environ.get("RANDOM_CHANGES_FROM", "1"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("RANDOM_CHANGES", "6")))
@@ -218,9 +213,7 @@ def write_inputs(root: Path, chance: random.Random) -> None:
             {"at": one["at"] + chance.choice([20, 2000, 5000]), "u": one["u"], "i": one["i"]} for one in clicks
         ]
     for name, rows in tables.items():
-        path = root / f"{name}.json"
-        path.parent.mkdir(exist_ok=True, parents=True)
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(root / f"{name}.json", rows)
 
 
 def written(root: Path, name: str, config: Document) -> Path:
@@ -249,35 +242,36 @@ def has_fitted(config: Document) -> bool:
     return any("scale" in one for one in config["features"].values())
 
 
-def made(
-    spark: SparkSession, path: Path, values: Mapping[str, str], out: str, *, fitted: int = 0, force: bool = False
-) -> Manifest:
+def day_of(
+    spark: SparkSession,
+    path: Path,
+    out: str,
+    values: Mapping[str, str] = VALUES,
+    *,
+    fitted: int = 0,
+    force: bool = False,
+) -> Made:
     """The samples of the day, perhaps after what is not fitted yet was fitted so many days before it."""
     loaded = load_config(path, [f"output.path={path.parent / out}"], values)
     if fitted and has_fitted(json.loads(path.read_text())):
         fit(spark, loaded, DAY - timedelta(days=fitted))
-    return job.run(spark, loaded, DAY, accept=CHECKS, force=force).manifest
+    return made(spark, loaded, DAY, force=force)
 
 
 def check_read_back(
-    spark: SparkSession,
-    root: Path,
-    before: Document,
-    values: Mapping[str, str],
-    now: Document,
-    others: Mapping[str, str],
-) -> tuple[Manifest, Manifest]:
-    """Make a day by one configuration and environment, then by others: once reading back, and once as a whole."""
-    first = made(spark, written(root, "first", before), values, "first", fitted=2)
+    spark: SparkSession, root: Path, before: Document, now: Document, others: Mapping[str, str] = VALUES
+) -> tuple[Made, Made]:
+    """Make a day by one configuration, then by another configuration and environment: reading back, and as a whole."""
+    first = day_of(spark, written(root, "first", before), "first", fitted=2)
     path = written(root, "now", now)
-    again = made(spark, path, others, "first", fitted=1)
-    whole = made(spark, path, others, "whole", force=True)
-    assert shards_of(again, root / "first") == shards_of(whole, root / "whole"), again.features_from
-    expected = facts(whole)
-    if again.features_from is not None and not again.features_from.why and again.sampling != first.sampling:
+    again = day_of(spark, path, "first", others, fitted=1)
+    whole = day_of(spark, path, "whole", others, force=True)
+    assert again.shards == whole.shards, again.features_from
+    expected = whole.facts
+    if not again.features_from.why and again.manifest.sampling != first.manifest.sampling:
         # Of the samples that are left, nobody counted what matches in a view that was not joined again.
-        expected["views"] = {name: of for name, of in expected["views"].items() if name in again.views}
-    assert facts(again) == expected, again.features_from
+        expected["views"] = {name: of for name, of in expected["views"].items() if name in again.manifest.views}
+    assert again.facts == expected, again.features_from
     return first, again
 
 
@@ -294,14 +288,9 @@ def test_what_is_read_back_after_changes_by_chance_has_the_bytes_of_a_whole_run(
     for change in chosen:
         change(chance, now, others)
     print([change.__name__ for change in chosen], others, json.dumps(now["features"], indent=1))  # noqa: T201
-    check_read_back(spark, tmp_path, before, VALUES, now, others)
+    check_read_back(spark, tmp_path, before, now, others)
     loaded = [load_config(tmp_path / f"{name}.yaml", environ=others) for name in ("first", "now")]
     list(changes(*loaded))
-
-
-def rows_of(root: Path, name: str, rows: Sequence[Document]) -> None:
-    (root / f"{name}.json").parent.mkdir(exist_ok=True, parents=True)
-    (root / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def of(*names: str) -> Document:
@@ -313,20 +302,8 @@ def of(*names: str) -> Document:
 
 
 def few_shown(**more: Any) -> list[Document]:
-    return [
-        {
-            "at": START + 60 * n,
-            "rid": f"r{n}",
-            "u": f"u{n}",
-            "i": n % 8,
-            "place": 1,
-            "price": 1.0,
-            "color": "red",
-            "good": 1,
-        }
-        | more
-        for n in range(40)
-    ]
+    row = {"place": 1, "price": 1.0, "color": "red", "good": 1, **more}
+    return [{"at": START + 60 * n, "rid": f"r{n}", "u": f"u{n}", "i": n % 8, **row} for n in range(40)]
 
 
 RED, BLUE = {"price": 1.0, "color": "red", "good": 1}, {"price": 1001.0, "color": "blue", "good": 0}
@@ -340,35 +317,20 @@ def both(rows: Sequence[Document]) -> list[Document]:
 @pytest.fixture
 def tied(tmp_path: Path) -> Path:
     """A log of a day, each line twice, and a table with two rows of each key and time."""
-    rows_of(tmp_path, f"log/{DAY}", both(few_shown()))
-    rows_of(tmp_path, f"clicks/{DAY}", [{"at": START + 30, "u": "u0", "i": 0}])
+    write_rows(tmp_path / f"log/{DAY}.json", both(few_shown()))
+    write_rows(tmp_path / f"clicks/{DAY}.json", [{"at": START + 30, "u": "u0", "i": 0}])
     items = both([{"i": i, "at": START - 3600} for i in range(8)])
-    rows_of(tmp_path, "items", [{k: v for k, v in row.items() if k != "good"} for row in items])
+    write_rows(tmp_path / "items.json", [{k: v for k, v in row.items() if k != "good"} for row in items])
     return tmp_path
 
 
-def is_of_one_row(price: float, other: bytes | int) -> bool:
-    """Whether a price and a colour, or a label that is 1 for red, come from the same row."""
-    return (price < 1000) == (other in (b"red", 1))
+def are_of_one_row(day: Made, price: str, other: str) -> bool:
+    """Whether the price and the colour of each sample, or its label that is 1 for red, come from the same row."""
+    return all((price < 1000) == (other in (b"red", 1)) for price, other in day.values(price, other))
 
 
 def config_of(features: Document, **more: Any) -> Document:
     return deepcopy(BASE) | {"features": features} | more
-
-
-def rows_in(root: Path, out: str, *names: str) -> list[tuple[Any, ...]]:
-    """Features, or labels, of the samples that are published."""
-    found: list[tuple[Any, ...]] = []
-    for split in latest_manifest(open_storage(root / out), DAY).splits:  # type: ignore[union-attr]
-        for batch in iter_batches(root / out, date=DAY, split=split, batch_size=100):
-            columns = [np.asarray({**batch.features, **batch.labels}[name]).tolist() for name in names]
-            found += zip(*columns, strict=True)
-    return found
-
-
-def values_of(root: Path, out: str, *names: str) -> set[tuple[Any, ...]]:
-    """The distinct values of features, or labels, of the samples that are published."""
-    return {*rows_in(root, out, *names)}
 
 
 @pytest.mark.thorough
@@ -384,78 +346,71 @@ def test_all_features_of_a_sample_come_from_one_of_the_rows_that_tie(
         item = {**item, "valid_to": "timestamp_seconds(at + 999999)"}
     for config in (before, now):
         config["views"]["item"] = item
-    first, again = check_read_back(spark, tied, before, VALUES, now, VALUES)
-    assert first.views["item"]["ties"] == again.views["item"]["ties"] == 8
-    assert all(is_of_one_row(*one) for one in values_of(tied, "first", "item_price", "item_color"))
+    first, again = check_read_back(spark, tied, before, now)
+    assert first.manifest.views["item"]["ties"] == again.manifest.views["item"]["ties"] == 8
+    assert are_of_one_row(again, "item_price", "item_color")
 
 
 @pytest.mark.thorough
 def test_a_second_set_takes_no_feature_whose_row_other_columns_chose(spark: SparkSession, tied: Path) -> None:
-    made(spark, written(tied, "first", config_of(of("item.price"))), VALUES, "first")
+    day_of(spark, written(tied, "first", config_of(of("item.price"))), "first")
     second = config_of(of("item.price", "item.color"), from_samples=f"{tied}/first")
-    again = made(spark, written(tied, "second", second), VALUES, "second")
-    assert again.features_from is not None
+    again = day_of(spark, written(tied, "second", second), "second")
     assert again.features_from.path == f"{tied}/first"
-    assert all(is_of_one_row(*one) for one in values_of(tied, "second", "item_price", "item_color"))
+    assert are_of_one_row(again, "item_price", "item_color")
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    ("change", "names"),
+    ("change", "other"),
     [
-        ({"features": of("impression.price", "impression.color")}, ("impression_price", "impression_color")),
-        ({"labels": {"good": {"expr": "color = 'red'"}}}, ("impression_price", "good")),
-        ({"labels": {"good": {"expr": "price < 1000"}}, "sampling": {"negatives": 0.9}}, ("impression_price", "good")),
+        ({"features": of("impression.price", "impression.color")}, "impression_color"),
+        ({"labels": {"good": {"expr": "color = 'red'"}}}, "good"),
+        ({"labels": {"good": {"expr": "price < 1000"}}, "sampling": {"negatives": 0.9}}, "good"),
     ],
     ids=["with a column more", "with another label of the row", "sampled by it"],
 )
 def test_a_sample_and_its_labels_come_from_one_of_the_lines_that_tie(
-    spark: SparkSession, tied: Path, change: Document, names: tuple[str, ...]
+    spark: SparkSession, tied: Path, change: Document, other: str
 ) -> None:
     before = config_of(of("impression.price"), views={}, labels={"good": {"expr": "good = 1"}})
     before["impressions"] = {**before["impressions"], "columns": {"price": "price"}}
     now = deepcopy(before) | change
     if "color" in str(change):
         now["impressions"]["columns"]["color"] = "color"
-    first, again = check_read_back(spark, tied, before, VALUES, now, VALUES)
-    assert first.tied_repeats == again.tied_repeats == first.accounting["repeated"] == 40
-    assert again.features_from is not None
+    first, again = check_read_back(spark, tied, before, now)
+    assert first.manifest.tied_repeats == again.manifest.tied_repeats == first.manifest.accounting["repeated"] == 40
     assert "columns that tell repeats apart" in again.features_from.why
-    assert all(is_of_one_row(*one) for one in values_of(tied, "first", *names))
+    assert are_of_one_row(again, "impression_price", other)
 
 
 @pytest.mark.thorough
 def test_a_day_without_ties_is_read_back_when_columns_are_added(spark: SparkSession, tied: Path) -> None:
-    rows_of(tied, f"log/{DAY}", [*few_shown(**RED), *few_shown(**RED)])
-    rows_of(
-        tied, "items", [{"i": i, "at": START - 60 * n, "price": n, "color": "red"} for i in range(8) for n in (1, 2, 2)]
-    )
+    write_rows(tied / f"log/{DAY}.json", [*few_shown(**RED), *few_shown(**RED)])
+    items = [{"i": i, "at": START - 60 * n, "price": n, "color": "red"} for i in range(8) for n in (1, 2, 2)]
+    write_rows(tied / "items.json", items)
     before = config_of(of("item.price", "impression.price"))
     now = config_of(of("item.price", "impression.price", "item.color", "impression.color", "impression.n"))
     now["impressions"]["columns"] = {**now["impressions"]["columns"], "n": "good"}
-    first, again = check_read_back(spark, tied, before, VALUES, now, VALUES)
-    assert (first.views["item"]["ties"], first.tied_repeats, first.accounting["repeated"]) == (0, 0, 40)
-    assert again.features_from is not None
+    first, again = check_read_back(spark, tied, before, now)
+    counted = first.manifest
+    assert (counted.views["item"]["ties"], counted.tied_repeats, counted.accounting["repeated"]) == (0, 0, 40)
     assert again.features_from.features == ("item_price", "impression_price")
 
 
 @pytest.mark.thorough
 def test_columns_that_tell_no_row_apart_now_may_do_so_with_a_column_more(spark: SparkSession, tied: Path) -> None:
     """The prices tie in no row, so the day is read back; with colours they do, so a size makes both anew."""
-    rows_of(tied, "items", [
-        {"i": i, "at": START - 60, "price": 1.0, "color": color, "size": size}
-        for i in range(8) for color, size in (("red", 1), ("blue", 2), ("green", 3))
-    ])  # fmt: skip
-    made(spark, written(tied, "one", config_of(of("item.price"))), VALUES, "first")
-    two = config_of(of("item.price", "item.color"))
-    second = made(spark, written(tied, "two", two), VALUES, "first")
-    assert second.features_from is not None
-    assert (second.features_from.features, second.views["item"]["ties"]) == (("item_price",), 16)
-    three = config_of(of("item.price", "item.color", "item.size"))
-    path = written(tied, "three", three)
-    third, whole = (made(spark, path, VALUES, out, force=out == "whole") for out in ("first", "whole"))
-    assert shards_of(third, tied / "first") == shards_of(whole, tied / "whole")
-    assert values_of(tied, "first", "item_color", "item_size") <= {(b"red", 1.0), (b"blue", 2.0), (b"green", 3.0)}
+    colors = [("red", 1), ("blue", 2), ("green", 3)]
+    item = {"at": START - 60, "price": 1.0}
+    write_rows(tied / "items.json", [{"i": i, **item, "color": c, "size": n} for i in range(8) for c, n in colors])
+    day_of(spark, written(tied, "one", config_of(of("item.price"))), "first")
+    second = day_of(spark, written(tied, "two", config_of(of("item.price", "item.color"))), "first")
+    assert (second.features_from.features, second.manifest.views["item"]["ties"]) == (("item_price",), 16)
+    path = written(tied, "three", config_of(of("item.price", "item.color", "item.size")))
+    third, whole = (day_of(spark, path, out, force=out == "whole") for out in ("first", "whole"))
+    assert third.shards == whole.shards
+    assert {*third.values("item_color", "item_size")} <= {(color.encode(), float(size)) for color, size in colors}
 
 
 @pytest.mark.thorough
@@ -472,64 +427,60 @@ def test_columns_that_tell_no_row_apart_now_may_do_so_with_a_column_more(spark: 
 def test_a_changed_value_of_the_environment_is_a_changed_configuration(
     spark: SparkSession, tied: Path, name: str, value: str, found: str
 ) -> None:
-    rows_of(tied, f"log/{DAY}", few_shown())
+    write_rows(tied / f"log/{DAY}.json", few_shown())
     sizes = [{"i": i, "at": START - 3600, "price": i + 1.0, "color": "red", "size": i} for i in range(8)]
-    rows_of(tied, "items", sizes)
+    write_rows(tied / "items.json", sizes)
     config = config_of(of("impression.price", "item.price"))
-    first, again = check_read_back(spark, tied, config, VALUES, config, VALUES | {name: value})
-    assert again.generation == 2
-    assert again.features_from is not None
+    first, again = check_read_back(spark, tied, config, config, VALUES | {name: value})
+    assert again.manifest.generation == 2
     assert not again.features_from.labels, "samples of another environment were taken"
-    assert VALUES[name] not in {*first.environment.values()}
-    assert [key for key in VALUES if first.environment[key] != again.environment[key]] == [name]
-    path = tied / "now.yaml"
-    stale = why_stale(spark, load_config(path, [f"output.path={tied}/first"], VALUES), again)
+    then, now = first.manifest.environment, again.manifest.environment
+    assert VALUES[name] not in {*then.values()}
+    assert [key for key in VALUES if then[key] != now[key]] == [name]
+    stale = why_stale(spark, load_config(tied / "now.yaml", [f"output.path={tied}/first"], VALUES), again.manifest)
     assert stale[0] == f"the value of ${{{name}}} changed, or is not known of then"
     assert (found in again.features_from.why) or found in stale[1]
     if name == "FACTOR":
-        assert values_of(tied, "first", "impression_price") == {(15.0,)}
+        assert {*again.values("impression_price")} == {(15.0,)}
 
 
 @pytest.mark.thorough
 def test_values_of_an_unchanged_environment_are_read_back(spark: SparkSession, tied: Path) -> None:
-    rows_of(tied, f"log/{DAY}", few_shown())
+    write_rows(tied / f"log/{DAY}.json", few_shown())
     before, now = config_of(of("impression.price")), config_of(of("impression.price", "item.price"))
-    _, again = check_read_back(spark, tied, before, VALUES, now, VALUES)
-    assert again.features_from is not None
+    _, again = check_read_back(spark, tied, before, now)
     assert again.features_from.features == ("impression_price",)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("change", ["renamed", "copied"])
 def test_a_feature_scales_by_what_was_fitted_for_its_own_name(spark: SparkSession, tied: Path, change: str) -> None:
-    for back, scale in ((1, 1.0), (2, 50.0)):
+    for back, scale in ((0, 1.0), (1, 1.0), (2, 50.0)):
         rows = [{**row, "at": row["at"] - 86400 * back, "price": scale * n} for n, row in enumerate(few_shown())]
-        rows_of(tied, f"log/{DAY - timedelta(days=back)}", rows)
-        rows_of(tied, f"clicks/{DAY - timedelta(days=back)}", [{"at": START, "u": "u0", "i": 0}])
-    rows_of(tied, f"log/{DAY}", [{**row, "price": float(n)} for n, row in enumerate(few_shown())])
+        write_rows(tied / f"log/{DAY - timedelta(days=back)}.json", rows)
+        write_rows(tied / f"clicks/{DAY - timedelta(days=back)}.json", [{"at": START + 30, "u": "u0", "i": 0}])
     scaled = {"expr": "cast(impression.price as double)", "dtype": "float32", "scale": "standardise"}
     before = config_of({"scaled": scaled, **of("impression.price")})
     every = config_of({**before["features"], "other": scaled})
     for back, config in ((2, before), (1, every)):  # so each has moments of a day of its own
         fit(spark, load_config(written(tied, "fitting", config), environ=VALUES), DAY - timedelta(days=back))
     now = every if change == "copied" else config_of({"other": scaled, **of("impression.price")})
-    made(spark, written(tied, "before", before), VALUES, "first")
+    day_of(spark, written(tied, "before", before), "first")
     path = written(tied, "now", now)
-    again, whole = (made(spark, path, VALUES, out, force=out == "whole") for out in ("first", "whole"))
-    assert shards_of(again, tied / "first") == shards_of(whole, tied / "whole")
-    assert again.features_from is not None
+    again, whole = (day_of(spark, path, out, force=out == "whole") for out in ("first", "whole"))
+    assert again.shards == whole.shards
     assert {*again.features_from.features} == {*now["features"]} - {"other"}
 
 
 @pytest.mark.thorough
 def test_what_is_fitted_is_counted_over_the_rows_that_samples_see(spark: SparkSession, tied: Path) -> None:
     both_columns = config_of(of("item.price", "item.color"), split={"eval": 0})
-    made(spark, written(tied, "plain", both_columns), VALUES, "plain")
+    plain = day_of(spark, written(tied, "plain", both_columns), "plain")
     token = {"from": "item.color", "dtype": "int64", "vocabulary": "colors"}
     vocabulary = {"vocabularies": {"colors": {"capacity": 9}}, "fitted": {"path": f"{tied}/fitted"}}
     fitted = config_of({**of("item.price"), "item_color": token}, split={"eval": 0}, **vocabulary)
     counted = count_days(spark, load_config(written(tied, "fitting", fitted), environ=VALUES).config, [DAY], None)
-    seen = Counter(color for price, color in rows_in(tied, "plain", "item_price", "item_color"))
+    seen = Counter(color for (color,) in plain.values("item_color"))
     assert {token.encode(): count for token, count in counted.tokens["colors"].tokens} == seen
     assert set(seen) == {b"red", b"blue"}
 

@@ -19,8 +19,8 @@ from ctr_samples.errors import InputError
 from ctr_samples.job.planning import read_inputs
 from ctr_samples.samples.inputs.listing import RealFiles, SourceFrame, _list_files, find_files, real_files
 from ctr_samples.samples.inputs.sources import read_source
-from ctr_samples.sparksql.observations import Silent
 from tests.samples.inputs.reading import rows_of
+from tests.support.whole_runs import Told
 
 
 @pytest.fixture
@@ -263,16 +263,6 @@ def test_a_file_that_links_put_into_two_days_is_refused(spark: SparkSession, day
         read(spark, f"{day.parent}/dt={{date}}", days_before=1)
 
 
-class _Warnings(Silent):
-    """A reporter that remembers the warnings."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.texts.append(text)
-
-
 def test_a_run_warns_of_links_and_fifos(spark: SparkSession, day: Path) -> None:
     link(day / "loop", ".")
     os.mkfifo(day / "pipe")
@@ -287,9 +277,9 @@ def test_a_run_warns_of_links_and_fifos(spark: SparkSession, day: Path) -> None:
     }
     path = day.parent / "job.yaml"
     path.write_text(json.dumps(document))
-    reporter = _Warnings()
+    reporter = Told()
     read_inputs(spark, load_config(path).config, date(2019, 6, 5), reporter, watched=False)
-    assert [text.partition(": ")[2].split(" below")[0] for text in reporter.texts] == [
+    assert [text.partition(": ")[2].split(" below")[0] for text in reporter.warnings] == [
         "FIFOs, sockets or devices",
         "symbolic links",
     ]

@@ -21,7 +21,7 @@ from ctr_samples.job.summary import run_summary
 from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, open_storage
-from ctr_samples.sparksql.observations import Silent
+from tests.support.whole_runs import Told
 
 DAY = date(2019, 6, 5)
 CONFIG = """\
@@ -202,16 +202,6 @@ def test_what_stands_below_the_last_click_of_its_list_is_dropped_and_accounted_f
     assert "4  were below the last click of their list" in said(tmp_path, manifest)
 
 
-class Warnings(Silent):
-    """A reporter that remembers the warnings."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.texts.append(text)
-
-
 SHOWN_AT_ALL_HOURS = [
     (f"2019-06-05 {hour:02}:{minute:02}:00", f"u{hour}", f"r{hour}", "[1, 2]", "exposure", "")
     for hour in range(24)
@@ -231,10 +221,10 @@ def test_labels_are_not_final_where_the_log_is_cut_before_their_windows_end(
 ) -> None:
     logged(tmp_path, "2019-06-05", SHOWN_AT_ALL_HOURS)
     logged(tmp_path, "2019-06-06", shown_until("00:05:00"))
-    reporter = Warnings()
+    reporter = Told()
     cut = job.run(spark, config(tmp_path), DAY, reporter=reporter).manifest
     assert not cut.label_mature
-    (warning,) = [text for text in reporter.texts if "cut" in text]
+    (warning,) = [text for text in reporter.warnings if "cut" in text]
     assert warning == (
         "sources.log: no row is later than 2019-06-06 00:15:00+00:00, but the label windows end at 2019-06-06 02:00:00+00:00, "
         "and the same hours of the day itself have 15 rows. The log is cut, so the labels are not final; run again when it is "
@@ -303,7 +293,7 @@ def test_labels_are_not_final_before_the_impressions_of_the_next_day_are_there_a
     assert (final.label_mature, labels(tmp_path, final, "clicked")) == (True, [(0, 1), (1, 0)])
 
     logged(tmp_path, "2019-06-06", [("2019-06-06 09:00:00", "u", "s", "[1]", "exposure", "")])
-    reporter = Warnings()
+    reporter = Told()
     moved = job.run(spark, loaded, DAY, accept=accepted, reporter=reporter).manifest
     assert (moved.label_mature, labels(tmp_path, moved, "clicked")) == (True, [(0, 0), (1, 0)])
     assert moved.labels["clicked"]["flips"]["final"]
@@ -311,7 +301,7 @@ def test_labels_are_not_final_before_the_impressions_of_the_next_day_are_there_a
         "1 value(s) of clicked differ from those of generation 2, whose labels were final: the logs changed after all windows "
         "had closed. Models that were trained on it saw other labels."
     )
-    assert alarm in reporter.texts
+    assert alarm in reporter.warnings
     assert alarm in [found["sentence"] for found in moved.quality["found"]]
     page = (tmp_path / f"out/dt=2019-06-05/data/{moved.run_id}/report.html").read_text()
     assert "whose labels were final" in page
