@@ -5,56 +5,64 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from typer.testing import Result
 
-from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import UsageError
-from ctr_samples.job.gate import read_metrics
 from ctr_samples.periods import parse_period
 from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.records.read import damage_of, records_of
-from ctr_samples.shards import Manifest, latest_manifest, open_storage
+from ctr_samples.shards import Manifest, open_storage
 from ctr_samples.shards.generation_history import rollback
 from tests.support.command_line import invoke
 from tests.support.small_days import CONTRACT, WEIGHTED, published, rows
+from tests.support.whole_runs import Made
 
 DAY = parse_period("2019-06-05")
 GONE = ("n7", "n8", "n399", "n450")
 """Names that one sample each has: three of train, the last of eval."""
 
 
-def publish_two_days(root: Path, compression: str = "none") -> None:
-    for day in ("2019-06-05", "2019-06-06"):
-        start = 0 if day == "2019-06-05" else 1000
-        published(
-            root, CONTRACT, lambda split, first, start=start: rows(start + first, 50), day=day, compression=compression
-        )
+def published_samples(root: Path, **more: Any) -> Path:
+    """A day of samples below a directory; gives theirs."""
+    published(root / "samples", CONTRACT, lambda split, first: rows(first, 50), **more)
+    return root / "samples"
+
+
+def two_days(root: Path, **more: Any) -> Path:
+    """The same, and the next day with other samples."""
+    samples = published_samples(root, **more)
+    published(samples, CONTRACT, lambda split, first: rows(1000 + first, 50), day="2019-06-06", **more)
+    return samples
 
 
 @pytest.fixture(scope="module")
-def two_days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("two_days")
-    publish_two_days(root)
-    return root
+def untouched(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return two_days(tmp_path_factory.mktemp("two_days"))
 
 
 @pytest.fixture
-def root(two_days: Path, tmp_path: Path) -> Path:
+def root(untouched: Path, tmp_path: Path) -> Path:
     """Two published days, which a test may change."""
-    return shutil.copytree(two_days, tmp_path / "samples")
+    return shutil.copytree(untouched, tmp_path / "samples")
 
 
-def forget(root: Path, tmp_path: Path, values: str, key: str = "name") -> Result:
-    file = tmp_path / "values.txt"
+def forget(root: Path, values: str, *more: str, key: str = "name") -> Result:
+    file = root.with_name("values.txt")
     file.write_bytes(values.encode())
-    return invoke("forget", str(root), "--key", key, "--values", str(file))
+    return invoke("forget", root, "--key", key, "--values", file, *more)
+
+
+def told(done: Result) -> str:
+    return re.sub(r"\s+", " ", done.stderr)
 
 
 def frames(root: Path, manifest: Manifest) -> list[bytes]:
@@ -67,19 +75,16 @@ def frames(root: Path, manifest: Manifest) -> list[bytes]:
 
 
 def current(root: Path, day: str = "2019-06-05") -> Manifest:
-    manifest = latest_manifest(open_storage(root), parse_period(day))
-    assert manifest is not None
-    return manifest
+    return Made.newest(root, parse_period(day)).manifest
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_the_next_generation_lacks_them_and_all_others_keep_their_bytes_and_their_order(
     tmp_path: Path, compression: str
 ) -> None:
-    root = tmp_path / "samples"
-    publish_two_days(root, compression)
+    root = two_days(tmp_path, compression=compression)
     before = current(root)
-    done = forget(root, tmp_path, "\n".join([*GONE, "nobody", ""]))
+    done = forget(root, "\n".join([*GONE, "nobody", ""]))
     assert (done.exit_code, done.stdout) == (0, f"{root}/dt=2019-06-05/manifests/00000002.json\n")
     assert "Forgot 4 sample(s) of 1 day(s)." in done.stderr
     after = current(root)
@@ -90,7 +95,7 @@ def test_the_next_generation_lacks_them_and_all_others_keep_their_bytes_and_thei
     assert dict(after.accounting) == {**before.accounting, "samples": 496, "forgotten": 4}
     assert after.fingerprint == before.fingerprint
     assert list(damage_of(open_storage(root), after.shards)) == []
-    assert after.label_sum("clicked") == sum(_clicked(frame) for frame in staying)
+    assert after.label_sum("clicked") == sum(row["clicked"] for row in Made(after, root).samples)
     assert current(root, "2019-06-06").generation == 1
     assert not [name for name in GONE if f'"{name}"' in after.to_json().decode()]
 
@@ -99,43 +104,35 @@ def _has(frame: bytes, name: bytes) -> bool:
     return re.search(re.escape(name) + rb"(?![0-9])", frame) is not None
 
 
-def _clicked(frame: bytes) -> int:
-    from ctr_samples.codec import ExampleDecoder
-
-    return int(ExampleDecoder(ExampleContract((CONTRACT["clicked"],))).decode(frame).column(0)[0].as_py())
-
-
-def test_whoever_was_forgotten_is_not_looked_for_again(root: Path, tmp_path: Path) -> None:
-    assert forget(root, tmp_path, "n7\n").exit_code == 0
-    again = forget(root, tmp_path, "n7\n")
+def test_whoever_was_forgotten_is_not_looked_for_again(root: Path) -> None:
+    assert forget(root, "n7\n").exit_code == 0
+    again = forget(root, "n7\n")
     assert (again.exit_code, again.stdout) == (0, "")
     assert "Forgot 0 sample(s) of 0 day(s)." in again.stderr
     assert current(root).generation == 2
 
 
-def test_a_number_is_found_as_a_number(root: Path, tmp_path: Path) -> None:
-    assert "Forgot 2 sample(s) of 2 day(s)" in forget(root, tmp_path, "7\n1007\n", key="impression_id").stderr
+def test_a_number_is_found_as_a_number(root: Path) -> None:
+    assert "Forgot 2 sample(s) of 2 day(s)" in forget(root, "7\n1007\n", key="impression_id").stderr
 
 
-def test_the_metrics_and_the_page_are_those_of_the_samples_that_stay(root: Path, tmp_path: Path) -> None:
-    forget(root, tmp_path, "\n".join(GONE))
-    after = current(root)
-    metrics = read_metrics(open_storage(root), after)
-    assert (metrics.generation, metrics.samples) == (2, {"train": 397, "eval": 99})
-    page = (root / f"dt=2019-06-05/data/{after.run_id}/report.html").read_text()
-    assert "of users to be forgotten" in page
+def test_the_metrics_and_the_page_are_those_of_the_samples_that_stay(root: Path) -> None:
+    forget(root, "\n".join(GONE))
+    after = Made.newest(root, DAY)
+    assert (after.metrics.generation, after.metrics.samples) == (2, {"train": 397, "eval": 99})
+    assert "of users to be forgotten" in after.page
 
 
-MAY_HAVE = (
-    r"^Generation 1 of 2019-06-05 may still have samples of users who were forgotten with generation {}\. Go back to"
-)
+def manifest_file(root: Path, generation: int) -> Path:
+    return root / f"dt=2019-06-05/manifests/{generation:08d}.json"
 
 
-def go_back(root: Path, to: int) -> Manifest:
-    return rollback(open_storage(root), DAY, to, datetime.now(UTC), "0" * 8)
+def go_back(root: Path, to: int) -> None:
+    """The next generation is one of before."""
+    rollback(open_storage(root), DAY, to, datetime.now(UTC), "0" * 8)
 
 
-def publish_again(root: Path, generation: int, without: str = "") -> None:
+def publish_again(root: Path, generation: int, without: str = "n7") -> None:
     """What a run of the day publishes from logs that may lack somebody: nothing of it tells that users were forgotten."""
 
     def staying(split: str, first: int) -> pa.RecordBatch:
@@ -145,71 +142,73 @@ def publish_again(root: Path, generation: int, without: str = "") -> None:
     published(root, CONTRACT, staying, generation=generation, run=f"20190607T020000-{generation:08x}")
 
 
-def manifest_file(root: Path, generation: int) -> Path:
-    return root / f"dt=2019-06-05/manifests/{generation:08d}.json"
+def damage(root: Path, generation: int) -> None:
+    manifest_file(root, generation).write_bytes(b"{")
 
 
-def test_no_rollback_brings_them_back(root: Path, tmp_path: Path) -> None:
-    forget(root, tmp_path, "n7\nn8\n")
-    with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
-        go_back(root, 1)
+def move_away(root: Path, generation: int) -> None:
+    manifest_file(root, generation).unlink()
 
 
-def test_no_rollback_brings_them_back_after_later_runs(root: Path, tmp_path: Path) -> None:
-    forget(root, tmp_path, "n7\n")
-    publish_again(root, 3, without="n7")
-    publish_again(root, 4, without="n7")
-    with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
-        go_back(root, 1)
-    assert go_back(root, 2).generation == 5
-    with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
-        go_back(root, 1)
-    assert go_back(root, 3).generation == 6
+def forget_n7(root: Path, generation: int) -> None:
+    """Make a generation without somebody, unless the newest lacks them."""
+    assert forget(root, "n7\n").exit_code == 0
+    assert current(root).generation == generation
 
 
-def test_no_rollback_brings_back_who_was_forgotten_after_a_rollback(root: Path, tmp_path: Path) -> None:
-    publish_again(root, 2, without="n7")
-    assert go_back(root, 1).generation == 3
-    assert forget(root, tmp_path, "n7\n").exit_code == 0
-    publish_again(root, 5, without="n7")
-    for to in (1, 3):
-        with pytest.raises(UsageError, match=MAY_HAVE.format(4).replace("Generation 1", f"Generation {to}")):
-            go_back(root, to)
-    assert go_back(root, 4).generation == 6
+Step = tuple[Callable[[Path, int], object], int]
+"""What is done, with the number of a generation."""
+PASTS: dict[str, tuple[list[Step], int, list[int], list[Step]]] = {
+    "at once": ([(forget_n7, 2)], 2, [1], []),
+    "after later runs": (
+        [(forget_n7, 2), (publish_again, 3), (publish_again, 4)],
+        2,
+        [1],
+        [(go_back, 2), (go_back, 3)],
+    ),
+    "after a rollback": (
+        [(publish_again, 2), (go_back, 1), (forget_n7, 4), (publish_again, 5)],
+        4,
+        [1, 3],
+        [(go_back, 4)],
+    ),
+    "when a manifest is damaged": ([(forget_n7, 2), (damage, 2)], 2, [1], [(publish_again, 3)]),
+    "when a manifest was moved away": ([(forget_n7, 2), (move_away, 2), (publish_again, 2)], 2, [1], []),
+    "who was only in an earlier generation": ([(publish_again, 2), (forget_n7, 2)], 2, [1], []),
+}
+"""What happened, the generation with which users were forgotten, those that may have them, and what is possible then."""
 
 
-@pytest.mark.parametrize("lost", ["damaged", "moved away"])
-def test_no_rollback_brings_them_back_when_a_manifest_cannot_be_read(root: Path, tmp_path: Path, lost: str) -> None:
-    forget(root, tmp_path, "n7\n")
-    file = manifest_file(root, 2)
-    if lost == "damaged":
-        file.write_bytes(b"{")
-        with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
-            go_back(root, 1)
-        publish_again(root, 3, without="n7")
-    else:
-        file.unlink()
-        publish_again(root, 2, without="n7")
-    with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
-        go_back(root, 1)
+@pytest.mark.parametrize("past", PASTS)
+def test_no_rollback_brings_them_back(root: Path, past: str) -> None:
+    happened, forgotten, may_have, possible = PASTS[past]
+    for step, generation in happened:
+        step(root, generation)
+    for then in ([], possible):
+        for step, generation in then:
+            step(root, generation)
+        for to in may_have:
+            said = f"^Generation {to} of 2019-06-05 may still have samples of users who were forgotten with generation "
+            with pytest.raises(UsageError, match=rf"{said}{forgotten}\. Go back to"):
+                go_back(root, to)
 
 
-def test_a_day_of_which_nobody_was_forgotten_goes_back_when_its_newest_manifest_is_damaged(
-    root: Path, tmp_path: Path
-) -> None:
+def test_a_day_of_which_nobody_was_forgotten_goes_back_when_its_newest_manifest_is_damaged(root: Path) -> None:
+    publish_again(root, 2, without="")
+    forget(root, "n1007\n")
+    damage(root, 2)
+    go_back(root, 1)
+    assert current(root).generation == 3
+
+
+def test_whoever_is_only_in_an_earlier_generation_is_told(root: Path) -> None:
     publish_again(root, 2)
-    forget(root, tmp_path, "n1007\n")
-    manifest_file(root, 2).write_bytes(b"{")
-    assert go_back(root, 1).generation == 3
-
-
-def test_no_rollback_brings_back_who_was_only_in_an_earlier_generation(root: Path, tmp_path: Path) -> None:
-    publish_again(root, 2, without="n7")
-    done = forget(root, tmp_path, "n7\n")
+    done = forget(root, "n7\n")
     assert (done.exit_code, done.stdout, current(root).generation) == (0, "", 2)
     assert "Earlier generations still have them" in done.stderr
-    with pytest.raises(UsageError, match=MAY_HAVE.format(2)):
-        go_back(root, 1)
+
+
+NO_ID = ("seven", "9223372036854775808", "-9223372036854775809", " 7", '"7"', "7,8", "1_0", "7.0", "\u0667")
 
 
 @pytest.mark.parametrize(
@@ -229,28 +228,16 @@ def test_no_rollback_brings_back_who_was_only_in_an_earlier_generation(root: Pat
         ("clicked", "1\n", "The column 'clicked' is a label, which is no id. Give a column with an id as it is."),
         *[
             ("impression_id", f"7\n{line}\n", "has whole numbers of 64 bits, but a line of `--values` is ")
-            for line in (
-                "seven",
-                "9223372036854775808",
-                "-9223372036854775809",
-                " 7",
-                '"7"',
-                "7,8",
-                "1_0",
-                "7.0",
-                "\u0667",
-            )
+            for line in NO_ID
         ],
         ("name", "\n", "values.txt has no line"),
         ("name", "n\x007\n", "it has a zero byte, so it is no text in UTF-8"),
     ],
 )
-def test_a_column_or_a_file_that_names_no_user_is_refused(
-    root: Path, tmp_path: Path, key: str, values: str, said: str
-) -> None:
-    done = forget(root, tmp_path, values, key)
+def test_a_column_or_a_file_that_names_no_user_is_refused(root: Path, key: str, values: str, said: str) -> None:
+    done = forget(root, values, key=key)
     assert done.exit_code == 2
-    assert said in re.sub(r"\s+", " ", done.stderr)
+    assert said in told(done)
     assert json.loads((root / "dt=2019-06-05/manifests/00000001.json").read_text())["generation"] == 1
     assert current(root).generation == 1
 
@@ -266,7 +253,7 @@ def test_a_mask_or_a_weight_is_no_id(tmp_path: Path, role: str) -> None:
         return pa.RecordBatch.from_pydict({**dict(zip(batch.schema.names, batch.columns, strict=True)), **more})
 
     published(root, WEIGHTED, weighted)
-    done = forget(root, tmp_path, "1\n", {"mask": "read_ms__mask", "weight": "sample_weight"}[role])
+    done = forget(root, "1\n", key={"mask": "read_ms__mask", "weight": "sample_weight"}[role])
     assert (done.exit_code, current(root).generation) == (2, 1)
     assert f"is a {role}, which is no id" in done.stderr
 
@@ -276,8 +263,8 @@ def test_a_mask_or_a_weight_is_no_id(tmp_path: Path, role: str) -> None:
     ["\ufeffn7\nn8\n", "n7\r\nn8\r\n", "\n\nn7\nn8", "n8\nn7\nn7\n", "n7\nn8\n\n\r\n"],
     ids=["mark", "windows", "no end", "twice", "empty lines"],
 )
-def test_a_file_of_any_editor_names_the_same_users(root: Path, tmp_path: Path, text: str) -> None:
-    done = forget(root, tmp_path, text)
+def test_a_file_of_any_editor_names_the_same_users(root: Path, text: str) -> None:
+    done = forget(root, text)
     assert (done.exit_code, done.stderr.splitlines()[0]) == (0, "Forgot 2 sample(s) of 1 day(s).")
     assert "match no sample" not in done.stderr
 
@@ -289,20 +276,18 @@ def test_a_file_of_any_editor_names_the_same_users(root: Path, tmp_path: Path, t
         "\u201cn8\u201d", "\ufeffn8", "n8\u200b", "n8\x0cn9", "n8\u2028n9", "n8\x85", '"n8","Lee"', ' "n8" ', '"nobody"',
     ],
 )  # fmt: skip
-def test_a_line_of_which_samples_have_a_part_is_refused_before_anything_is_published(
-    root: Path, tmp_path: Path, line: str
-) -> None:
-    done = forget(root, tmp_path, f"n7\n{line}\nn1007\n")
+def test_a_line_of_which_samples_have_a_part_is_refused_before_anything_is_published(root: Path, line: str) -> None:
+    done = forget(root, f"n7\n{line}\nn1007\n")
     assert (done.exit_code, done.stdout) == (2, "")
-    said = re.sub(r"\s+", " ", done.stderr)
+    said = told(done)
     assert "No sample has the value in line 2 of" in said
     assert "Expected one value in each line as the samples have it, with no quotes, blanks or commas around it." in said
     assert (current(root).generation, current(root, "2019-06-06").generation) == (1, 1)
 
 
-def test_values_that_no_sample_has_are_counted_with_their_lines(root: Path, tmp_path: Path) -> None:
-    done = forget(root, tmp_path, "n7\nnobody\nn1007\n\nnobody\nLee, Ann\n")
-    said = re.sub(r"\s+", " ", done.stderr)
+def test_values_that_no_sample_has_are_counted_with_their_lines(root: Path) -> None:
+    done = forget(root, "n7\nnobody\nn1007\n\nnobody\nLee, Ann\n")
+    said = told(done)
     assert done.exit_code == 0
     assert "Forgot 2 sample(s) of 2 day(s). 2 of 4 value(s) match no sample: lines 2, 6 of" in said
 
@@ -317,7 +302,7 @@ def test_an_id_with_blanks_quotes_and_commas_is_forgotten_as_it_is(tmp_path: Pat
         return batch.set_column(3, "name", pa.array(names))
 
     published(root, CONTRACT, with_odd_names)
-    done = forget(root, tmp_path, "\n".join(odd))
+    done = forget(root, "\n".join(odd))
     assert (done.exit_code, done.stderr.splitlines()[0]) == (0, "Forgot 4 sample(s) of 1 day(s).")
 
 
@@ -339,43 +324,33 @@ CONFIG = {
 }  # fmt: skip
 
 
-def publish_with_vocabularies(root: Path, **more: object) -> None:
-    published(root, CONTRACT, lambda split, first: rows(first, 50), **more)
+def test_the_vocabularies_of_users_lose_them_and_what_else_may_name_them_is_told(tmp_path: Path) -> None:
+    root = published_samples(tmp_path, config=CONFIG)
     directory = root / f"dt=2019-06-05/data/{current(root).made_by}/vocabularies"
     directory.mkdir()
     for name in ("users", "visitors", "cities"):
         (directory / f"{name}.txt").write_text("n1\nn7\nn77\nn8\n")
-
-
-def test_the_vocabularies_of_users_lose_them_and_all_other_tokens_keep_their_ids(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_with_vocabularies(root, config=CONFIG)
-    assert forget(root, tmp_path, "n7\nn8\n").exit_code == 0
+    done = forget(root, "n7\nn8\n")
+    assert done.exit_code == 0
     directory = root / f"dt=2019-06-05/data/{current(root).made_by}/vocabularies"
     lines = {file.stem: file.read_text().split("\n") for file in directory.iterdir()}
     assert lines["users"] == lines["visitors"] == ["n1", "\0forgotten 2", "n77", "\0forgotten 4", ""]
     assert lines["cities"] == ["n1", "n7", "n77", "n8", ""]
-
-
-def test_what_may_still_name_them_is_told(tmp_path: Path) -> None:
-    root = tmp_path / "samples"
-    publish_with_vocabularies(root, config=CONFIG)
-    told = re.sub(r"\s+", " ", forget(root, tmp_path, "n7\n").stderr)
-    assert "The fitted state in ${BASE}/fitted may have them as tokens: once the logs lack them, run" in told
+    said = told(done)
+    assert "The fitted state in ${BASE}/fitted may have them as tokens: once the logs lack them, run" in said
     assert (
         "What is kept of finished days in partials may have them: once the logs lack them, remove that directory"
-        in told
+        in said
     )
 
 
 @pytest.mark.parametrize("config", [CONFIG, {}], ids=["of a run", "that cannot be read"])
 def test_nothing_beside_the_samples_names_a_user(tmp_path: Path, config: dict[str, object]) -> None:
-    root = tmp_path / "samples"
     orphans = {"orphans": 1, "orphan_sample": [{"time": "2019-06-05T00:00:00Z", "user": "n7"}]}
-    published(root, CONTRACT, lambda split, first: rows(first, 50), config=config)
+    root = published_samples(tmp_path, config=config)
     manifest = current(root)
     manifest_file(root, 1).write_bytes(replace(manifest, labels={"clicked": orphans}).to_json())
-    assert forget(root, tmp_path, "n7\n").exit_code == 0
+    assert forget(root, "n7\n").exit_code == 0
     assert dict(current(root).labels["clicked"]) == {"orphans": 1}
     texts = [manifest_file(root, 2), *(root / f"dt=2019-06-05/data/{current(root).made_by}").glob("*.*")]
     assert {file.name for file in texts} >= {"00000002.json", "metrics.json", "report.html", "statistics.pbtxt"}
@@ -384,7 +359,6 @@ def test_nothing_beside_the_samples_names_a_user(tmp_path: Path, config: dict[st
 
 @pytest.mark.parametrize("ids", ["raw", "pseudonyms"])
 def test_a_check_finds_who_is_named_in_a_manifest_as_an_id_or_by_a_pseudonym(tmp_path: Path, ids: str) -> None:
-    root = tmp_path / "samples"
     config = {
         "name": "feed",
         "timezone": "UTC",
@@ -396,28 +370,26 @@ def test_a_check_finds_who_is_named_in_a_manifest_as_an_id_or_by_a_pseudonym(tmp
         "features": {"name": {"from": "impression.user", "dtype": "bytes"}},
         "output": {"path": "out", "ids": ids},
     }
-    published(root, CONTRACT, lambda split, first: rows(first, 50), config=config)
+    root = published_samples(tmp_path, config=config)
     named = "n7" if ids == "raw" else Pseudonyms("feed").of("n7")
     orphans = {"orphans": 1, "orphan_sample": [{"time": "2019-06-05T00:00:00Z", "user": named, "article": "n8"}]}
     manifest_file(root, 1).write_bytes(replace(current(root), labels={"clicked": orphans}).to_json())
-    assert [checked(root, tmp_path, name) for name in ("n7\n", "n8\n", "nobody\n")] == [
+    assert [checked(root, name) for name in ("n7\n", "n8\n", "nobody\n")] == [
         (3, ["9 shard(s)", "00000001.json"]),
         (3, ["9 shard(s)"]),
         (0, []),
     ]
 
 
-def checked(root: Path, tmp_path: Path, values: str) -> tuple[int, list[str]]:
-    (tmp_path / "values.txt").write_text(values)
-    done = invoke("forget", str(root), "--key", "name", "--values", str(tmp_path / "values.txt"), "--check")
+def checked(root: Path, values: str) -> tuple[int, list[str]]:
+    done = forget(root, values, "--check")
     places = [line.split(": ")[0] for line in done.stdout.splitlines() if not line.endswith(": nothing")]
     return done.exit_code, [place.rpartition("/")[2].partition(" of ")[0] for place in places]
 
 
 def test_a_check_that_is_not_told_where_to_look_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = tmp_path / "samples"
-    published(root, CONTRACT, lambda split, first: rows(first, 50), config=CONFIG)
+    root = published_samples(tmp_path, config=CONFIG)
     monkeypatch.setenv("SALT", "s")
-    assert checked(root, tmp_path, "nobody\n") == (2, [])
+    assert checked(root, "nobody\n") == (2, [])
     monkeypatch.setenv("BASE", str(tmp_path))
-    assert checked(root, tmp_path, "nobody\n") == (0, [])
+    assert checked(root, "nobody\n") == (0, [])
