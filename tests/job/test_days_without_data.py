@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import io
-import json
 from datetime import date, datetime, timedelta
 from pathlib import Path
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
-from ctr_samples.job import run as job
-from ctr_samples.job.gate import REPORT
-from ctr_samples.job.summary import run_summary
 from ctr_samples.periods import in_ranges
-from ctr_samples.shards import Manifest, open_storage
-from ctr_samples.shards.naming import run_directory
+from tests.support.whole_runs import Made, made, write_config, write_rows
 
 DAY = date(2026, 3, 4)
 
@@ -39,29 +31,25 @@ views:
     aggregates: {windows: [6d], step: 1d, counts: {shown: kind = 'shown'}}
 features:
   shown: {from: item.shown_6d, dtype: int64}
-output: {path: ROOT/out, partitions: 1}
+output: {path: ROOT/OUT, partitions: 1}
 """
 
 
 def write_day(root: Path, day: date, form: str, *, rows: bool = True) -> None:
     at = [datetime(day.year, day.month, day.day, hour) for hour in range(0, 24, 2)]
-    shown = [{"at": one, "kind": "shown", "user": f"u{n % 3}", "item": f"i{n % 4}"} for n, one in enumerate(at)]
-    clicks = [{**row, "at": row["at"] + timedelta(minutes=1), "kind": "click"} for row in shown[::3]]
-    directory = root / "log" / str(day)
-    directory.mkdir(parents=True)
-    if form == "parquet":
-        table = pa.Table.from_pylist([{**row, "at": row["at"].isoformat(" ")} for row in (*shown, *clicks)])
-        pq.write_table(table if rows else table.slice(0, 0), directory / "part.parquet")
-    else:
-        lines = [json.dumps({**row, "at": f"{row['at']:%F %T}"}) + "\n" for row in (*shown, *clicks)]
-        (directory / "part.json").write_text("".join(lines) if rows else "\n \n")
+    shown = [{"at": str(one), "kind": "shown", "user": f"u{n % 3}", "item": f"i{n % 4}"} for n, one in enumerate(at)]
+    clicks = [{**row, "at": f"{row['at'][:-4]}1:00", "kind": "click"} for row in shown[::3]]
+    path = root / f"log/{day}/part.{form}"
+    write_rows(path, [*shown, *clicks])
+    if not rows and form == "parquet":
+        pq.write_table(pq.read_table(path).slice(0, 0), path)
+    elif not rows:
+        path.write_text("\n \n")
 
 
-def made(spark: SparkSession, root: Path, form: str) -> Manifest:
+def day_of(spark: SparkSession, root: Path, form: str) -> Made:
     schema = "schema: 'at string, kind string, user string, item string'," if form == "json" else ""
-    text = CONFIG.replace("FORMAT", form).replace("SCHEMA", schema).replace("ROOT", str(root))
-    (root / "gaps.yaml").write_text(text)
-    return job.run(spark, root / "gaps.yaml", DAY).manifest
+    return made(spark, write_config(root, "out", CONFIG, {"FORMAT": form, "SCHEMA": schema}), DAY, accept=())
 
 
 def february(day: int) -> date:
@@ -80,26 +68,23 @@ def test_days_without_data_are_told_apart_and_a_gap_among_them_warns(
     (tmp_path / "log/2026-02-27/_SUCCESS").write_text("")
     (tmp_path / "log/2026-03-01").mkdir()
     (tmp_path / "log/2026-03-01/part").write_text("")
-    manifest = made(spark, tmp_path, form)
-    log = manifest.inputs["log"]
+    gappy = day_of(spark, tmp_path, form)
+    log = gappy.manifest.inputs["log"]
     assert log["missing_days"] == ["2026-02-25", "2026-02-27", "2026-03-01", "2026-03-03"]
     assert log["without_files"] == ["2026-02-27"]
     assert log["without_rows"] == ["2026-02-28", "2026-03-01"]
     assert log["gaps"] == ["2026-02-27", "2026-02-28", "2026-03-01", "2026-03-03"]
-    (warned,) = [found["sentence"] for found in manifest.quality["found"] if found["check"] == "gaps"]
-    assert warned == (
+    assert gappy.found("gaps") == [
         "sources.log has no data for 2026-02-27 to 2026-03-01, 2026-03-03 (4 days), but for days before and after: what "
         "windows, histories and labels count of this time is missing. Was it delivered?"
-    )
-    console = Console(width=160, file=io.StringIO())
-    console.print(run_summary(manifest, open_storage(tmp_path / "out"), published=True))
-    page = (tmp_path / "out" / run_directory(manifest.day, manifest.run_id) / REPORT).read_text()
+    ]
+    said, page = gappy.summary, gappy.page
     for sentence in (
         "has nothing for 2026-02-25, 2026-03-03",
         "has directories without data files for 2026-02-27",
         "has files without rows for 2026-02-28, 2026-03-01",
     ):
-        assert f"log {sentence}." in console.file.getvalue()
+        assert f"log {sentence}." in said
         assert sentence in page
 
 
@@ -107,10 +92,11 @@ def test_days_without_data_are_told_apart_and_a_gap_among_them_warns(
 def test_a_log_that_begins_within_the_window_does_not_warn(spark: SparkSession, tmp_path: Path) -> None:
     for back in range(-1, 4):
         write_day(tmp_path, DAY - timedelta(days=back), "json")
-    manifest = made(spark, tmp_path, "json")
-    assert manifest.inputs["log"]["missing_days"] == ["2026-02-25", "2026-02-26", "2026-02-27", "2026-02-28"]
-    assert not {"gaps", "without_files", "without_rows"} & {*manifest.inputs["log"]}
-    assert "gaps" not in [found["check"] for found in manifest.quality["found"]]
+    day = day_of(spark, tmp_path, "json")
+    log = day.manifest.inputs["log"]
+    assert log["missing_days"] == ["2026-02-25", "2026-02-26", "2026-02-27", "2026-02-28"]
+    assert not {"gaps", "without_files", "without_rows"} & {*log}
+    assert day.found("gaps") == []
 
 
 @pytest.mark.parametrize(

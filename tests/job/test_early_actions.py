@@ -9,17 +9,14 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.job import run as job
 from ctr_samples.quality.checks.counts import alarms
-from ctr_samples.records.read import first_examples
-from ctr_samples.shards import Manifest, open_storage
 from tests.support.manifests import manifest
+from tests.support.whole_runs import Made, made, write_config, write_rows
 
 DAY, MIDNIGHT = date(2019, 6, 5), datetime(2019, 6, 5, tzinfo=UTC)
 CONTRACT = ExampleContract((FeatureSpec("n", "int64"), FeatureSpec("clicked", "int64", role="label")))
@@ -41,7 +38,7 @@ features:
   last: {from: last.n, dtype: int64, default: -1}
   length: {from: lately.length, dtype: int64}
 split: {eval: 0}
-output: {path: ROOT/out, partitions: 1}
+output: {path: ROOT/OUT, partitions: 1}
 """
 
 
@@ -59,25 +56,18 @@ def write(root: Path, unit: timedelta, *, seed: int = 1) -> list[tuple[datetime,
         if clicked:
             cut = MIDNIGHT + (clicked - MIDNIGHT) // unit * unit
             rows.append({**row, "at": cut, "kind": "click", "request": None})
-    days = {date(2019, 6, 4): rows[:0], DAY: rows, date(2019, 6, 6): rows[:0]}
-    schema = pa.Table.from_pylist(rows).schema
-    for day, some in days.items():
-        (root / f"log/{day}").mkdir(parents=True)
-        pq.write_table(pa.Table.from_pylist(some, schema), root / f"log/{day}/part.parquet")
+    write_rows(root / f"log/{DAY}/part.parquet", rows)
+    log = pq.read_table(root / f"log/{DAY}/part.parquet")
+    for day in ("2019-06-04", "2019-06-06"):
+        (root / f"log/{day}").mkdir()
+        pq.write_table(log.slice(0, 0), root / f"log/{day}/part.parquet")
     return shown
 
 
-def made(
-    spark: SparkSession, root: Path, skew: str = "", after: str = "", match: str = "[[user, article]]"
-) -> Manifest:
-    text = CONFIG.replace("ROOT", str(root)).replace("MATCH", match)
-    text = text.replace("SKEW", skew and f"skew: {skew},").replace("AFTER", after and f"available_after: {after},")
-    (root / "early.yaml").write_text(text)
-    return job.run(spark, root / "early.yaml", DAY, force=True).manifest
-
-
-def found(manifest: Manifest, check: str) -> list[str]:
-    return [one["sentence"] for one in manifest.quality["found"] if one["check"] == check]
+def day_of(spark: SparkSession, root: Path, skew: str = "", after: str = "", match: str = "[[user, article]]") -> Made:
+    skew, after = skew and f"skew: {skew},", after and f"available_after: {after},"
+    config = write_config(root, "out", CONFIG, {"MATCH": match, "SKEW": skew, "AFTER": after})
+    return made(spark, config, DAY, force=True, accept=())
 
 
 @pytest.mark.thorough
@@ -89,18 +79,19 @@ def test_clicks_of_cut_times_are_found_again_by_the_skew_that_the_run_tells(
     cut = timedelta(seconds=unit)
     shown = write(tmp_path, cut)
     early = [at for at, clicked, _ in shown if clicked and MIDNIGHT + (clicked - MIDNIGHT) // cut * cut < at]
-    first = made(spark, tmp_path, match=match)
-    assert first.labels["clicked"]["orphans"] == len(early) > 20
-    assert first.labels["clicked"]["early_orphans"] == {"within": name, "count": len(early)}
-    assert found(first, "early_orphans") == [
+    first = day_of(spark, tmp_path, match=match)
+    clicked = first.manifest.labels["clicked"]
+    assert clicked["orphans"] == len(early) > 20
+    assert clicked["early_orphans"] == {"within": name, "count": len(early)}
+    assert first.found("early_orphans") == [
         f"{len(early)} of the {len(early)} actions of clicked that match no impression lie less than {name} before one with "
         f"their keys: their times are cut, or clocks disagree. Set `labels.clicked.skew: {name}`, and on views and histories "
         f"of the same log `available_after: {longer}`, so that no impression sees its own action."
     ]
-    second = made(spark, tmp_path, name, match=match)
-    assert (second.labels["clicked"]["orphans"], second.label_sum("clicked")) == (0, 200)
-    assert found(second, "early_orphans") == []
-    assert [sentence.partition(" reads")[0] for sentence in found(second, "own_actions")] == [
+    second = day_of(spark, tmp_path, name, match=match)
+    assert (second.manifest.labels["clicked"]["orphans"], second.manifest.label_sum("clicked")) == (0, 200)
+    assert second.found("early_orphans") == []
+    assert [sentence.partition(" reads")[0] for sentence in second.found("own_actions")] == [
         "views.last",
         "histories.lately",
     ]
@@ -112,25 +103,16 @@ def test_no_impression_sees_its_own_click_once_views_and_histories_know_it_later
 ) -> None:
     second = timedelta(seconds=1)
     shown = write(tmp_path, second, seed=2)
-    manifest = made(spark, tmp_path, "1s", "1001ms")
-    assert found(manifest, "own_actions") == []
-    samples = {row["n"]: (row["last"], row["length"], row["clicked"]) for row in rows_of(tmp_path, manifest)}
+    day = day_of(spark, tmp_path, "1s", "1001ms")
+    assert day.found("own_actions") == []
+    samples = day.values("n", "last", "length", "clicked")
     for n, (at, clicked, user) in enumerate(shown):
         known = [
             k
             for k, (_, done, whose) in enumerate(shown[:n])
             if done and whose == user and MIDNIGHT + (done - MIDNIGHT) // second * second + 1.001 * second <= at
         ]
-        assert samples[n] == (known[-1] if known else -1, min(3, len(known)), int(clicked is not None))
-
-
-def rows_of(root: Path, manifest: Manifest) -> list[dict[str, Any]]:
-    storage = open_storage(root / "out")
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    return [
-        {name: value[0] if isinstance(value, list) else value for name, value in example.items()}
-        for example in first_examples(storage, manifest.shards, contract, manifest.records)
-    ]
+        assert samples[n] == (n, known[-1] if known else -1, min(3, len(known)), int(clicked is not None))
 
 
 @pytest.mark.parametrize(

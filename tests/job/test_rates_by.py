@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date
 from pathlib import Path
 
@@ -12,10 +11,9 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import load_config
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.job import run as job
-from ctr_samples.job.gate import read_metrics
 from ctr_samples.quality.metrics import ValueRate
 from ctr_samples.quality.pseudonyms import pseudonyms_of
-from ctr_samples.shards import open_storage
+from tests.support.whole_runs import made, write_config, write_rows
 
 CONFIG = """
 name: arms
@@ -23,7 +21,7 @@ timezone: UTC
 sources:
   log:
     format: json
-    path: DIR/log.json
+    path: ROOT/log.json
     schema: "at BIGINT, u STRING, i BIGINT, arm STRING, tags ARRAY<STRING>, clicked BOOLEAN"
 impressions:
   source: log
@@ -37,7 +35,7 @@ labels:
 features:
   half: {from: impression.item, boundaries: [3], dtype: int64}
   item: {from: impression.item, dtype: int64}
-output: {path: DIR/out, partitions: 3}
+output: {path: ROOT/OUT, partitions: 3}
 """
 START = 1559692800
 ARMS = [("a", True), ("a", False), ("b", False), (None, True), ("a", True), ("b", False)]
@@ -48,17 +46,15 @@ def written(directory: Path, text: str = CONFIG) -> Path:
         {"at": START + 60 * n, "u": "ann", "i": n, "arm": arm, "tags": [], "clicked": clicked}
         for n, (arm, clicked) in enumerate(ARMS)
     ]
-    (directory / "log.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    (directory / "c.yaml").write_text(text.replace("DIR", str(directory)))
-    return directory / "c.yaml"
+    write_rows(directory / "log.json", rows)
+    return write_config(directory, "out", text)
 
 
 @pytest.mark.thorough
 def test_the_rates_of_each_arm_are_in_the_metrics_and_on_the_page(spark: SparkSession, tmp_path: Path) -> None:
     loaded = load_config(written(tmp_path))
-    result = job.run(spark, loaded, date(2019, 6, 5), force=True)
-    metrics = read_metrics(open_storage(tmp_path / "out"), result.manifest)
-    assert metrics is not None
+    day = made(spark, loaded, date(2019, 6, 5), accept=())
+    metrics = day.metrics
     assert metrics.click_rate is not None
     names = pseudonyms_of(loaded.config)
     assert names is not None
@@ -66,14 +62,13 @@ def test_the_rates_of_each_arm_are_in_the_metrics_and_on_the_page(spark: SparkSe
         "arm": (ValueRate(3, 2, "a"), ValueRate(2, 0, "b"), ValueRate(1, 1, None)),
         "user": (ValueRate(6, 3, names.of("ann")),),
     }
-    (page,) = (tmp_path / "out").rglob("report.html")
-    text = page.read_text()
-    assert "clicked by arm" in text
-    assert "20.8% to 93.9%" in text, "Wilson's interval of 2 of 3"
-    assert "no value" in text
-    assert "clicked by hour of impression" in text
-    assert "liked by hour of impression" in text
-    assert "below 3 (1)" in text, "the words of an id"
+    page = day.page
+    assert "clicked by arm" in page
+    assert "20.8% to 93.9%" in page, "Wilson's interval of 2 of 3"
+    assert "no value" in page
+    assert "clicked by hour of impression" in page
+    assert "liked by hour of impression" in page
+    assert "below 3 (1)" in page, "the words of an id"
 
 
 def test_a_column_that_impressions_do_not_have_is_refused(tmp_path: Path) -> None:
