@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import io
-import json
-import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from ctr_samples.config import load_config
 from ctr_samples.config.explain import explain
 from ctr_samples.job import planning, reuse
-from ctr_samples.job import run as job
 from ctr_samples.job.many_days import Backfill
 from ctr_samples.job.reuse import seen_on
-from ctr_samples.job.summary import run_summary
-from ctr_samples.periods import Hour, Period
+from ctr_samples.periods import Hour
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.inputs.clocks import clocks_of
 from ctr_samples.samples.period import Span
-from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, latest_manifest, open_storage
+from ctr_samples.shards import DayOutput, FeaturesFrom, open_storage
 from ctr_samples.sparksql.observations import Silent
-from tests.job.partial_days import measured, shards_of
-from tests.support.marks import slow_except
+from tests.support.whole_runs import Made, Told, made, make_unreadable, write_config, write_rows
 
 DAY, NEXT = date(2019, 6, 5), date(2019, 6, 6)
 TAKEN = FeaturesFrom(1)
@@ -94,24 +87,19 @@ FORMS = {
 """,
 }
 """More features, by the layout that they are for; there are some for any."""
+Change = Mapping[str, str]
+"""Texts of the configuration, and what stands in their places."""
+UNCHANGED: Change = {}
 BY_USER = {
-    "old": "split: {eval: 0.25, test: 0.25}\noutput: {",
-    "new": "split: {by: user, eval: 0.25, test: 0.25}\noutput: {order: [user], ",
+    "split: {eval: 0.25, test: 0.25}\noutput: {": "split: {by: user, eval: 0.25, test: 0.25}\noutput: {order: [user], "
 }
-"""A change of the configuration: samples of a user are adjacent."""
+"""Samples of a user are adjacent."""
 
 
-def write_config(
-    root: Path, out: str, layout: str = "", *, old: str = "", new: str = "", partials: bool = True
-) -> Path:
-    """The configuration of what is written to ``out``, with ``new`` for ``old``."""
-    text = CONFIG.replace("split:", f"{FORMS[layout]}split:")
-    assert old in text
-    text = text.replace(old, new, 1) if old else text
-    text = text.replace("ROOT", str(root)).replace("OUT", out).replace("4096", f"4096, layout: {layout or 'columns'}")
-    path = root / f"{out}.yaml"
-    path.write_text(f"{text}partials: {{path: {root}/partials}}\n" if partials else text)
-    return path
+def configured(root: Path, out: str, layout: str = "", change: Change = UNCHANGED, *, partials: bool = True) -> Path:
+    """The configuration of what is written to ``out``."""
+    text = CONFIG.replace("split:", f"{FORMS[layout]}split:").replace("4096", f"4096, layout: {layout or 'columns'}")
+    return write_config(root, out, f"{text}partials: {{path: ROOT/partials}}\n" if partials else text, change)
 
 
 def row(day: date, minutes: float, kind: str, n: int, paid: float | None = None) -> dict[str, Any]:
@@ -120,18 +108,13 @@ def row(day: date, minutes: float, kind: str, n: int, paid: float | None = None)
     return {"t": f"{at:%F %T.%f}", "kind": kind, "user": f"u{n % 5}", "item": f"i{n % 7}", "place": n % 4, "paid": paid}
 
 
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in rows))
-
-
 def write_log(root: Path, day: date, *more: dict[str, Any]) -> None:
     """An impression every ten minutes; each third is clicked five minutes later, each fifth paid for 1000 minutes later."""
     rows = [row(day, 10 * n + 7, "shown", n) for n in range(144)]
     clicks = [row(day, 10 * n + 12, "click", n) for n in range(0, 144, 3)]
     late = [row(day, (10 * n + 1007) % 1440, "buy", n, n / 3) for n in range(0, 144, 5)]
     bad = [{**row(day, 5, "click", 1), "t": None}, {**row(day, 6, "click", 1), "item": None}]
-    write_lines(root / f"log/{day}.json", [*rows, *clicks, *late, *bad, *more])
+    write_rows(root / f"log/{day}.json", [*rows, *clicks, *late, *bad, *more])
 
 
 def write_users(root: Path, day: date, city: str = "Lund") -> None:
@@ -140,7 +123,7 @@ def write_users(root: Path, day: date, city: str = "Lund") -> None:
     rows = [
         {"since": f"{day} 06:00:00", "user": f"u{n}", "city": [city, None, ""][n % 3], **lists[n % 3]} for n in range(4)
     ]
-    write_lines(root / f"users/{day}.json", rows)
+    write_rows(root / f"users/{day}.json", rows)
 
 
 def write_days(root: Path) -> None:
@@ -151,12 +134,9 @@ def write_days(root: Path) -> None:
         write_users(root, DAY + timedelta(days=n))
 
 
-def made(spark: SparkSession, path: Path, of: Period = DAY, **how: Any) -> tuple[list[bytes], Manifest]:
-    """The shards of the day by a run of now, and its manifest."""
-    config = load_config(path)
-    result = job.run(spark, config, of, accept=CHECKS, **how)
-    assert result.published
-    return shards_of(result.manifest, Path(config.config.output.path)), result.manifest
+def without_earlier(spark: SparkSession, root: Path, layout: str = "", change: Change = UNCHANGED) -> Made:
+    """The day by a run that joins all and has no partial results."""
+    return made(spark, configured(root, "plain", layout, change, partials=False), DAY)
 
 
 @pytest.fixture(scope="module")
@@ -165,9 +145,8 @@ def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     root, copy = (tmp_path_factory.mktemp(name) for name in ("nights", "copy"))
     write_days(root)
     # What it keeps is no part of this: features are taken from any run.
-    _, first = made(spark, write_config(root, "kept", partials=False))
-    assert not first.label_mature
-    write_config(root, "kept")
+    assert not made(spark, configured(root, "kept", partials=False), DAY).manifest.label_mature
+    configured(root, "kept")
     shutil.copytree(root, copy, dirs_exist_ok=True)
     return root, copy
 
@@ -181,59 +160,27 @@ def night(nights: tuple[Path, Path]) -> Path:
     return root
 
 
-def make_unreadable(*paths: Path) -> None:
-    """Nobody may look into these files, which seem to be the same."""
-    for path in paths:
-        times = (path.stat().st_atime_ns, path.stat().st_mtime_ns)
-        path.write_bytes(b"\x00" * path.stat().st_size)
-        os.utime(path, ns=times)
-
-
 @pytest.mark.slow
 def test_labels_become_final_with_the_features_of_the_first_run_and_the_bytes_of_a_full_one(
     spark: SparkSession, night: Path
 ) -> None:
     write_log(night, NEXT)
-    bytes_of_all, _ = made(spark, write_config(night, "plain", partials=False))
+    expected = without_earlier(spark, night)
     make_unreadable(*night.glob("users/*.json"))
-    shards, manifest = made(spark, night / "kept.yaml")
-    assert shards == bytes_of_all
-    assert len(shards) > 6, "no shard was closed before the last"
+    again = made(spark, night / "kept.yaml", DAY)
+    manifest = again.manifest
+    assert again.shards == expected.shards
+    assert len(again.shards) > 6, "no shard was closed before the last"
     assert (manifest.features_from, manifest.generation, manifest.label_mature) == (TAKEN, 2, True)
     assert manifest.plan == (), "a plan of joins was kept that were not made"
-    assert manifest.labels["paid"]["flips"] == {
-        "against": 1,
-        "flipped_to_1": 5,
-        "flipped_to_0": 0,
-        "changed": 0,
-        "new": 0,
-        "gone": 0,
-    }
-    summary = Console(width=200, file=io.StringIO(), record=True)
-    summary.print(run_summary(manifest, open_storage(night / "kept"), published=True))
-    assert "The features are those of generation 1; only labels are made anew." in summary.export_text()
+    flips = {"against": 1, "flipped_to_1": 5, "flipped_to_0": 0, "changed": 0, "new": 0, "gone": 0}
+    assert manifest.labels["paid"]["flips"] == flips
+    assert "The features are those of generation 1; only labels are made anew." in again.summary
 
 
-@pytest.mark.slow
-def test_labels_become_final_in_the_order_by_request_too(spark: SparkSession, tmp_path: Path) -> None:
-    write_days(tmp_path)
-    _, first = made(spark, write_config(tmp_path, "kept", **BY_USER))
-    write_log(tmp_path, NEXT)
-    bytes_of_all, _ = made(spark, write_config(tmp_path, "plain", partials=False, **BY_USER))
-    shards, manifest = made(spark, tmp_path / "kept.yaml")
-    assert shards == bytes_of_all
-    assert (manifest.features_from, manifest.label_mature) == (TAKEN, True)
-    assert manifest.order == first.order
-    assert manifest.order is not None
-    assert manifest.order.size > 2
-
-
-Change = Callable[[Path], object]
-
-
-def replaced(old: str, new: str) -> Change:
+def replaced(change: Change) -> Callable[[Path], object]:
     """A change of the configuration."""
-    return lambda root: write_config(root, "kept", old=old, new=new)
+    return lambda root: configured(root, "kept", change=change)
 
 
 def shorten(root: Path) -> None:
@@ -242,29 +189,23 @@ def shorten(root: Path) -> None:
     shard.write_bytes(shard.read_bytes()[:-1])
 
 
-def came(minutes: float, kind: str, **more: Any) -> Change:
+def came(minutes: float, kind: str, **more: Any) -> Callable[[Path], object]:
     """A row that came with the log of the next day."""
     return lambda root: write_log(root, NEXT, {**row(DAY, minutes, kind, 1), **more})
 
 
-CHANGES: dict[str, tuple[Change, str]] = {
+CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a changed log": (
         lambda root: write_log(root, DAY, row(DAY, 5, "shown", 1)),
         "the source log has changed by more than new days",
     ),
-    "another order": (replaced(**BY_USER), "`split` and `output` changed"),
+    "another order": (replaced(BY_USER), "`split` and `output` changed"),
     "a shard that was cut short": (shorten, "so its features are gone"),
     "a late action": (came(1430, "click"), "1 row(s) that came to the source log since then matter to `views.item`"),
     "a late impression": (
         came(1439, "shown"),
         "1 row(s) that came to the source log since then matter to `impressions`",
     ),
-}
-LATER: dict[str, Change] = {
-    "an action that is not known before the day ends": came(1439, "buy"),
-    "an action without a time": came(0, "click", t=None),
-    "an action without a key": came(600, "buy", item=None),
-    "an impression of the evening before": came(-1500, "shown", item=None),
 }
 
 
@@ -281,10 +222,8 @@ def planned(spark: SparkSession, path: Path, why_joined: str = "") -> FeaturesFr
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("name", slow_except(["a late action"], CHANGES))
-def test_all_is_joined_anew_after(spark: SparkSession, night: Path, name: str) -> None:
-    change, reason = CHANGES[name]
-    write_log(night, NEXT)
+def test_all_is_joined_anew_after_a_late_action(spark: SparkSession, night: Path) -> None:
+    change, reason = CHANGES["a late action"]
     change(night)
     features = planned(spark, night / "kept.yaml")
     assert features.generation == 1
@@ -300,13 +239,6 @@ def test_all_is_joined_anew_by_another_release_or_if_asked_to(
     assert planned(spark, night / "kept.yaml").why == "`release` changed"
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LATER)
-def test_features_are_those_of_the_first_run_in_spite_of(spark: SparkSession, night: Path, name: str) -> None:
-    LATER[name](night)
-    assert planned(spark, night / "kept.yaml") == TAKEN
-
-
 @pytest.mark.parametrize(
     ("old", "new", "reason"),
     [
@@ -317,15 +249,15 @@ def test_features_are_those_of_the_first_run_in_spite_of(spark: SparkSession, ni
 def test_impressions_that_were_left_out_by_their_labels_are_joined(
     tmp_path: Path, old: str, new: str, reason: str
 ) -> None:
-    loaded = load_config(write_config(tmp_path, "kept", old=old, new=new))
+    loaded = load_config(configured(tmp_path, "kept", change={old: new}))
     assert f"  a later run that makes labels final joins all anew: {reason}" in explain(loaded.config)
-    plain = explain(load_config(write_config(tmp_path, "kept")).config)
+    plain = explain(load_config(configured(tmp_path, "kept")).config)
     assert "  a later run that makes labels final takes the features of the first" in plain
 
 
 def test_a_row_matters_if_it_is_true_and_known_before_the_day_ends(spark: SparkSession, tmp_path: Path) -> None:
-    reported = {"old": "event_time: since", "new": "event_time: timestamp(since), available_time: timestamp(city)"}
-    config, day = load_config(write_config(tmp_path, "kept", **reported)).config, Span.of(DAY, "UTC")
+    reported = {"event_time: since": "event_time: timestamp(since), available_time: timestamp(city)"}
+    config, day = load_config(configured(tmp_path, "kept", change=reported)).config, Span.of(DAY, "UTC")
     matters = {
         ("2019-06-05 23:59:59", "2019-06-05 23:59:59.999999"): True,
         ("2019-06-05 23:59:59", "2019-06-06 00:00:00"): False,
@@ -340,46 +272,45 @@ def test_a_row_matters_if_it_is_true_and_known_before_the_day_ends(spark: SparkS
     ]
 
 
-class _Warnings(Silent):
-    """A reporter that remembers the warnings."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.texts.append(text)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_run_that_joins_anew_has_the_bytes_of_a_full_one(spark: SparkSession, night: Path, name: str) -> None:
     change, reason = CHANGES[name]
     write_log(night, NEXT)
     change(night)
-    shards, manifest = made(spark, night / "kept.yaml")
-    assert reason in manifest.features_from.why
-    new = {"another order": BY_USER}.get(name, {})
-    assert shards == made(spark, write_config(night, "plain", partials=False, **new))[0]
+    again = made(spark, night / "kept.yaml", DAY)
+    assert reason in again.features_from.why
+    new = BY_USER if name == "another order" else UNCHANGED
+    assert again.shards == without_earlier(spark, night, change=new).shards
+
+
+LATE = (
+    row(DAY, 1439, "buy", 1),  # it is not known before the day ends
+    row(DAY, 600, "buy", 1) | {"item": None},
+    row(DAY, 0, "click", 1) | {"t": None},
+    row(DAY, -1500, "shown", 1) | {"item": None},  # an impression of the evening before
+)
+"""Rows that matter to nothing."""
 
 
 @pytest.mark.slow
-def test_features_of_a_table_that_changed_are_made_beside_those_of_the_first_run(
-    spark: SparkSession, night: Path
+@pytest.mark.parametrize(
+    ("late", "city", "taken"),
+    [
+        (LATE, "Lund", TAKEN),
+        ((), "Oslo", FeaturesFrom(1, features=("clicks", "ctr", "place", "last"))),
+    ],
+    ids=["rows that matter to nothing", "a table that changed"],
+)
+def test_only_features_of_a_table_that_changed_are_made_beside_those_of_the_first_run(
+    spark: SparkSession, night: Path, late: Sequence[dict[str, Any]], city: str, taken: FeaturesFrom
 ) -> None:
-    write_log(night, NEXT)
-    write_users(night, DAY, "Oslo")
-    shards, manifest = made(spark, night / "kept.yaml")
-    assert manifest.features_from == FeaturesFrom(1, features=("clicks", "ctr", "place", "last"))
-    assert shards == made(spark, write_config(night, "plain", partials=False))[0]
-
-
-@pytest.mark.slow
-def test_rows_that_matter_to_nothing_change_no_feature(spark: SparkSession, night: Path) -> None:
-    late = [row(DAY, 1439, "buy", 1), {**row(DAY, 600, "buy", 1), "item": None}, {**row(DAY, 0, "click", 1), "t": None}]
     write_log(night, NEXT, *late)
-    shards, manifest = made(spark, night / "kept.yaml")
-    assert manifest.features_from == TAKEN
-    assert shards == made(spark, write_config(night, "plain", partials=False))[0]
+    if city != "Lund":
+        write_users(night, DAY, city)
+    again = made(spark, night / "kept.yaml", DAY)
+    assert again.features_from == taken
+    assert again.shards == without_earlier(spark, night).shards
 
 
 @pytest.mark.slow
@@ -399,43 +330,49 @@ def test_what_is_found_out_by_the_tasks_leads_to_a_run_that_joins_all(
     else:
         monkeypatch.setattr(reuse, "_looked_at", lambda *_: ("", {}))
         write_log(night, NEXT, row(DAY, 1439, "shown", 1))
-    reporter = _Warnings()
-    shards, manifest = made(spark, night / "kept.yaml", reporter=reporter)
-    assert any(text.startswith("The features of the generation before cannot be used") for text in reporter.texts)
-    assert manifest.features_from.why
-    assert shards == made(spark, write_config(night, "plain", partials=False))[0]
+    told = Told()
+    again = made(spark, night / "kept.yaml", DAY, reporter=told)
+    assert any(text.startswith("The features of the generation before cannot be used") for text in told.warnings)
+    assert again.features_from.why
+    assert again.shards == without_earlier(spark, night).shards
+
+
+GZIP = {"partitions: 2": "partitions: 2, compression: gzip"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", ["columns", "dense", "sparse", "sequence"])
-def test_records_of_each_layout_are_those_of_a_full_run(spark: SparkSession, tmp_path: Path, layout: str) -> None:
+@pytest.mark.parametrize(
+    ("layout", "change"), [("columns", GZIP), ("dense", GZIP), ("sparse", GZIP), ("sequence", GZIP), ("", BY_USER)]
+)
+def test_records_of_each_layout_are_those_of_a_full_run(
+    spark: SparkSession, tmp_path: Path, layout: str, change: Change
+) -> None:
     write_days(tmp_path)
-    gzip = {"old": "partitions: 2", "new": "partitions: 2, compression: gzip"}
-    path = write_config(tmp_path, "kept", layout, **gzip)
-    made(spark, path)
+    path = configured(tmp_path, "kept", layout, change)
+    first = made(spark, path, DAY)
     write_log(tmp_path, NEXT)
-    shards, manifest = made(spark, path)
-    assert manifest.features_from == TAKEN
-    assert shards == made(spark, write_config(tmp_path, "plain", layout, partials=False, **gzip))[0]
+    again = made(spark, path, DAY)
+    assert (again.features_from, again.manifest.label_mature) == (TAKEN, True)
+    assert again.shards == without_earlier(spark, tmp_path, layout, change).shards
+    assert again.manifest.order == first.manifest.order
+    if change == BY_USER:
+        assert again.manifest.order is not None
+        assert again.manifest.order.size > 2
 
 
 @pytest.mark.slow
 def test_manifest_and_metrics_are_those_of_a_run_that_joins_all(spark: SparkSession, tmp_path: Path) -> None:
     write_days(tmp_path)
-    kept, plain = (write_config(tmp_path, out, partials=False) for out in ("kept", "plain"))
+    kept, plain = (configured(tmp_path, out, partials=False) for out in ("kept", "plain"))
     for path in (kept, plain):
-        made(spark, path)
-    write_config(tmp_path, "kept")
+        made(spark, path, DAY)
+    configured(tmp_path, "kept")
     write_log(tmp_path, NEXT, {**row(DAY, 0, "click", 1), "t": None})
-    both = []
-    for path in (kept, plain):
-        _, manifest = made(spark, path, force=path == plain)
-        both.append((manifest, measured(Path(load_config(path).config.output.path), manifest)))
-    (one, of_one), (other, of_other) = both
+    one, other = (made(spark, path, DAY, force=path == plain) for path in (kept, plain))
     assert one.features_from == TAKEN
-    assert of_one == of_other
-    assert (one.views, one.labels, one.accounting) == (other.views, other.labels, other.accounting)
-    assert one.inputs == other.inputs
+    assert one.measured == other.measured
+    for fact in ("views", "labels", "accounting", "inputs"):
+        assert getattr(one.manifest, fact) == getattr(other.manifest, fact)
 
 
 @pytest.mark.slow
@@ -443,36 +380,34 @@ def test_a_run_for_final_labels_reads_of_the_log_only_the_days_near_its_own(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     write_days(tmp_path)
-    path = write_config(tmp_path, "kept")
-    made(spark, path)
+    path = configured(tmp_path, "kept")
+    made(spark, path, DAY)
     write_log(tmp_path, NEXT)
-    bytes_of_all, _ = made(spark, write_config(tmp_path, "plain", partials=False))
+    expected = without_earlier(spark, tmp_path)
     make_unreadable(tmp_path / f"log/{DAY - timedelta(days=2)}.json", *tmp_path.glob("partials/**/*.parquet"))
-    shards, manifest = made(spark, path)
-    assert (manifest.features_from, shards) == (TAKEN, bytes_of_all)
+    again = made(spark, path, DAY)
+    assert (again.features_from, again.shards) == (TAKEN, expected.shards)
 
 
 @pytest.mark.slow
 def test_many_days_by_one_command_take_the_features_that_are_there(spark: SparkSession, tmp_path: Path) -> None:
     write_days(tmp_path)
-    path = write_config(tmp_path, "kept")
-    made(spark, path)
+    path = configured(tmp_path, "kept")
+    made(spark, path, DAY)
     write_log(tmp_path, NEXT)
     write_users(tmp_path, NEXT)
     outcomes = list(Backfill(spark, load_config(path), [DAY, NEXT], accept=CHECKS, parallel=2).outcomes())
     assert [outcome.became for outcome in outcomes] == ["published", "published"]
-    manifest = latest_manifest(open_storage(tmp_path / "kept"), DAY)
-    assert manifest is not None
-    assert manifest.features_from == TAKEN
+    assert Made.newest(tmp_path / "kept", DAY).features_from == TAKEN
 
 
 @pytest.mark.slow
 def test_an_hour_takes_features_too(spark: SparkSession, tmp_path: Path) -> None:
     write_days(tmp_path)
-    form: dict[str, Any] = {"old": "timezone: UTC", "new": "timezone: UTC\ngrain: hour"}
-    path, hour = write_config(tmp_path, "kept", **form), Hour(DAY, 23)
-    made(spark, path, of=hour)
+    by_hour, hour = {"timezone: UTC": "timezone: UTC\ngrain: hour"}, Hour(DAY, 23)
+    kept, plain = (configured(tmp_path, out, change=by_hour, partials=out == "kept") for out in ("kept", "plain"))
+    made(spark, kept, hour)
     write_log(tmp_path, NEXT)
-    shards, manifest = made(spark, path, of=hour)
-    assert manifest.features_from == TAKEN
-    assert shards == made(spark, write_config(tmp_path, "plain", partials=False, **form), of=hour)[0]
+    again = made(spark, kept, hour)
+    assert again.features_from == TAKEN
+    assert again.shards == made(spark, plain, hour).shards
