@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.job.checking import problems
 from tests.support.command_line import invoke
+from tests.support.whole_runs import write_config, write_rows
 
 CONFIG = """\
 name: checked
@@ -40,18 +41,12 @@ output: {path: ROOT/out}
 
 def configured(root: Path, *changes: tuple[str, str]) -> LoadedConfig:
     """The configuration with some texts replaced, beside its logs; no line moves."""
-    (root / "log").mkdir()
+    row = {"t": "2019-06-05 10:00:00", "kind": "shown", "user": "u", "item": "1", "price": 2.5}
     for day in (4, 5):
-        line = '{"t": "2019-06-05 10:00:00", "kind": "shown", "user": "u", "item": "1", "price": 2.5}'
-        (root / f"log/2019-06-0{day}.json").write_text(f"{line}\n")
+        write_rows(root / f"log/2019-06-0{day}.json", [row])
     (root / "items.csv").write_text("id,brand,since\n1,blue,2019-06-01\n")
-    text = CONFIG
-    for old, new in changes:
-        assert text.count(old) == 1
-        text = text.replace(old, new)
-    path = root / "checked.yaml"
-    path.write_text(text.replace("ROOT", str(root)))
-    return load_config(path)
+    assert all(CONFIG.count(old) == 1 for old, _ in changes)
+    return load_config(write_config(root, "checked", CONFIG, dict(changes)))
 
 
 NO_DAY = (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from datetime import date
@@ -17,9 +16,10 @@ from typer.testing import Result
 from ctr_samples.config import load_config
 from ctr_samples.job.fit import fit
 from ctr_samples.job.run import run
-from ctr_samples.shards import Manifest, latest_manifest, open_storage
+from ctr_samples.shards import Manifest
 from tests.support.command_line import invoke
 from tests.support.tiny_days import CONFIG, write_days
+from tests.support.whole_runs import Made, write_config, write_rows
 
 DAY = date(2019, 6, 5)
 WITH_USERS = (
@@ -47,8 +47,8 @@ sampling: {negatives: 0.5}
 @pytest.fixture(scope="module")
 def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("of_users")
-    config = write_days(root, date(2019, 6, 3), 4)
-    config.write_text(WITH_USERS.replace("ROOT", str(root)))
+    write_days(root, date(2019, 6, 3), 4)
+    config = write_config(root, "tiny_days", WITH_USERS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PLACE", str(root))
         fit(spark, load_config(config), date(2019, 6, 4))
@@ -71,9 +71,7 @@ def forget(root: Path, *more: object, key: str = "user") -> Result:
 
 
 def current(root: Path) -> Manifest:
-    manifest = latest_manifest(open_storage(root / "out"), DAY)
-    assert manifest is not None
-    return manifest
+    return Made.newest(root / "out", DAY).manifest
 
 
 def said(result: Result) -> str:
@@ -159,14 +157,9 @@ def test_impression_ids_alone_are_searched_in_the_shards_only(root: Path) -> Non
 
 @pytest.mark.thorough
 def test_models_that_were_trained_on_them_are_named(root: Path) -> None:
-    about = {"samples": "elsewhere", "runs": {"2019-06-05": current(root).run_id}}
-    for version, more in (
-        (1, about),
-        (2, {"samples": "elsewhere", "runs": {"2019-06-05": "20190606T020000-0a0a0a0a"}}),
-    ):
-        file = root / f"models/ranker/{version}/assets.extra/training.json"
-        file.parent.mkdir(parents=True)
-        file.write_text(json.dumps(more))
+    for version, run_id in ((1, current(root).run_id), (2, "20190606T020000-0a0a0a0a")):
+        about = {"samples": "elsewhere", "runs": {"2019-06-05": run_id}}
+        write_rows(root / f"models/ranker/{version}/assets.extra/training.json", [about])
     named = f"The model {root}/models/ranker/1 was trained on samples of them of 2019-06-05; train it again."
     done = forget(root, "--models", root / "models")
     assert (named in said(done), "ranker/2" in said(done)) == (True, False)

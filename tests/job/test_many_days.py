@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date
 from io import StringIO
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
 from typing import Any, cast
 from unittest.mock import MagicMock
@@ -53,10 +53,29 @@ def published(day: date) -> RunResult:
     return RunResult(manifest(run_date=day.isoformat()), published=True)
 
 
+def scripted(waits: Mapping[date, Event], tells: Mapping[date, Event], errors: Mapping[date, Exception]) -> Run:
+    """Days that are made as the script says: each tells that it is written, waits for others, and fails or is judged."""
+
+    def run(day: date, before_verdict: Callable[[], None]) -> RunResult:
+        if day in tells:
+            tells[day].set()
+        if day in waits:
+            assert waits[day].wait(60)
+        if day in errors:
+            raise errors[day]
+        before_verdict()
+        return published(day)
+
+    return run
+
+
+REFUSED = GateRefused("Nothing was published: too few clicks.")
+
+
 def refused_on_the_second(day: date, before_verdict: Callable[[], None]) -> RunResult:
     before_verdict()
     if day == SECOND:
-        raise GateRefused("Nothing was published: too few clicks.")
+        raise REFUSED
     return published(day)
 
 
@@ -79,7 +98,7 @@ def test_with_keep_going_they_are_made_all_the_same(backfill: Callable[..., Back
 
 
 def test_a_day_is_judged_when_all_days_before_it_are_done(backfill: Callable[..., Backfill]) -> None:
-    written, done = {day: threading.Event() for day in DAYS}, list[date]()
+    written, done = {day: Event() for day in DAYS}, list[date]()
 
     def last_is_written_first(day: date, before_verdict: Callable[[], None]) -> RunResult:
         if day != FOURTH:
@@ -96,52 +115,26 @@ def test_a_day_is_judged_when_all_days_before_it_are_done(backfill: Callable[...
 def test_a_later_day_that_fails_first_keeps_no_earlier_one_from_being_published(
     backfill: Callable[..., Backfill],
 ) -> None:
-    third_failed = threading.Event()
-
-    def third_fails_at_once(day: date, before_verdict: Callable[[], None]) -> RunResult:
-        if day == THIRD:
-            third_failed.set()
-            raise InputError("there is no log")
-        assert third_failed.wait(60)
-        before_verdict()
-        return published(day)
-
-    days = backfill(third_fails_at_once, parallel=3)
+    third_failed = Event()
+    waits, errors = dict.fromkeys((FIRST, SECOND, FOURTH), third_failed), {THIRD: InputError("there is no log")}
+    days = backfill(scripted(waits, {THIRD: third_failed}, errors), parallel=3)
     assert became(days.outcomes()) == ["published", "published", "refused", "not tried"]
 
 
 def test_a_day_that_was_written_before_an_earlier_one_was_refused_is_not_published(
     backfill: Callable[..., Backfill],
 ) -> None:
-    third_is_written = threading.Event()
-
-    def second_is_refused_last(day: date, before_verdict: Callable[[], None]) -> RunResult:
-        if day == SECOND:
-            assert third_is_written.wait(60)
-            raise GateRefused("Nothing was published: too few clicks.")
-        if day == THIRD:
-            third_is_written.set()
-        before_verdict()
-        return published(day)
-
-    days = backfill(second_is_refused_last, parallel=3)
-    assert became(days.outcomes()) == ["published", "refused", "not tried", "not tried"]
+    third_is_written = Event()
+    run = scripted({SECOND: third_is_written}, {THIRD: third_is_written}, {SECOND: REFUSED})
+    assert became(backfill(run, parallel=3).outcomes()) == ["published", "refused", "not tried", "not tried"]
 
 
 def test_a_person_who_stops_it_gets_what_was_done_and_the_jobs_of_the_others_are_cancelled(
     backfill: Callable[..., Backfill], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writing, cancelled = threading.Event(), threading.Event()
-
-    def the_second_writes_for_hours(day: date, before_verdict: Callable[[], None]) -> RunResult:
-        if day == SECOND:
-            writing.set()
-            assert cancelled.wait(60)
-            raise RuntimeError("the job was cancelled")
-        before_verdict()
-        return published(day)
-
-    days = backfill(the_second_writes_for_hours, parallel=2)
+    writing, cancelled = Event(), Event()
+    run = scripted({SECOND: cancelled}, {SECOND: writing}, {SECOND: RuntimeError("the job was cancelled")})
+    days = backfill(run, parallel=2)
     monkeypatch.setattr(SparkContext, "cancelJobsWithTag", lambda context, tag: cancelled.set())
     outcomes = days.outcomes()
     assert next(outcomes).became == "published"
@@ -210,7 +203,7 @@ def test_the_table_has_a_line_for_each_day() -> None:
 class FirstWaits(Silent):
     """Keeps the first day from its verdict until the second is written."""
 
-    def __init__(self, day: date, second_is_written: threading.Event) -> None:
+    def __init__(self, day: date, second_is_written: Event) -> None:
         self.day, self.written = day, second_is_written
 
     def stage(self, text: str) -> None:
@@ -224,7 +217,7 @@ class FirstWaits(Silent):
 def test_days_at_once_are_compared_with_the_day_before_as_one_after_the_other(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    loaded, written = load_config(write_days(tmp_path, FIRST, 5)), threading.Event()
+    loaded, written = load_config(write_days(tmp_path, FIRST, 5)), Event()
 
     @contextmanager
     def reporter_of(day: date) -> Iterator[Reporter]:

@@ -18,6 +18,7 @@ from ctr_samples.job.checking import problems
 from ctr_samples.job.many_days import DayOutcome
 from ctr_samples.telemetry import JsonLines
 from tests.support.tiny_days import CONFIG, write_days
+from tests.support.whole_runs import write_config
 
 DAY = date(2019, 6, 5)
 WHERE = "where: kind = 'click'"
@@ -25,10 +26,7 @@ WHERE = "where: kind = 'click'"
 
 
 def loaded_with(root: Path, old: str, new: str, **environ: str) -> LoadedConfig:
-    assert old in CONFIG
-    path = root / "changed.yaml"
-    path.write_text(CONFIG.replace(old, new).replace("ROOT", str(root)))
-    return load_config(path, environ=environ)
+    return load_config(write_config(root, "changed", CONFIG, {old: new}), environ=environ)
 
 
 @pytest.fixture(scope="module")
