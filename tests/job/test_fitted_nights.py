@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
-from unittest.mock import MagicMock
 
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
-from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ConfigError, InputError, PublishConflict, UsageError
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
-from ctr_samples.records.read import first_examples
-from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.shards import open_storage
 from ctr_samples.shards.states import latest_state, publish_state, state_before
 from ctr_samples.vocabulary import FittedState
-from tests.job.three_nights import write_config, write_logs
+from tests.job.three_nights import CONFIG, write_logs
+from tests.support.whole_runs import Made, Told, made, write_config
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +29,7 @@ DAYS = [date(2019, 6, day) for day in (3, 4, 5)]
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nights")
     write_logs(folder / "logs")
-    write_config(folder)
+    write_config(folder, "nights", CONFIG)
     return folder
 
 
@@ -42,16 +41,9 @@ def versions(spark: SparkSession, nights: Path) -> list[FittedState]:
 
 
 @pytest.fixture(scope="module")
-def runs(spark: SparkSession, nights: Path, versions: list[FittedState]) -> dict[date, Manifest]:
+def runs(spark: SparkSession, nights: Path, versions: list[FittedState]) -> list[Made]:
     """Samples of the second and third day, made after all three were fitted."""
-    loaded = load_config(nights / "nights.yaml")
-    return {day: job.run(spark, loaded, day).manifest for day in DAYS[1:]}
-
-
-def values(folder: Path, manifest: Manifest, split: str, *names: str) -> list[tuple[object, ...]]:
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    rows = first_examples(open_storage(folder / "out"), manifest.of_split(split), contract, 100)
-    return sorted(tuple(row[name] for name in names) for row in rows)
+    return [made(spark, nights / "nights.yaml", day) for day in DAYS[1:]]
 
 
 def test_known_tokens_keep_their_ids_and_new_ones_take_the_next(versions: list[FittedState]) -> None:
@@ -84,47 +76,35 @@ def test_moments_and_quantiles_are_fitted_once(versions: list[FittedState]) -> N
     assert versions[0].boundaries == versions[2].boundaries == {"price_bucket": (2.0,)}
 
 
-def test_a_day_is_made_with_what_was_fitted_before_it_even_when_later_versions_exist(
-    nights: Path, runs: dict[date, Manifest]
-) -> None:
-    second, third = runs[DAYS[1]], runs[DAYS[2]]
-    assert second.contract["state"]["version"] == 1
-    assert third.contract["state"]["version"] == 2
+def test_a_day_is_made_with_what_was_fitted_before_it_even_when_later_versions_exist(runs: list[Made]) -> None:
+    assert [day.manifest.contract["state"]["version"] for day in runs] == [1, 2]
     # Kiel has no id before it was fitted: the OOV bucket 2. Oslo is 3, Lund 4, then Kiel 5; a missing city is 1.
-    assert values(nights, second, "train", "city") == [(2,), (2,), (3,), (4,), (4,), (4,)]
-    assert values(nights, third, "train", "city") == [(1,), (2,), (2,), (2,), (4,), (5,)]
-    assert values(nights, third, "eval", "city") == [(2,)] * 4
+    second, third = (day.values("split", "city") for day in runs)
+    assert [city for split, city in second if split == "train"] == [2, 2, 3, 4, 4, 4]
+    assert [city for split, city in third if split == "train"] == [1, 2, 2, 2, 4, 5]
+    assert [city for split, city in third if split == "eval"] == [2] * 4
 
 
-def test_numbers_are_scaled_and_bucketised_by_the_first_night(nights: Path, runs: dict[date, Manifest]) -> None:
-    deviation = (35 / 12) ** 0.5
-    found = values(nights, runs[DAYS[1]], "train", "price", "price_bucket")
-    expected = [((n - 2.5) / deviation, 1 if n < 2 else 2) for n in range(6)]
-    assert [bucket for _, bucket in found] == [bucket for _, bucket in expected]
-    assert [price for price, _ in found] == pytest.approx([price for price, _ in expected], abs=1e-6)
+def test_numbers_are_scaled_and_bucketised_by_the_first_night(runs: list[Made]) -> None:
+    found = [row for row in runs[0].values("price", "price_bucket", "split") if row[2] == "train"]
+    assert [bucket for _, bucket, _ in found] == [1, 1, 2, 2, 2, 2]
+    expected = [(n - 2.5) / (35 / 12) ** 0.5 for n in range(6)]
+    assert [price for price, *_ in found] == pytest.approx(expected, abs=1e-6)
 
 
-def test_days_of_one_lineage_have_one_contract(runs: dict[date, Manifest]) -> None:
-    assert runs[DAYS[1]].contract["fingerprint"] == runs[DAYS[2]].contract["fingerprint"]
-    sizes = {f["name"]: f["buckets"] for f in runs[DAYS[1]].contract["features"]}
+def test_days_of_one_lineage_have_one_contract(runs: list[Made]) -> None:
+    second, third = (day.manifest.contract for day in runs)
+    assert second["fingerprint"] == third["fingerprint"]
+    sizes = {f["name"]: f["buckets"] for f in second["features"]}
     assert sizes["city"] == sizes["words"] == 8  # padding, missing, one OOV bucket, room for five tokens
     assert sizes["price_bucket"] == 3
 
 
-def test_the_vocabulary_stands_beside_the_shards(nights: Path, runs: dict[date, Manifest]) -> None:
-    manifest = runs[DAYS[2]]
-    beside = nights / f"out/dt=2019-06-05/data/{manifest.run_id}"
+def test_the_vocabulary_stands_beside_the_shards(runs: list[Made]) -> None:
+    beside = runs[1].directory
     assert (beside / "vocabularies/cities.txt").read_text() == "Oslo\nLund\nKiel\n"
-    assert sorted(path.name for path in beside.iterdir()) == [
-        "contract.json",
-        "eval",
-        "metrics.json",
-        "report.html",
-        "schema.pbtxt",
-        "statistics.pbtxt",
-        "train",
-        "vocabularies",
-    ]
+    files = "contract.json eval metrics.json report.html schema.pbtxt statistics.pbtxt train vocabularies"
+    assert sorted(path.name for path in beside.iterdir()) == files.split()
 
 
 def test_the_first_day_cannot_be_made_since_nothing_was_fitted_before(
@@ -148,8 +128,6 @@ def test_the_tokens_are_a_table_with_the_version_that_brought_each(nights: Path,
 
 
 def test_a_version_is_put_once(nights: Path, versions: list[FittedState]) -> None:
-    from dataclasses import replace
-
     late = replace(versions[2], run_id="20190607T000000-ffffffff")
     with pytest.raises(PublishConflict, match="published .* first"):
         publish_state(open_storage(nights / "state"), late)
@@ -179,7 +157,7 @@ def test_a_version_is_put_once(nights: Path, versions: list[FittedState]) -> Non
 def test_a_state_that_does_not_fit_its_configuration_is_refused(
     spark: SparkSession, nights: Path, versions: list[FittedState], old: str, new: str, message: str
 ) -> None:
-    changed = load_config(write_config(nights, "changed.yaml", **{old: new}))
+    changed = load_config(write_config(nights, "changed", CONFIG, {old: new}))
     with pytest.raises(ConfigError, match=message):
         job.run(spark, changed, DAYS[2])
 
@@ -191,7 +169,7 @@ def test_a_day_is_not_fitted_twice(spark: SparkSession, nights: Path, versions: 
 
 def test_a_new_lineage_begins_with_new_ids_and_another_contract(spark: SparkSession, tmp_path: Path) -> None:
     write_logs(tmp_path / "logs")
-    loaded = load_config(write_config(tmp_path))
+    loaded = load_config(write_config(tmp_path, "nights", CONFIG))
     fit(spark, loaded, DAYS[0])
     before = job.run(spark, loaded, DAYS[2]).manifest
     afresh = fit(spark, loaded, DAYS[1], days=1, afresh=True)
@@ -207,8 +185,8 @@ def test_a_vocabulary_that_is_new_begins_with_the_next_version(spark: SparkSessi
         "  words: {from: impression.words, dtype: int64, vocabulary: cities, ragged: true}\n": "",
         "  price_bucket: {from: impression.price, dtype: int64, quantiles: 2}\n": "",
     }
-    fit(spark, load_config(write_config(tmp_path, **alone)), DAYS[0])
-    wider = load_config(write_config(tmp_path))
+    fit(spark, load_config(write_config(tmp_path, "nights", CONFIG, alone)), DAYS[0])
+    wider = load_config(write_config(tmp_path, "nights", CONFIG))
     with pytest.raises(
         ConfigError,
         match=r"features.price_bucket: .* version 1 of the fitted state does not have it. Run `ctr-samples fit`",
@@ -227,7 +205,8 @@ def test_what_would_spoil_a_fit_for_ever_is_left_out(spark: SparkSession, tmp_pa
     pair = (
         "  pair: {expr: 'array(impression.price, 1D, 2D)', dtype: float32, shape: [2], pad: true, scale: standardise}\n"
     )
-    state = fit(spark, load_config(write_config(tmp_path, **{"vocabularies:\n": f"{pair}vocabularies:\n"})), DAYS[0])
+    path = write_config(tmp_path, "nights", CONFIG, {"vocabularies:\n": f"{pair}vocabularies:\n"})
+    state = fit(spark, load_config(path), DAYS[0])
     assert state.vocabularies["cities"].tokens == ("Lund",)
     assert state.growth["cities"].occurrences == 9
     assert (state.moments["price"].count, state.moments["price"].mean) == ((5,), (2.0,))
@@ -236,7 +215,7 @@ def test_what_would_spoil_a_fit_for_ever_is_left_out(spark: SparkSession, tmp_pa
 
 
 def test_days_without_training_rows_fit_nothing(spark: SparkSession, nights: Path, tmp_path: Path) -> None:
-    early = write_config(tmp_path, **{"'20:00'": "'00:00'", f"{tmp_path}/logs": f"{nights}/logs"})
+    early = write_config(tmp_path, "nights", CONFIG, {"'20:00'": "'00:00'", "ROOT/logs": f"{nights}/logs"})
     with pytest.raises(InputError, match="There are no training impressions from 2019-06-03 to 2019-06-03 to fit on"):
         fit(spark, load_config(early), DAYS[0])
 
@@ -246,12 +225,13 @@ def test_a_fit_warns_of_symbolic_links_once_for_all_days(spark: SparkSession, tm
     for day in DAYS:
         (tmp_path / f"logs/{day}.json").mkdir(parents=True)
         (tmp_path / f"logs/{day}.json/part.json").symlink_to(tmp_path / f"real/{day}.json")
-    loaded = load_config(write_config(tmp_path))
-    fitting, running = MagicMock(), MagicMock()
+    loaded = load_config(write_config(tmp_path, "nights", CONFIG))
+    fitting, running = Told(), Told()
     fit(spark, loaded, DAYS[1], days=2, reporter=fitting)
     job.run(spark, loaded, DAYS[2], reporter=running)
-    of_fit, of_run = ([call.args[0] for call in told.warn.call_args_list] for told in (fitting, running))
     followed = [f"sources.log: symbolic links below {tmp_path}/logs/{day}.json are followed" for day in DAYS]
-    assert [any(said.startswith(one) for said in of_fit) for one in followed] == [True, True, True], "days_after: 1"
-    assert len(of_fit) == len(set(of_fit))
-    assert any(said.startswith(followed[2]) for said in of_run)
+    assert [any(said.startswith(one) for said in fitting.warnings) for one in followed] == [True, True, True], (
+        "days_after: 1"
+    )
+    assert len(fitting.warnings) == len(set(fitting.warnings))
+    assert any(said.startswith(followed[2]) for said in running.warnings)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -15,11 +16,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.errors import ConfigError, EncodeError
+from ctr_samples.errors import ConfigError, EncodeError, InputError
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
 from ctr_samples.samples.features.contracts import lay_out
-from tests.job.three_nights import write_config, write_logs
+from tests.job.three_nights import CONFIG, write_logs
+from tests.support.whole_runs import made, write_config, write_rows
 
 pytestmark = pytest.mark.slow
 
@@ -33,25 +35,22 @@ WORDS = "  words: {from: impression.words, dtype: int64, vocabulary: cities, rag
 def folder(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("layouts")
     write_logs(place / "logs")
-    fit(spark, load_config(write_config(place)), date(2019, 6, 3))
+    fit(spark, load_config(write_config(place, "nights", CONFIG)), date(2019, 6, 3))
     return place
 
 
-def made(spark: SparkSession, folder: Path, layout: str, **changes: str) -> tuple[dict[str, Any], list[bytes], str]:
-    """The parsed contract.json, the messages of the train split by price, and schema.pbtxt."""
+def records_of(
+    spark: SparkSession, folder: Path, layout: str, words: str = WORDS
+) -> tuple[dict[str, Any], list[bytes], str]:
+    """The parsed contract.json, the messages of the train split, and schema.pbtxt."""
     import tensorflow as tf
 
-    out = folder / layout
-    changes = {f"path: {folder}/out, partitions: 1": f"path: {out}, partitions: 1, layout: {layout}", **changes}
-    loaded = load_config(write_config(folder, f"{layout}.yaml", **changes))
-    manifest = job.run(spark, loaded, DAY).manifest
-    beside = out / f"dt={DAY}/data/{manifest.run_id}"
-    records = [
-        bytes(record.numpy())
-        for shard in manifest.of_split("train")
-        for record in tf.data.TFRecordDataset(str(out / shard.path))
-    ]
-    return json.loads((beside / "contract.json").read_text()), records, (beside / "schema.pbtxt").read_text()
+    changes = {"path: ROOT/out, partitions: 1": f"path: ROOT/OUT, partitions: 1, layout: {layout}", WORDS: words}
+    day = made(spark, write_config(folder, layout, CONFIG, changes), DAY)
+    files = [str(day.output / shard.path) for shard in day.manifest.of_split("train")]
+    records = [bytes(record.numpy()) for record in tf.data.TFRecordDataset(files)]
+    contract, schema = ((day.directory / name).read_text() for name in ("contract.json", "schema.pbtxt"))
+    return json.loads(contract), records, schema
 
 
 def parsing_specs(contract: dict[str, Any]) -> dict[str, Any]:
@@ -69,7 +68,7 @@ def parsing_specs(contract: dict[str, Any]) -> dict[str, Any]:
 def test_columns_read_back_with_the_specs_of_contract_json(spark: SparkSession, folder: Path) -> None:
     import tensorflow as tf
 
-    contract, records, schema = made(spark, folder, "columns")
+    contract, records, schema = records_of(spark, folder, "columns")
     parsed = tf.io.parse_example(records, parsing_specs(contract))
     order = np.argsort(parsed["price"].numpy())
     # Lund is 4, Oslo 3, and Kiel, which had no id yet, 2.
@@ -83,7 +82,7 @@ def test_columns_read_back_with_the_specs_of_contract_json(spark: SparkSession, 
 def test_dense_is_one_vector_ready_for_a_matrix_model(spark: SparkSession, folder: Path) -> None:
     import tensorflow as tf
 
-    contract, records, schema = made(spark, folder, "dense", **{WORDS: ""})
+    contract, records, schema = records_of(spark, folder, "dense", words="")
     parsed = tf.io.parse_example(records, parsing_specs(contract))
     rows = parsed["features"].numpy()
     assert rows.shape == (6, 3)
@@ -101,7 +100,7 @@ def test_dense_is_one_vector_ready_for_a_matrix_model(spark: SparkSession, folde
 def test_sparse_reads_back_as_a_sparse_tensor(spark: SparkSession, folder: Path) -> None:
     import tensorflow as tf
 
-    contract, records, schema = made(spark, folder, "sparse")
+    contract, records, schema = records_of(spark, folder, "sparse")
     parsed = tf.io.parse_example(records, parsing_specs(contract))
     rows = tf.sparse.to_dense(parsed["features"]).numpy()
     # city: 8 ids; price: 1 number; price_bucket: 3 ids; words: 8 ids.
@@ -117,7 +116,7 @@ def test_sparse_reads_back_as_a_sparse_tensor(spark: SparkSession, folder: Path)
 def test_a_sequence_example_has_its_lists_as_feature_lists(spark: SparkSession, folder: Path) -> None:
     import tensorflow as tf
 
-    contract, records, _ = made(spark, folder, "sequence")
+    contract, records, _ = records_of(spark, folder, "sequence")
     message = tf.train.SequenceExample.FromString(records[0])
     assert set(message.feature_lists.feature_list) == {"words"}
     specs = parsing_specs(contract)
@@ -130,30 +129,6 @@ def test_a_sequence_example_has_its_lists_as_feature_lists(spark: SparkSession, 
 
 
 VECTOR = "  words: {expr: 'transform(sequence(1, 118), i -> double(i))', dtype: float32, shape: [118]}\n"
-
-
-def test_legacy_121_is_what_the_old_readers_parse(spark: SparkSession, folder: Path) -> None:
-    import tensorflow as tf
-
-    contract, records, _ = made(spark, folder, "legacy_121", **{WORDS: VECTOR})
-    parsed = tf.io.parse_example(
-        records, {"feature": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
-    )
-    assert {len(value) for value in parsed["feature"].numpy()} == {968}
-    rows = tf.reshape(tf.cast(tf.io.decode_raw(parsed["feature"], tf.float64), tf.float32), [-1, 121]).numpy()
-    ordered = rows[np.argsort(rows[:, 1])]
-    assert ordered[:, 0].tolist() == [4, 4, 4, 2, 2, 3]
-    assert ordered[0, 3:].tolist() == list(range(1, 119))
-    assert sum(parsed["label"].numpy()) == 1
-    assert set(tf.train.Example.FromString(records[0]).features.feature) == {"feature", "label"}
-    assert contract["parse"]["feature"] == {
-        "kind": "FixedLenFeature",
-        "shape": [],
-        "dtype": "string",
-        "decode": "decode_raw",
-        "decoded_dtype": "float64",
-        "decoded_shape": [121],
-    }
 
 
 @pytest.mark.parametrize(
@@ -201,7 +176,7 @@ def test_what_a_layout_cannot_hold_is_refused_before_anything_is_read(
 ) -> None:
     with_layout = {"partitions: 1": f"partitions: 1, layout: {layout}", **changes}
     with pytest.raises(ConfigError) as caught:
-        load_config(write_config(tmp_path, **with_layout))
+        load_config(write_config(tmp_path, "nights", CONFIG, with_layout))
     assert message in str(caught.value)
 
 
@@ -271,24 +246,13 @@ features:
     ],
 )
 def test_what_the_schemas_show_to_be_wrong_is_refused_before_any_row_is_read(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str, message: str
+    spark: SparkSession, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str, message: str
 ) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from ctr_samples.errors import InputError
-
-    def reads_rows(*_: object) -> int:
-        raise AssertionError("rows of a view were looked at")
-
-    monkeypatch.setattr("ctr_samples.samples.views.joiner.size_of", reads_rows)
-    write_logs(tmp_path / "logs")
-    rows = {"item": ["i1"], "at": ["2019-06-01 00:00:00"], "price": [1.5], "sizes": [[1.0, 2.0]]}
-    pq.write_table(pa.table(rows), tmp_path / "prices.parquet")
+    read = Mock(side_effect=AssertionError("rows of a view were looked at"))
+    monkeypatch.setattr("ctr_samples.samples.views.joiner.size_of", read)
+    prices = {"item": "i1", "at": "2019-06-01 00:00:00", "price": 1.5, "sizes": [1.0, 2.0]}
+    write_rows(tmp_path / "prices.parquet", [prices])
     source = f"sources:\n  prices: {{format: parquet, path: {tmp_path}/prices.parquet}}\n"
-    changed = write_config(
-        tmp_path, "changed.yaml", **{"sources:\n": source, "features:\n": f"{VIEW}  wrong: {feature}\n"}
-    )
-    fit(spark, load_config(write_config(tmp_path)), date(2019, 6, 3))
+    changes = {"sources:\n": source, "features:\n": f"{VIEW}  wrong: {feature}\n"}
     with pytest.raises(InputError, match=message):
-        job.run(spark, load_config(changed), DAY)
+        job.run(spark, load_config(write_config(folder, "changed", CONFIG, changes)), DAY)

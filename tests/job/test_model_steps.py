@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
-from ctr_samples.contract import ExampleContract
+from ctr_samples.contract import ExampleContract, FeatureSpec, ModelSteps
 from ctr_samples.errors import InputError
-from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
 from ctr_samples.training.preparation import FeatureSteps
-from tests.job.three_nights import write_config, write_logs
+from tests.job.three_nights import CONFIG, write_logs
+from tests.support.whole_runs import made, write_config
 
 pytestmark = pytest.mark.slow
 
@@ -35,13 +35,13 @@ def test_the_model_computes_what_the_job_would_have_written(spark: SparkSession,
     import tensorflow as tf
 
     write_logs(tmp_path / "logs")
-    loaded = load_config(write_config(tmp_path, **{WORDS: IN_THE_MODEL}))
+    loaded = load_config(write_config(tmp_path, "nights", CONFIG, {WORDS: IN_THE_MODEL}))
     fit(spark, loaded, date(2019, 6, 4), days=2)
-    manifest = job.run(spark, loaded, date(2019, 6, 5)).manifest
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    tokens = (tmp_path / f"out/dt=2019-06-05/data/{manifest.run_id}/vocabularies/cities.txt").read_text().splitlines()
+    day = made(spark, loaded, date(2019, 6, 5))
+    contract = ExampleContract.from_dict(dict(day.manifest.contract))
+    tokens = (day.directory / "vocabularies/cities.txt").read_text().splitlines()
 
-    files = [str(tmp_path / "out" / shard.path) for shard in manifest.of_split("train")]
+    files = [str(day.output / shard.path) for shard in day.manifest.of_split("train")]
     records = [record.numpy() for record in tf.data.TFRecordDataset(files)]
     kinds = {"int64": tf.int64, "float32": tf.float32, "bytes": tf.string}
     specs = {
@@ -50,32 +50,28 @@ def test_the_model_computes_what_the_job_would_have_written(spark: SparkSession,
         else tf.io.FixedLenFeature(spec.shape, kinds[spec.dtype])
         for spec in contract.features
     }
-    made = FeatureSteps(contract, {"cities": tokens})(tf.io.parse_example(records, specs))
+    computed = FeatureSteps(contract, {"cities": tokens})(tf.io.parse_example(records, specs))
 
-    assert made["price_m"].dtype == tf.float32
-    np.testing.assert_array_equal(made["price_m"].numpy(), made["price_s"].numpy())
-    assert made["bucket_m"].numpy().tolist() == made["bucket_s"].numpy().tolist()
-    assert sorted(made["bucket_s"].numpy()) == [1, 2, 2, 3, 3, 3]
-    assert made["city_m"].numpy().tolist() == made["city"].numpy().tolist()
-    assert 1 in made["city_m"].numpy()  # the missing city
-    assert made["words_m"].to_list() == made["words"].to_list()
+    assert computed["price_m"].dtype == tf.float32
+    np.testing.assert_array_equal(computed["price_m"].numpy(), computed["price_s"].numpy())
+    assert computed["bucket_m"].numpy().tolist() == computed["bucket_s"].numpy().tolist()
+    assert sorted(computed["bucket_s"].numpy()) == [1, 2, 2, 3, 3, 3]
+    assert computed["city_m"].numpy().tolist() == computed["city"].numpy().tolist()
+    assert 1 in computed["city_m"].numpy()  # the missing city
+    assert computed["words_m"].to_list() == computed["words"].to_list()
 
 
 def test_a_number_that_32_bits_do_not_hold_lies_above_the_boundary_that_it_equals() -> None:
     import tensorflow as tf
 
-    from ctr_samples.contract import FeatureSpec, FeatureSteps
-
     prices = [0.1, 0.7, 2.3, 19.99]  # 0.7 and 19.99 are less as float32 than as double
-    contract = ExampleContract((FeatureSpec("price", "float32", model=FeatureSteps(boundaries=tuple(prices))),))
+    contract = ExampleContract((FeatureSpec("price", "float32", model=ModelSteps(boundaries=tuple(prices))),))
     made = FeatureSteps(contract, {})({"price": tf.constant([*prices, float("nan")])})
     assert made["price"].numpy().tolist() == [2, 3, 4, 5, 0]
 
 
 def test_a_vocabulary_that_is_not_given_is_asked_for() -> None:
-    from ctr_samples.contract import FeatureSpec, FeatureSteps
-
-    contract = ExampleContract((FeatureSpec("city", "bytes", model=FeatureSteps(vocabulary="cities")),))
+    contract = ExampleContract((FeatureSpec("city", "bytes", model=ModelSteps(vocabulary="cities")),))
     with pytest.raises(
         InputError, match="needs the tokens of the vocabulary 'cities'; give the lines of vocabularies/cities.txt"
     ):

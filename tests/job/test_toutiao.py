@@ -14,13 +14,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
-from ctr_samples.contract import ExampleContract
-from ctr_samples.job import run as job
-from ctr_samples.records.read import first_examples
 from ctr_samples.samples.features.contracts import contract_of
-from ctr_samples.shards import Manifest, open_storage
-from ctr_samples.sparksql.observations import Silent
 from tests.support.project import PROJECT
+from tests.support.whole_runs import Made, Told, made
 
 CONF = PROJECT / "conf"
 DAY = date(2019, 3, 13)  # a Wednesday
@@ -31,7 +27,6 @@ VECTOR = [i / 8 for i in range(100)]
 TWELVE = [0.1, 1.2, 0.3, 1.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.4, 1.1, 0.2]
 TEN_GREATEST = [1.2, 1.1, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
 TEN_SMALLEST = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
-WARNING = "sources.{0}: there is no {1}/{0}; the source is optional and is read as empty."
 TABLES = ("article_vector", "article_profile", "ctr_feature_user")
 
 pytestmark = pytest.mark.slow
@@ -66,60 +61,45 @@ def write_tables(folder: Path) -> None:
     keywords = pa.map_(pa.string(), pa.float64())
     weights = pa.map_(pa.int32(), pa.list_(pa.float64()))
     by_channel = {25: [0.5, 3.0, 1.0], 3: TWELVE}
-    write(
-        folder / "article_vector",
-        article_id=[10, 10],
-        channel_id=pa.array([25, 25], pa.int32()),
-        articlevector=[VECTOR, [9.0] * 100],
-        trained_at=[NIGHT, NOON],
-    )
-    write(
-        folder / "article_profile",
-        article_id=[10, 11, 11],
-        channel_id=pa.array([25, 3, 3], pa.int32()),
-        keywords=pa.array(
-            [[("w02", 0.5), ("w01", 2.0), ("flume", 1.25)], list(words.items()), [("late", 9.0)]], keywords
-        ),
-        topics=pa.array([["tf"], ["w01"], ["late"]]),
-        published_at=[NIGHT, NIGHT, NOON],
-    )
-    write(
-        folder / "ctr_feature_user",
-        user_id=[2, 2],
-        weights=pa.array([list(by_channel.items()), [(25, [9.0]), (3, [9.0])]], weights),
-        updated_at=[NIGHT, NOON],
-    )
+    of_articles = [[("w02", 0.5), ("w01", 2.0), ("flume", 1.25)], list(words.items()), [("late", 9.0)]]
+    tables = {
+        "article_vector": {
+            "article_id": [10, 10],
+            "channel_id": pa.array([25, 25], pa.int32()),
+            "articlevector": [VECTOR, [9.0] * 100],
+            "trained_at": [NIGHT, NOON],
+        },
+        "article_profile": {
+            "article_id": [10, 11, 11],
+            "channel_id": pa.array([25, 3, 3], pa.int32()),
+            "keywords": pa.array(of_articles, keywords),
+            "topics": [["tf"], ["w01"], ["late"]],
+            "published_at": [NIGHT, NIGHT, NOON],
+        },
+        "ctr_feature_user": {
+            "user_id": [2, 2],
+            "weights": pa.array([list(by_channel.items()), [(25, [9.0]), (3, [9.0])]], weights),
+            "updated_at": [NIGHT, NOON],
+        },
+    }
+    for name, columns in tables.items():
+        (folder / name).mkdir()
+        pq.write_table(pa.table(columns), folder / name / "part-00000.parquet")
 
 
-def write(folder: Path, **columns: Any) -> None:
-    folder.mkdir()
-    pq.write_table(pa.table(columns), folder / "part-00000.parquet")
-
-
-class Told(Silent):
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-
-    def warn(self, text: str) -> None:
-        self.warnings.append(text)
-
-
-def made(spark: SparkSession, logs: Path, out: Path, file: str, *overrides: str) -> tuple[Manifest, list[str]]:
-    """The manifest of a run of the day, and what it warned of its sources; so few samples make the gate warn, too."""
+def day_of(spark: SparkSession, logs: Path, out: Path, file: str, *overrides: str) -> tuple[Made, list[str]]:
+    """A run of the day, and what it warned of its sources; so few samples make the gate warn, too."""
     told = Told()
-    loaded = load_config(
-        CONF / file, [f"output.path={out}", "output.partitions=1", *overrides], {"TOUTIAO_LOGS": str(logs)}
-    )
-    manifest = job.run(spark, loaded, DAY, reporter=told).manifest
-    return manifest, [text for text in told.warnings if text.startswith("sources.")]
+    changes = [f"output.path={out}", "output.partitions=1", *overrides]
+    loaded = load_config(CONF / file, changes, {"TOUTIAO_LOGS": str(logs)})
+    day = made(spark, loaded, DAY, accept=(), reporter=told)
+    return day, [text for text in told.warnings if text.startswith("sources.")]
 
 
-def samples(out: Path, manifest: Manifest) -> dict[str, dict[str, Any]]:
+def by_article(day: Made) -> dict[str, dict[str, Any]]:
     """By article: those of user 2, who is known, by their place in the list, and the one of user 3."""
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    rows = first_examples(open_storage(out), manifest.shards, contract, 9)
     articles = {(1, 0): "10", (1, 1): "11", (0, 0): "12"}
-    return {articles[row["user_known"], row["position"]]: row for row in rows}
+    return {articles[row["user_known"], row["position"]]: row for row in day.samples}
 
 
 @pytest.fixture(scope="module")
@@ -134,10 +114,10 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def modern(spark: SparkSession, logs: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """The samples of conf/toutiao.yaml, where all tables are there."""
     out = tmp_path_factory.mktemp("modern")
-    manifest, warnings = made(spark, logs, out, "toutiao.yaml")
+    day, warnings = day_of(spark, logs, out, "toutiao.yaml")
     assert warnings == []
-    assert not any("absent" in counted for counted in manifest.inputs.values())
-    return samples(out, manifest)
+    assert not any("absent" in counted for counted in day.manifest.inputs.values())
+    return by_article(day)
 
 
 def some(row: dict[str, Any], *names: str) -> dict[str, Any]:
@@ -209,14 +189,15 @@ def test_context_user_and_labels_are_there(modern: dict[str, dict[str, Any]]) ->
     assert {(row["collected"], row["shared"]) for row in labels} == {(0, 0)}
 
 
-@pytest.mark.slow
 def test_tables_that_are_not_there_are_told_and_give_defaults(spark: SparkSession, tmp_path: Path) -> None:
     write_logs(tmp_path / "logs")
-    manifest, warnings = made(spark, tmp_path / "logs", tmp_path / "out", "toutiao.yaml")
-    assert warnings == [WARNING.format(table, tmp_path / "logs") for table in TABLES]
-    assert [name for name, counted in manifest.inputs.items() if counted.get("absent")] == list(TABLES)
-    assert manifest.records == 3
-    found = samples(tmp_path / "out", manifest)
+    logs = tmp_path / "logs"
+    day, warnings = day_of(spark, logs, tmp_path / "out", "toutiao.yaml")
+    absent = "sources.{0}: there is no {1}/{0}; the source is optional and is read as empty."
+    assert warnings == [absent.format(table, logs) for table in TABLES]
+    assert [name for name, counted in day.manifest.inputs.items() if counted.get("absent")] == list(TABLES)
+    assert day.manifest.records == 3
+    found = by_article(day)
     assert some(found["10"], "channel_id", "user_weights", "article_weights", "article_keywords", "vector_known") == {
         "channel_id": 25,
         "user_weights": [0.0] * 10,
@@ -227,13 +208,14 @@ def test_tables_that_are_not_there_are_told_and_give_defaults(spark: SparkSessio
     assert found["10"]["recent_clicks"] == 2
 
 
-def old_records(out: Path, manifest: Manifest) -> dict[int, tuple[list[float], int]]:
+def old_records(day: Made) -> dict[int, tuple[list[float], int]]:
     """What the old readers parse: by channel, the 121 numbers and the label."""
     import tensorflow as tf
 
     old = {"feature": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64)}
     rows = {}
-    for record in tf.data.TFRecordDataset([str(out / shard.path) for shard in manifest.shards]):
+    for record in tf.data.TFRecordDataset([str(day.output / shard.path) for shard in day.manifest.shards]):
+        assert {*tf.train.Example.FromString(record.numpy()).features.feature} == {"feature", "label"}
         parsed = tf.io.parse_single_example(record, old)
         assert len(parsed["feature"].numpy()) == 968
         numbers = tf.io.decode_raw(parsed["feature"], tf.float64).numpy().tolist()
@@ -242,18 +224,19 @@ def old_records(out: Path, manifest: Manifest) -> dict[int, tuple[list[float], i
 
 
 def test_legacy_121_is_the_old_vector_with_the_ten_greatest(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
-    manifest, _ = made(spark, logs, tmp_path, "toutiao_legacy_121.yaml")
-    assert old_records(tmp_path, manifest) == {
+    day, _ = day_of(spark, logs, tmp_path, "toutiao_legacy_121.yaml")
+    assert old_records(day) == {
         25: ([25.0, *VECTOR, 3.0, 1.0, 0.5, *[0.0] * 7, 2.0, 1.25, 0.5, *[0.0] * 7], 0),
         3: ([3.0, *[0.0] * 100, *TEN_GREATEST, *TEN_GREATEST], 1),
         0: ([0.0] * 121, 0),
     }
+    contract = json.loads((day.directory / "contract.json").read_text())
+    decoded = {"decode": "decode_raw", "decoded_dtype": "float64", "decoded_shape": [121]}
+    assert contract["parse"]["feature"] == {"kind": "FixedLenFeature", "shape": [], "dtype": "string", **decoded}
 
 
-@pytest.mark.slow
 def test_smallest_is_the_order_in_which_the_old_system_wrote(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
     smallest = [f"features.{name}.order=smallest" for name in ("user_weights", "article_weights")]
-    manifest, _ = made(spark, logs, tmp_path, "toutiao_legacy_121.yaml", *smallest)
-    records = old_records(tmp_path, manifest)
+    records = old_records(day_of(spark, logs, tmp_path, "toutiao_legacy_121.yaml", *smallest)[0])
     assert records[3] == ([3.0, *[0.0] * 100, *TEN_SMALLEST, *TEN_SMALLEST], 1)
     assert records[25][0][101:] == [0.5, 1.0, 3.0, *[0.0] * 7, 0.5, 1.25, 2.0, *[0.0] * 7]
