@@ -7,14 +7,11 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ctr_samples.config import LoadedConfig, load_config
-from ctr_samples.contract import ExampleContract
-from ctr_samples.records.read import first_examples
-from ctr_samples.shards import Manifest, open_storage
+from tests.support.whole_runs import write_config
 
 DAY = "2019-06-05"
 LARGEST = 400
@@ -77,15 +74,4 @@ def _request(chance: random.Random, number: int) -> list[dict[str, Any]]:
 
 def feeds(root: Path, out: str, *overrides: str) -> LoadedConfig:
     """Return the configuration, with its output at ``out`` below ``root``."""
-    path = root / f"{out}.yaml"
-    path.write_text(CONFIG.replace("ROOT", str(root)).replace("OUT", out))
-    return load_config(path, overrides, {})
-
-
-def samples_of(root: Path, out: str, manifest: Manifest) -> list[tuple[int, str, pd.DataFrame]]:
-    """Return the samples of each shard, with its partition and split, as the manifest lists them."""
-    storage, contract = open_storage(root / out), ExampleContract.from_dict(dict(manifest.contract))
-    return [
-        (shard.partition, shard.split, pd.DataFrame(first_examples(storage, [shard], contract, 10**6)))
-        for shard in manifest.shards
-    ]
+    return load_config(write_config(root, out, CONFIG), overrides, {})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections import defaultdict
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples.config import load_config
-from ctr_samples.job.run import run
-from ctr_samples.quality.checks import CHECKS
-from tests.job.partial_days import shards_of
+from tests.support.whole_runs import made, write_config, write_rows
 
 CONFIG = """
 name: late_events
@@ -70,27 +67,29 @@ def events() -> list[dict[str, Any]]:
 
 def written(root: Path, rows: list[dict[str, Any]], known_by: datetime) -> Path:
     """Write what had been received by a time, into the logs of days. What comes late comes in files of its own."""
-    files = defaultdict[Path, list[str]](list)
+    files = defaultdict[Path, list[dict[str, Any]]](list)
     for row in rows:
         if row["received"] < known_by:
             late = "late" if row["received"].date() > row["log"].date() else "first"
-            line = {
-                key: str(value) if isinstance(value, datetime) else value for key, value in row.items() if key != "log"
-            }
-            files[root / f"log/{row['log']:%Y-%m-%d}/{late}.json"].append(json.dumps(line))
+            line = {key: value for key, value in row.items() if key != "log"}
+            files[root / f"log/{row['log']:%Y-%m-%d}/{late}.json"].append(line)
     for path, lines in files.items():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("".join(f"{line}\n" for line in lines))
+        write_rows(path, lines)
     return root
 
 
-def samples(spark: SparkSession, root: Path, out: str, day: date, clocks: bool, more: str = "") -> list[bytes]:
-    known = ("available_time: received", "available_time: received,") if clocks else ("", "")
-    text = CONFIG.replace("KNOWN", known[0]).replace("LISTED", known[1]).replace("ROOT", str(root)).replace("OUT", out)
-    text = text.replace("UNIQUE", "unique: id\n    unique_first: received" if clocks else "")
-    (root / f"{out}.yaml").write_text(text + more)
-    manifest = run(spark, load_config(root / f"{out}.yaml"), day, force=True, accept=CHECKS).manifest
-    return shards_of(manifest, root / out)
+CLOCKS = {
+    "KNOWN": "available_time: received",
+    "LISTED": "available_time: received,",
+    "UNIQUE": "unique: id\n    unique_first: received",
+}
+NO_CLOCKS = dict.fromkeys(CLOCKS, "")
+
+
+def shards(
+    spark: SparkSession, root: Path, day: date, out: str, clocks: Mapping[str, str], more: str = ""
+) -> list[Any]:
+    return made(spark, write_config(root, out, CONFIG + more, clocks), day, force=True).shards
 
 
 @pytest.mark.slow
@@ -101,8 +100,8 @@ def test_a_backfill_from_complete_logs_makes_the_samples_of_the_nights(spark: Sp
     for night in NIGHTS:
         end = datetime(night.year, night.month, night.day) + timedelta(days=1)
         by_then = written(tmp_path / str(night), rows, end)
-        made = samples(spark, by_then, "night", night, clocks=True)
-        assert samples(spark, complete, "backfill", night, clocks=True) == made
-        assert samples(spark, complete, "kept", night, clocks=True, more=partials) == made
-    without = [samples(spark, root, "without", night, clocks=False) for root in (by_then, complete)]
+        of_the_night = shards(spark, by_then, night, "night", CLOCKS)
+        assert shards(spark, complete, night, "backfill", CLOCKS) == of_the_night
+        assert shards(spark, complete, night, "kept", CLOCKS, partials) == of_the_night
+    without = [shards(spark, root, night, "without", NO_CLOCKS) for root in (by_then, complete)]
     assert without[0] != without[1], "late events and copies make a difference"

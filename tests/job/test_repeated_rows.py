@@ -12,12 +12,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples.config import load_config
-from ctr_samples.job.run import run
-from ctr_samples.quality.checks import CHECKS
-from ctr_samples.shards import Manifest
-from tests.job.partial_days import shards_of as bytes_of
 from tests.job.partial_days import write_log
+from tests.support.whole_runs import made, write_config, write_rows
 
 DAY = date(2019, 6, 5)
 CONFIG = """
@@ -62,22 +58,9 @@ output: {path: ROOT/OUT, partitions: 2}
 Rows = Sequence[Mapping[str, Any]]
 
 
-def configured(root: Path, out: str, unique: str = "", more: str = "") -> Path:
-    path = root / f"{out}.yaml"
-    path.write_text(CONFIG.replace("UNIQUE", unique).replace("ROOT", str(root)).replace("OUT", out) + more)
-    return path
-
-
-def made(spark: SparkSession, path: Path, day: date) -> tuple[list[bytes], Manifest]:
-    config = load_config(path)
-    manifest = run(spark, config, day, force=True, accept=CHECKS).manifest
-    return bytes_of(manifest, Path(config.config.output.path)), manifest
-
-
 def written(root: Path, day: date, *files: Rows) -> None:
-    (root / f"log/{day}").mkdir(parents=True)
     for number, rows in enumerate(files):
-        (root / f"log/{day}/{number}.json").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+        write_rows(root / f"log/{day}/{number}.json", rows)
 
 
 def delivered(root: Path, days: Sequence[date]) -> None:
@@ -108,19 +91,29 @@ def test_samples_of_a_log_with_copies_are_those_of_a_log_that_has_each_event_onc
 ) -> None:
     delivered(tmp_path, [DAY + timedelta(days=n) for n in range(-4, 3)])
     partials = f"partials: {{path: {tmp_path}/partials}}\n"
-    once = configured(tmp_path / "once", "out")
-    plain = configured(tmp_path / "again", "plain", UNIQUE)
-    kept = configured(tmp_path / "again", "kept", UNIQUE, partials)
+    once, doubled = (write_config(tmp_path / log, "out", CONFIG, {"UNIQUE": ""}) for log in ("once", "again"))
+    plain, kept = (
+        write_config(tmp_path / "again", out, CONFIG + more, {"UNIQUE": UNIQUE})
+        for out, more in (("plain", ""), ("kept", partials))
+    )
     for night in (DAY, DAY + timedelta(days=1)):
-        expected, _ = made(spark, once, night)
-        from_logs, told = made(spark, plain, night)
-        from_partials, kept_told = made(spark, kept, night)
-        assert from_logs == expected
-        assert from_partials == expected
-        assert told.inputs["log"]["repeated"] == kept_told.inputs["log"]["repeated"] == 5 * (60 + 25)
-        assert told.inputs["log"]["lines"] == kept_told.inputs["log"]["lines"] == 5 * (150 + 60 + 25)
-    doubled, _ = made(spark, configured(tmp_path / "again", "doubled"), DAY)
-    assert doubled != expected
+        expected, *of_copies = (made(spark, path, night, force=True) for path in (once, plain, kept))
+        for of in of_copies:
+            assert of.shards == expected.shards
+            assert of.manifest.inputs["log"]["repeated"] == 5 * (60 + 25)
+            assert of.manifest.inputs["log"]["lines"] == 5 * (150 + 60 + 25)
+    assert made(spark, doubled, night, force=True).shards != expected.shards
+
+
+OF_NUMBERS = """
+name: numbers
+timezone: UTC
+sources: {log: SOURCE}
+impressions: {source: log, time: at, keys: {user: user}, identity: row}
+labels: {clicked: {expr: user = 8}}
+features: {user: {from: impression.user, dtype: int64}}
+output: {path: ROOT/OUT, partitions: 1}
+"""
 
 
 @pytest.mark.thorough
@@ -137,17 +130,7 @@ def test_a_log_without_days_and_a_table_with_days_have_their_repeats_left_out_an
         "table": (f"{{format: table, table: global_temp.{view}, date_column: dt, unique: id}}", 5, 3, 1),
     }
     for name, (source, lines, repeated, shown) in sources.items():
-        path = tmp_path / f"{name}.yaml"
-        path.write_text(
-            f"name: x\ntimezone: UTC\nsources: {{log: {source}}}\n"
-            "impressions: {source: log, time: at, keys: {user: user}, identity: row}\n"
-            "labels: {clicked: {expr: user = 8}}\n"
-            "features: {user: {from: impression.user, dtype: int64}}\n"
-            f"output: {{path: {tmp_path}/{name}, partitions: 1}}\n"
-        )
-        _, manifest = made(spark, path, DAY)
+        manifest = made(spark, write_config(tmp_path, name, OF_NUMBERS, {"SOURCE": source}), DAY).manifest
+        log = manifest.inputs["log"]
         assert manifest.accounting["impressions"] == shown + 1, name
-        assert {key: manifest.inputs["log"][key] for key in ("lines", "repeated")} == {
-            "lines": lines,
-            "repeated": repeated,
-        }
+        assert (log["lines"], log["repeated"]) == (lines, repeated)
