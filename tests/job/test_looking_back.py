@@ -22,10 +22,11 @@ from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs import sources
 from ctr_samples.samples.inputs.databases import TableVersion, current_version
 from ctr_samples.samples.period import Span
-from ctr_samples.shards import Manifest
 from tests.support.command_line import invoke
 from tests.support.frames_as_inputs import inputs_of
+from tests.support.open_bandit import TUESDAY, open_bandit
 from tests.support.project import PROJECT
+from tests.support.whole_runs import Made, made, write_config
 
 DAY = date(2019, 6, 5)
 NOON = datetime(2019, 6, 5, 12, tzinfo=UTC)
@@ -74,14 +75,9 @@ def frames(frame: Callable[..., DataFrame]) -> Frames:
     """A log and two tables around noon, of which some rows became known late."""
     rng = random.Random(7)
     users, items = ["u1", "u2", "u3"], ["a", "b"]
+    kinds = ["shown", "shown", "click"]
     log = [
-        (
-            n,
-            rng.choice(users),
-            rng.choice(items),
-            rng.choice(["shown", "shown", "click"]),
-            stamp(rng.randrange(-300, 300)),
-        )
+        (n, rng.choice(users), rng.choice(items), rng.choice(kinds), stamp(rng.randrange(-300, 300)))
         for n in range(400)
     ]
     begun = [rng.randrange(-400, 300) for _ in range(120)]
@@ -100,8 +96,7 @@ def frames(frame: Callable[..., DataFrame]) -> Frames:
 
 @pytest.fixture
 def config(tmp_path: Path) -> JobConfig:
-    (tmp_path / "back.yaml").write_text(CONFIG)
-    return load_config(tmp_path / "back.yaml").config
+    return load_config(write_config(tmp_path, "back", CONFIG)).config
 
 
 def samples(config: JobConfig, frames: Frames, known_by: datetime | None = None) -> dict[int, Any]:
@@ -175,9 +170,7 @@ def test_a_time_that_has_not_come_and_one_before_the_day_are_refused() -> None:
 
 @pytest.mark.slow
 def test_a_run_as_of_a_time_says_so_and_is_repeated_only_for_another_time(spark: SparkSession, tmp_path: Path) -> None:
-    data, day = PROJECT / "data/open_bandit", date(2019, 11, 26)
-    inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
-    loaded = load_config(PROJECT / "conf/open_bandit.yaml", [*inputs, f"output.path={tmp_path}"])
+    loaded, day = open_bandit(tmp_path), TUESDAY
     noon = datetime(2019, 11, 26, 12, tzinfo=UTC)
     first = job.run(spark, loaded, day, known_by=noon).manifest
     assert (first.known_by, first.label_mature) == ("2019-11-26T12:00:00+00:00", False)
@@ -191,17 +184,13 @@ def test_a_run_as_of_a_time_says_so_and_is_repeated_only_for_another_time(spark:
 LAKE = """
 name: lake
 timezone: UTC
-sources: {log: {format: parquet, path: PATH/log}, prices: {format: table, table: prices}}
+sources: {log: {format: parquet, path: ROOT/log}, prices: {format: table, table: prices}}
 impressions: {source: log, time: at, user: user, article: item}
 labels: {clicked: {source: log, where: "false", window: 1m}}
 views: {price: {source: prices, entity: article, key: item, static: true}}
 features: {price: {from: price.price, dtype: int64}}
-output: {path: PATH/out, partitions: 1}
+output: {path: ROOT/OUT, partitions: 1}
 """
-
-
-def crcs(manifest: Manifest) -> list[int]:
-    return [shard.crc32c for shard in manifest.shards]
 
 
 @pytest.mark.slow
@@ -215,26 +204,25 @@ def test_a_table_is_read_in_the_version_that_the_manifest_names(
         written(name, price)
     log = spark.sql("SELECT 'u' AS user, 'a' AS item, timestamp'2019-06-05 10:00:00' AS at")
     log.write.parquet(f"{tmp_path}/log")
-    (tmp_path / "lake.yaml").write_text(LAKE.replace("PATH", str(tmp_path)))
-    loaded = load_config(tmp_path / "lake.yaml")
+    loaded = load_config(write_config(tmp_path, "out", LAKE))
     monkeypatch.setattr(
         sources, "rows_of_version", lambda spark, table, version: spark.read.table(f"prices_{version.version}")
     )
 
-    def run(version: int | None, **more: Any) -> job.RunResult:
+    def run(version: int | None, **more: Any) -> Made:
         there = None if version is None else TableVersion("delta", str(version), "the-table")
         monkeypatch.setattr(sources, "current_version", lambda *_: there)
-        return job.run(spark, loaded, DAY, **more)
+        return made(spark, loaded, DAY, accept=(), **more)
 
     try:
         first = run(1)
         assert first.manifest.inputs["prices"]["snapshot"] == {"format": "delta", "version": "1", "table": "the-table"}
         assert not run(1).published
         second = run(2)
-        assert (second.manifest.generation, crcs(second.manifest)) != (1, crcs(first.manifest))
+        assert (second.manifest.generation, second.shards) != (1, first.shards)
         again = run(2, as_of_generation=1)
         assert (again.published, again.manifest.generation) == (True, 3)
-        assert crcs(again.manifest) == crcs(first.manifest)
+        assert again.shards == first.shards
         assert again.manifest.fingerprint == first.manifest.fingerprint
         assert run(None).manifest.fingerprint == ""
         with pytest.raises(

@@ -22,8 +22,10 @@ from ctr_samples.samples.period import Span
 from tests.support.command_line import invoke
 from tests.support.frames_as_inputs import inputs_of
 from tests.support.marks import slow_except
+from tests.support.open_bandit import TUESDAY
 from tests.support.project import PROJECT
 from tests.support.tiny_days import write_days
+from tests.support.whole_runs import write_config
 
 DAY = date(2019, 6, 5)
 
@@ -76,8 +78,9 @@ def builder(request: pytest.FixtureRequest, frame: Callable[..., DataFrame], tmp
     """A random day; with lists of which what lies below the last click is left out, with rules, and without."""
     rng = random.Random(3)
     users, items = [f"u{n}" for n in range(6)], ["a", "b", "c", "d"]
+    kinds = ["shown", "click"]
     log = [
-        (n % 150, rng.choice(users), rng.choice(items), rng.choice(["shown", "click"]), stamp(rng.randrange(1440)))
+        (n % 150, rng.choice(users), rng.choice(items), rng.choice(kinds), stamp(rng.randrange(1440)))
         for n in range(600)
     ]
     begun = [rng.randrange(-600, 1440) for _ in range(80)]
@@ -93,8 +96,8 @@ def builder(request: pytest.FixtureRequest, frame: Callable[..., DataFrame], tmp
     }
     rules = request.param == RULES
     text = CONFIG.replace("request: id}", f"request: id, {'' if rules else request.param}}}")
-    (tmp_path / "few.yaml").write_text(text.replace("{negatives: 0.5}", RULES) if rules else text)
-    config, day = load_config(tmp_path / "few.yaml").config, Span.of(DAY, "UTC")
+    path = write_config(tmp_path, "few", text.replace("{negatives: 0.5}", RULES) if rules else text)
+    config, day = load_config(path).config, Span.of(DAY, "UTC")
     return SampleBuilder(inputs_of(config, day, frames))
 
 
@@ -114,19 +117,11 @@ def test_a_few_samples_are_those_that_a_run_makes(builder: SampleBuilder) -> Non
     assert len(few_samples(builder, 10_000).collect()) == len(every)
 
 
-def open_bandit(output: Path) -> list[str]:
-    data = PROJECT / "data/open_bandit"
-    paths = {
-        "sources.log.path": data / "log.parquet",
-        "sources.items.path": data / "items.parquet",
-        "output.path": output,
-    }
-    return [part for key, value in paths.items() for part in ("--set", f"{key}={value}")]
-
-
 def call(output: Path, *more: str) -> Any:
-    config = str(PROJECT / "conf/open_bandit.yaml")
-    return invoke("preview", "-c", config, "-d", "2019-11-26", *open_bandit(output), *more)
+    config, data = PROJECT / "conf/open_bandit.yaml", PROJECT / "data/open_bandit"
+    places = [f"sources.{name}.path={data}/{name}.parquet" for name in ("log", "items")] + [f"output.path={output}"]
+    changes = [part for place in places for part in ("--set", place)]
+    return invoke("preview", "-c", config, "-d", TUESDAY, *changes, *more)
 
 
 @pytest.mark.slow

@@ -13,21 +13,18 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from jsonschema import validate
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import LoadedConfig, load_config
-from ctr_samples.contract import ExampleContract
-from ctr_samples.errors import ConfigError, EncodeError, InputError, StorageError, UsageError
+from ctr_samples.errors import ConfigError, EncodeError, InputError, StorageError
 from ctr_samples.job import planning
 from ctr_samples.job import run as job
-from ctr_samples.records.read import damage_of, first_examples
+from ctr_samples.records.read import damage_of
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.serving.hashing import SEPARATOR, prefix_of, text_of, xxh64
-from ctr_samples.shards import DayOutput, Manifest, StoredFile, day_output, latest_manifest, open_storage, publish
+from ctr_samples.shards import DayOutput, StoredFile, day_output, latest_manifest, open_storage, publish
 from ctr_samples.shards.clean import Retention
 from ctr_samples.shards.generation_history import rollback
 from ctr_samples.shards.generations import mark_forgotten
@@ -35,20 +32,9 @@ from ctr_samples.shards.storage import LocalStorage
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.sparksql.session import run_session
 from tests.support.jvm_questions import noted_questions
+from tests.support.open_bandit import TUESDAY, open_bandit
 from tests.support.project import PROJECT
-
-TUESDAY = date(2019, 11, 26)
-
-
-def open_bandit(output: Path, *overrides: str) -> LoadedConfig:
-    data = PROJECT / "data/open_bandit"
-    inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
-    return load_config(PROJECT / "conf/open_bandit.yaml", [*inputs, f"output.path={output}", *overrides])
-
-
-def examples(output: Path, manifest: Manifest) -> pd.DataFrame:
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    return pd.DataFrame(first_examples(open_storage(output), manifest.shards, contract, 10**6))
+from tests.support.whole_runs import Made, Told, made, write_config
 
 
 def impression_id(request: object, user: object, article: object, micros: object = None) -> int:
@@ -59,30 +45,28 @@ def impression_id(request: object, user: object, article: object, micros: object
 
 
 @pytest.fixture(scope="module")
-def tuesday(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
+def tuesday(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Made:
     """One published day of real logs, after a run of long ago was killed."""
     output = tmp_path_factory.mktemp("open_bandit")
     killed = output / "dt=2019-11-26/data/20191127T020000-aaaaaaaa/train"
     killed.mkdir(parents=True)
     (killed / "part-00000-0-00000001.tfrecord").write_bytes(b"half a day")
     os.utime(killed / "part-00000-0-00000001.tfrecord", (0, 0))
-    return output, job.run(spark, open_bandit(output), TUESDAY).manifest
+    return made(spark, open_bandit(output), TUESDAY, accept=())
 
 
 @pytest.mark.slow
-def test_a_week_of_real_logs_has_exactly_38_clicks_in_10000_impressions(
-    spark: SparkSession, tuesday: tuple[Path, Manifest]
-) -> None:
-    output, _ = tuesday
-    week = [job.run(spark, open_bandit(output), date(2019, 11, day)).manifest for day in range(24, 31)]
+def test_a_week_of_real_logs_has_exactly_38_clicks_in_10000_impressions(spark: SparkSession, tuesday: Made) -> None:
+    loaded = open_bandit(tuesday.output)
+    week = [job.run(spark, loaded, date(2019, 11, day)).manifest for day in range(24, 31)]
     assert sum(m.accounting["impressions"] for m in week) == 10_000
     assert sum(m.records for m in week) == 10_000
     assert sum(m.label_sum("clicked") for m in week) == 38
     assert [m.label_sum("clicked") for m in week] == [4, 3, 6, 10, 6, 8, 1]
 
 
-def test_the_published_bytes_are_what_the_manifest_says(tuesday: tuple[Path, Manifest]) -> None:
-    output, manifest = tuesday
+def test_the_published_bytes_are_what_the_manifest_says(tuesday: Made) -> None:
+    output, manifest = tuesday.output, tuesday.manifest
     assert list(damage_of(open_storage(output), manifest.shards)) == []
     assert latest_manifest(open_storage(output), TUESDAY) == manifest
     assert (output / "dt=2019-11-26/_SUCCESS").exists()
@@ -90,34 +74,19 @@ def test_the_published_bytes_are_what_the_manifest_says(tuesday: tuple[Path, Man
     assert manifest.label_mature
 
 
-def test_a_manifest_follows_its_published_schema(tuesday: tuple[Path, Manifest]) -> None:
+def test_a_manifest_follows_its_published_schema(tuesday: Made) -> None:
     schema = json.loads((PROJECT / "ctr_samples/shards/manifest.schema.json").read_text())
-    validate(json.loads(tuesday[1].to_json()), schema)
+    validate(json.loads(tuesday.manifest.to_json()), schema)
 
 
-def test_the_metrics_of_a_run_follow_their_published_schema(tuesday: tuple[Path, Manifest]) -> None:
-    output, manifest = tuesday
+def test_the_metrics_of_a_run_follow_their_published_schema(tuesday: Made) -> None:
     schema = json.loads((PROJECT / "ctr_samples/quality/metrics.schema.json").read_text())
-    validate(json.loads((output / f"dt=2019-11-26/data/{manifest.run_id}/metrics.json").read_text()), schema)
+    validate(json.loads((tuesday.directory / "metrics.json").read_text()), schema)
 
 
 @pytest.mark.slow
-def test_what_a_killed_run_left_behind_is_gone_after_the_next_run(tuesday: tuple[Path, Manifest]) -> None:
-    output, manifest = tuesday
-    assert [path.name for path in (output / "dt=2019-11-26/data").iterdir()] == [manifest.run_id]
-
-
-@pytest.mark.thorough
-def test_another_sample_set_is_not_put_behind_the_generations_of_this_one(
-    spark: SparkSession, tuesday: tuple[Path, Manifest]
-) -> None:
-    output, _ = tuesday
-    with pytest.raises(UsageError) as caught:
-        job.run(spark, open_bandit(output, "name=another"), TUESDAY)
-    assert str(caught.value) == (
-        f"{output} holds the samples of 'open_bandit' on 2019-11-26, but this configuration is 'another'; "
-        "give each sample set its own `output.path`."
-    )
+def test_what_a_killed_run_left_behind_is_gone_after_the_next_run(tuesday: Made) -> None:
+    assert [path.name for path in (tuesday.output / "dt=2019-11-26/data").iterdir()] == [tuesday.manifest.run_id]
 
 
 def test_a_store_that_lets_nothing_be_removed_is_a_warning_and_no_reason_to_stop(
@@ -132,7 +101,7 @@ def test_a_store_that_lets_nothing_be_removed_is_a_warning_and_no_reason_to_stop
     assert warnings == ["Could not clean up after earlier runs of 2019-11-26: Cannot read it: Permission denied."]
 
 
-def test_the_click_rate_of_an_item_counts_only_the_days_before(tuesday: tuple[Path, Manifest]) -> None:
+def test_the_click_rate_of_an_item_counts_only_the_days_before(tuesday: Made) -> None:
     log = pd.read_parquet(PROJECT / "data/open_bandit/log.parquet")
     items = pd.read_parquet(PROJECT / "data/open_bandit/items.parquet")
     day = log[log.timestamp.dt.strftime("%F") == "2019-11-26"].copy()
@@ -146,7 +115,7 @@ def test_the_click_rate_of_an_item_counts_only_the_days_before(tuesday: tuple[Pa
     day["impression_id"] = [impression_id(row, None, item) for row, item in zip(day.row, day.item_id, strict=True)]
     columns = ["position", "item_feature_0", "item_click_rate"]
     expected = day.merge(items, on="item_id").set_index("impression_id")[columns]
-    samples = examples(*tuesday).set_index("impression_id")[columns]
+    samples = tuesday.frame.set_index("impression_id")[columns]
     pd.testing.assert_frame_equal(samples.sort_index(), expected.sort_index(), check_dtype=False, rtol=1e-6)
 
 
@@ -159,15 +128,18 @@ GOLDEN = [
 """Split, partition, records and CRC-32C of the shards of a day: who changes a byte of the samples says so here."""
 
 
-def test_the_samples_of_a_day_have_the_bytes_that_they_always_had(tuesday: tuple[Path, Manifest]) -> None:
-    _, manifest = tuesday
-    assert manifest.compression == "none"
-    assert [(s.split, s.partition, s.records, s.crc32c) for s in manifest.shards] == GOLDEN
+def contents(of: Made) -> list[tuple[str, int, int, int]]:
+    return [(shard.split, shard.partition, shard.records, shard.crc32c) for shard in of.manifest.shards]
+
+
+def test_the_samples_of_a_day_have_the_bytes_that_they_always_had(tuesday: Made) -> None:
+    assert tuesday.manifest.compression == "none"
+    assert contents(tuesday) == GOLDEN
 
 
 @pytest.mark.thorough
 def test_a_later_run_of_a_session_asks_the_jvm_few_things(
-    spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tuesday: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked = noted_questions(monkeypatch)
     job.run(spark, open_bandit(tmp_path), TUESDAY)
@@ -175,11 +147,10 @@ def test_a_later_run_of_a_session_asks_the_jvm_few_things(
     assert 1_000 < len(asked) < 3_500
 
 
-def test_the_same_inputs_and_config_are_published_once(spark: SparkSession, tuesday: tuple[Path, Manifest]) -> None:
-    output, manifest = tuesday
-    again = job.run(spark, open_bandit(output), TUESDAY)
+def test_the_same_inputs_and_config_are_published_once(spark: SparkSession, tuesday: Made) -> None:
+    again = job.run(spark, open_bandit(tuesday.output), TUESDAY)
     assert not again.published
-    assert again.manifest.run_id == manifest.run_id
+    assert again.manifest.run_id == tuesday.manifest.run_id
     assert SparkSession.getActiveSession() is spark, "the caller's session is no longer the active one"
     assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
     assert spark.conf.get("spark.sql.caseSensitive") == "false"
@@ -187,30 +158,22 @@ def test_the_same_inputs_and_config_are_published_once(spark: SparkSession, tues
 
 @pytest.mark.slow
 def test_a_forced_run_publishes_the_next_generation_with_the_same_bytes(
-    spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
+    spark: SparkSession, tuesday: Made, tmp_path: Path
 ) -> None:
-    output, first = tuesday
-    copy = shutil.copytree(output, tmp_path / "copy")
+    copy = shutil.copytree(tuesday.output, tmp_path / "copy")
     mark_forgotten(open_storage(copy), TUESDAY, 1)
-    reporter = MagicMock()
-    again = job.run(spark, open_bandit(copy), TUESDAY, force=True, reporter=reporter)
-    assert again.published
-    assert (
-        reporter.warn.call_args_list[0]
-        .args[0]
-        .startswith("Users were forgotten with generation 1 of 2019-11-26; this run")
-    )
-    assert again.manifest.generation == 2
-    contents = [[(s.split, s.partition, s.records, s.crc32c) for s in m.shards] for m in (first, again.manifest)]
-    assert contents[0] == contents[1]
+    told = Told()
+    again = made(spark, open_bandit(copy), TUESDAY, force=True, reporter=told)
+    assert (again.published, again.manifest.generation) == (True, 2)
+    assert told.warnings[0].startswith("Users were forgotten with generation 1 of 2019-11-26; this run")
+    assert again.shards == tuesday.shards
 
 
 def test_a_run_after_a_rollback_has_nothing_to_do_if_it_would_make_the_same_samples(
-    spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
+    spark: SparkSession, tuesday: Made, tmp_path: Path
 ) -> None:
-    output, first = tuesday
-    storage = open_storage(shutil.copytree(output, tmp_path / "copy"))
-    bad = replace(first, generation=2, run_id="20191127T020000-0000bad0", fingerprint="0" * 64, shards=())
+    storage = open_storage(shutil.copytree(tuesday.output, tmp_path / "copy"))
+    bad = replace(tuesday.manifest, generation=2, run_id="20191127T020000-0000bad0", fingerprint="0" * 64, shards=())
     publish(storage, replace(bad, accounting={"impressions": 0, "samples": 0}, views={}))
     back = rollback(storage, TUESDAY, 1, datetime.now(UTC), "0000600d")
     again = job.run(spark, open_bandit(tmp_path / "copy"), TUESDAY)
@@ -228,156 +191,29 @@ def test_a_run_that_took_longer_than_its_files_are_kept_publishes_nothing(
     assert latest_manifest(open_storage(tmp_path), TUESDAY) is None
 
 
-@pytest.mark.slow
-def test_another_config_is_another_generation(spark: SparkSession, tmp_path: Path) -> None:
-    job.run(spark, open_bandit(tmp_path), TUESDAY)
-    other = job.run(spark, open_bandit(tmp_path, "split.eval=0"), TUESDAY).manifest
-    assert other.generation == 2
-    assert other.splits == ["train"]
-
-
-@pytest.mark.slow
-def test_shards_roll_once_they_have_the_target_size(spark: SparkSession, tmp_path: Path) -> None:
-    small = open_bandit(tmp_path, "output.shard_size=64KiB", "output.partitions=1")
-    manifest = job.run(spark, small, TUESDAY).manifest
-    assert [s.records for s in manifest.of_split("train")] == [90] * 11 + [66]
-    assert list(damage_of(open_storage(tmp_path), manifest.shards)) == []
-    assert len(examples(tmp_path, manifest)) == 1300
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("compression", "suffix"), [("gzip", ".tfrecord.gz"), ("zlib", ".tfrecord.zlib")])
-def test_shards_may_be_compressed(spark: SparkSession, tmp_path: Path, compression: str, suffix: str) -> None:
-    loaded = open_bandit(tmp_path, f"output.compression={compression}")
-    manifest = job.run(spark, loaded, TUESDAY).manifest
-    assert all(s.path.endswith(suffix) for s in manifest.shards)
-    assert list(damage_of(open_storage(tmp_path), manifest.shards)) == []
-    assert examples(tmp_path, manifest).clicked.sum() == 6
-
-
-@pytest.mark.slow
-def test_the_engine_of_tensorflow_writes_the_same_bytes(
-    spark: SparkSession, tuesday: tuple[Path, Manifest], tmp_path: Path
-) -> None:
-    manifest = job.run(spark, open_bandit(tmp_path, "output.engine=tensorflow"), TUESDAY).manifest
-    assert [(s.split, s.records, s.crc32c) for s in manifest.shards] == [
-        (s.split, s.records, s.crc32c) for s in tuesday[1].shards
-    ]
-
-
-@pytest.mark.slow
-def test_more_partitions_than_samples_give_no_empty_shard(spark: SparkSession, tmp_path: Path) -> None:
-    few = open_bandit(
-        tmp_path, "impressions.where=row < 1490 and row >= 1484", "output.partitions=8", "labels.clicked.where=false"
-    )
-    manifest = job.run(spark, few, date(2019, 11, 25)).manifest
-    assert manifest.records == 6
-    assert all(shard.records > 0 for shard in manifest.shards)
-
-
-def nothing_published(output: Path) -> bool:
-    return not list(output.rglob("manifests/*")) and not list(output.rglob("_SUCCESS"))
-
-
-ITEMS = (
-    "sources.items={format: csv, path: 'ROOT/items.csv', header: true, schema: 'item_id BIGINT, item_feature_0 DOUBLE'}"
-)
-REST = [f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
-REFUSED: dict[str, tuple[date, list[str], type[Exception], str]] = {
-    "a missing column": (
-        TUESDAY,
-        ["impressions.article=item"],
-        InputError,
-        "impressions.article: there is no column 'item'; did you mean 'item_id'?",
-    ),
-    "a label as a feature": (
-        TUESDAY,
-        ["features.cheat={expr: clicked, dtype: int64}"],
-        InputError,
-        "features.cheat: there is no column 'clicked'",
-    ),
-    "a vector of another length": (TUESDAY, ["features.affinity.shape=[81]"], EncodeError, "'affinity'"),
-    "a damaged file": (TUESDAY, ["sources.log.path=ROOT/log.parquet"], InputError, r"log\.parquet cannot be read"),
-    "malformed lines of a table without times": (
-        TUESDAY,
-        [ITEMS, *REST],
-        InputError,
-        re.escape(
-            "sources.items: 2 of 3 lines are malformed (66.67%), more than `bad_records.max_rate: 0` allows: `item_id` = "
-            "'10000169349117863715' is not a BIGINT in 2 of 3 lines; use STRING. Look at the file, or raise the rate."
-        ),
-    ),
-    "a day without impressions": (
-        date(2019, 12, 24),
-        [],
-        InputError,
-        "sources.log has no impressions on 2019-12-24; check the date, the time zone",
-    ),
+FORMS = {
+    "gzip": ("output.compression=gzip", ".tfrecord.gz"),
+    "zlib": ("output.compression=zlib", ".tfrecord.zlib"),
+    "small shards": ("output.shard_size=64KiB", ".tfrecord"),
+    "written by TensorFlow": ("output.engine=tensorflow", ".tfrecord"),
 }
 
 
-@pytest.mark.parametrize(
-    "what", [pytest.param(name, marks=pytest.mark.thorough if n else ()) for n, name in enumerate(REFUSED)]
-)
-def test_what_no_run_can_use_is_refused_in_one_sentence_and_nothing_is_published(
-    spark: SparkSession, tmp_path: Path, what: str
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_shards_of_any_form_hold_the_same_samples(
+    spark: SparkSession, tuesday: Made, tmp_path: Path, form: str
 ) -> None:
-    day, changes, error, said = REFUSED[what]
-    data = (PROJECT / "data/open_bandit/log.parquet").read_bytes()
-    (tmp_path / "log.parquet").write_bytes(data[:5000] + b"\0" * 100_000 + data[105_000:])
-    (tmp_path / "items.csv").write_text("item_id,item_feature_0\n1,0.5\n10000169349117863715,1.5\nx,2.5\n")
-    changed = [change.replace("ROOT", str(tmp_path)) for change in changes]
-    with pytest.raises(error, match=said) as caught:
-        job.run(spark, open_bandit(tmp_path / "out", *changed), day)
-    assert "\n" not in str(caught.value)
-    assert caught.value.exit_code == 3  # type: ignore[attr-defined]
-    assert nothing_published(tmp_path / "out")
-    assert not (what == "a missing column" and (tmp_path / "out").exists()), "something was written"
-
-
-@pytest.mark.slow
-def test_a_day_whose_impressions_cannot_be_read_is_refused_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
-    nothing = open_bandit(tmp_path, "impressions.time='concat(position, timestamp)'")
-    with pytest.raises(InputError, match=r"10,?000 have no readable time and 0 no readable article, more than"):
-        job.run(spark, nothing, TUESDAY)
-    some = open_bandit(tmp_path, "impressions.article='nullif(item_id, 7)'")
-    with pytest.raises(InputError, match=r"1300 impressions on 2019-11-26; 0 have no readable time and \d+ no"):
-        job.run(spark, some, TUESDAY)
-    assert nothing_published(tmp_path)
-    tolerant = open_bandit(tmp_path, "impressions.article='nullif(item_id, 7)'", "sources.log.bad_records.max_rate=0.1")
-    manifest = job.run(spark, tolerant, TUESDAY).manifest
-    assert manifest.accounting["no_article"] > 0
-    assert manifest.records + manifest.accounting["no_article"] == 1300
-
-
-@pytest.mark.slow
-def test_an_expression_that_fails_on_a_value_is_one_sentence_without_a_stack_trace(
-    spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    for expression, said in (
-        ("impression.position / 0", "Division by zero."),
-        ("cast(impression.user_feature_0 as int)", "cannot be cast to"),
-        ("array(1)[impression.position + 5]", "out of bounds"),
-    ):
-        loaded = open_bandit(tmp_path, f"features.bad={{expr: '{expression}', dtype: float32}}")
-        with pytest.raises(
-            InputError, match=rf"features\.bad(\.expr)?: the expression fails on a value in the data: .*{said}"
-        ) as caught:
-            job.run(spark, loaded, TUESDAY)
-        assert "\n" not in str(caught.value)
-    with pytest.raises(InputError):
-        job.run(spark, open_bandit(tmp_path, "features.hour.expr='impression.affinity + 1'"), TUESDAY)
-    assert "at org.apache" not in "".join(capfd.readouterr())
-    assert nothing_published(tmp_path)
-
-
-@pytest.mark.slow
-def test_a_day_whose_shards_are_gone_is_made_again(spark: SparkSession, tmp_path: Path) -> None:
-    first = job.run(spark, open_bandit(tmp_path), TUESDAY).manifest
-    (tmp_path / first.shards[0].path).unlink()
-    again = job.run(spark, open_bandit(tmp_path), TUESDAY)
-    assert again.published
-    assert again.manifest.generation == 2
+    change, suffix = FORMS[form]
+    other = made(spark, open_bandit(tmp_path, change), TUESDAY)
+    assert all(shard.path.endswith(suffix) for shard in other.manifest.shards)
+    assert list(damage_of(open_storage(tmp_path), other.manifest.shards)) == []
+    found, expected = (day.frame.sort_values("impression_id", ignore_index=True) for day in (other, tuesday))
+    pd.testing.assert_frame_equal(found, expected)
+    if form == "small shards":
+        assert [s.records for s in other.manifest.of_split("train")] == [90] * 5 + [74] + [90] * 5 + [82]
+    if form == "written by TensorFlow":
+        assert contents(other) == GOLDEN
 
 
 def test_settings_that_would_hide_damage_are_not_taken_from_the_cluster(spark: SparkSession) -> None:
@@ -388,6 +224,92 @@ def test_settings_that_would_hide_damage_are_not_taken_from_the_cluster(spark: S
     assert session.conf.get("spark.sql.files.ignoreCorruptFiles") == "false"
     assert session.conf.get("spark.sql.ansi.enabled") == "true"
     assert session.conf.get("spark.sql.session.timeZone") == "Asia/Shanghai"
+
+
+ITEMS = (
+    "sources.items={format: csv, path: 'ROOT/items.csv', header: true, schema: 'item_id BIGINT, item_feature_0 DOUBLE'}"
+)
+REST = [f"features.item_feature_{i}={{expr: '1', dtype: int64}}" for i in (1, 2, 3)]
+FAILS = r"features\.bad(\.expr)?: the expression fails on a value in the data: .*"
+REFUSED: dict[str, tuple[list[str], str]] = {
+    "a missing column": (
+        ["impressions.article=item"],
+        "impressions.article: there is no column 'item'; did you mean 'item_id'?",
+    ),
+    "a label as a feature": (
+        ["features.cheat={expr: clicked, dtype: int64}"],
+        "features.cheat: there is no column 'clicked'",
+    ),
+    "a vector of another length": (["features.affinity.shape=[81]"], "'affinity'"),
+    "a damaged file": (["sources.log.path=ROOT/log.parquet"], r"log\.parquet cannot be read"),
+    "malformed lines of a table without times": (
+        [ITEMS, *REST],
+        re.escape(
+            "sources.items: 2 of 3 lines are malformed (66.67%), more than `bad_records.max_rate: 0` allows: `item_id` = "
+            "'10000169349117863715' is not a BIGINT in 2 of 3 lines; use STRING. Look at the file, or raise the rate."
+        ),
+    ),
+    "a day without impressions": (
+        ["impressions.where=row < 0"],
+        "sources.log has no impressions on 2019-11-26 where row < 0; check the date, the time zone",
+    ),
+    "times that cannot be read": (
+        ["impressions.time='concat(position, timestamp)'"],
+        r"10,?000 have no readable time and 0 no readable article, more than",
+    ),
+    "articles that cannot be read": (
+        ["impressions.article='nullif(item_id, 7)'"],
+        r"1300 impressions on 2019-11-26; 0 have no readable time and \d+ no",
+    ),
+    "a division by zero": (
+        ["features.bad={expr: impression.position / 0, dtype: float32}"],
+        rf"{FAILS}Division by zero\.",
+    ),
+    "a text that is no number": (
+        ["features.bad={expr: cast(impression.user_feature_0 as int), dtype: float32}"],
+        f"{FAILS}cannot be cast to",
+    ),
+    "a place beyond the end of a list": (
+        ["features.bad={expr: 'array(1)[impression.position + 5]', dtype: float32}"],
+        f"{FAILS}out of bounds",
+    ),
+    "a list as a number": (["features.hour.expr='impression.affinity + 1'"], "features.hour"),
+}
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        pytest.param(name, marks=() if n == 0 else pytest.mark.thorough if n < 6 else pytest.mark.slow)
+        for n, name in enumerate(REFUSED)
+    ],
+)
+def test_what_no_run_can_use_is_refused_in_one_sentence_and_nothing_is_published(
+    spark: SparkSession, tmp_path: Path, what: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    changes, said = REFUSED[what]
+    data = (PROJECT / "data/open_bandit/log.parquet").read_bytes()
+    (tmp_path / "log.parquet").write_bytes(data[:5000] + b"\0" * 100_000 + data[105_000:])
+    (tmp_path / "items.csv").write_text("item_id,item_feature_0\n1,0.5\n10000169349117863715,1.5\nx,2.5\n")
+    changed = [change.replace("ROOT", str(tmp_path)) for change in changes]
+    error = EncodeError if what == "a vector of another length" else InputError
+    with pytest.raises(error, match=said) as caught:
+        job.run(spark, open_bandit(tmp_path / "out", *changed), TUESDAY)
+    assert "\n" not in str(caught.value)
+    assert caught.value.exit_code == 3
+    assert "at org.apache" not in "".join(capfd.readouterr())
+    assert not [*tmp_path.rglob("manifests/*"), *tmp_path.rglob("_SUCCESS")]
+    assert not (what == "a missing column" and (tmp_path / "out").exists()), "something was written"
+
+
+@pytest.mark.slow
+def test_as_many_articles_as_are_tolerated_may_be_unreadable(spark: SparkSession, tmp_path: Path) -> None:
+    tolerant = open_bandit(
+        tmp_path, *REFUSED["articles that cannot be read"][0], "sources.log.bad_records.max_rate=0.1"
+    )
+    manifest = job.run(spark, tolerant, TUESDAY).manifest
+    assert manifest.accounting["no_article"] > 0
+    assert manifest.records + manifest.accounting["no_article"] == 1300
 
 
 SIMULATED_DAY = date(2019, 6, 5)
@@ -415,9 +337,8 @@ def simulated(world: Path, output: Path, *overrides: str) -> LoadedConfig:
 
 
 @pytest.fixture(scope="module")
-def simulated_day(spark: SparkSession, world: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
-    output = tmp_path_factory.mktemp("simulated")
-    return output, job.run(spark, simulated(world, output), SIMULATED_DAY).manifest
+def simulated_day(spark: SparkSession, world: Path, tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return made(spark, simulated(world, tmp_path_factory.mktemp("simulated")), SIMULATED_DAY, accept=())
 
 
 def truth_of(world: Path) -> pd.DataFrame:
@@ -434,17 +355,16 @@ def with_ids(truth: pd.DataFrame) -> pd.DataFrame:
 
 @pytest.mark.slow
 def test_samples_of_simulated_logs_have_exactly_the_true_impressions_and_clicks(
-    world: Path, simulated_day: tuple[Path, Manifest]
+    world: Path, simulated_day: Made
 ) -> None:
-    output, manifest = simulated_day
-    truth = truth_of(world)
+    manifest, truth = simulated_day.manifest, truth_of(world)
     first = with_ids(truth[~truth["repeat"]])
     clicked = (first.clicked & (first.click_delay_s <= 1800)).astype(int)
     assert manifest.accounting["impressions"] == len(truth)
     assert manifest.accounting["repeated"] == truth["repeat"].sum()
     assert manifest.records == len(first)
     assert manifest.label_sum("clicked") == clicked.sum()
-    samples = examples(output, manifest).set_index("impression_id")
+    samples = simulated_day.frame.set_index("impression_id")
     assert samples.clicked.to_dict() == clicked.to_dict()
     assert samples.position.to_dict() == first.position.to_dict()
 
@@ -464,9 +384,9 @@ def log_lines(world: Path) -> tuple[list[dict[str, Any]], int]:
 
 @pytest.mark.slow
 def test_the_accounting_counts_malformed_lines_and_actions_without_an_impression(
-    world: Path, simulated_day: tuple[Path, Manifest]
+    world: Path, simulated_day: Made
 ) -> None:
-    _, manifest = simulated_day
+    manifest = simulated_day.manifest
     lines, malformed = log_lines(world)
     assert malformed > 0
     assert manifest.inputs["actions"]["malformed"] == malformed
@@ -484,29 +404,15 @@ def test_the_accounting_counts_malformed_lines_and_actions_without_an_impression
 
 
 @pytest.mark.slow
-def test_a_profile_is_joined_as_of_the_impression_and_not_as_of_today(
-    world: Path, simulated_day: tuple[Path, Manifest]
-) -> None:
-    output, manifest = simulated_day
+def test_a_profile_is_joined_as_of_the_impression_and_not_as_of_today(world: Path, simulated_day: Made) -> None:
     profiles = pd.concat(pd.read_parquet(file) for file in world.glob("user_profile/dt=2019-06-0[345]/*"))
     ready = (profiles.groupby("user_id").updated_at.min() + timedelta(minutes=10)).rename("ready")
     truth = truth_of(world).join(ready, on="user_id")
     first = with_ids(truth[~truth["repeat"]])
     known = (first.ready <= first.impression_time).astype(int)
-    samples = examples(output, manifest).set_index("impression_id")
+    samples = simulated_day.frame.set_index("impression_id")
     assert samples.user_known.to_dict() == known.to_dict()
-    assert manifest.views["user"]["matched"] == known.sum()
-
-
-@pytest.mark.slow
-def test_too_many_malformed_lines_are_refused(spark: SparkSession, world: Path, tmp_path: Path) -> None:
-    strict = simulated(world, tmp_path, "sources.actions.bad_records.max_rate=0.0001")
-    with pytest.raises(
-        InputError,
-        match=r"sources.actions: \d+ of [\d,]+ lines in the log of 2019-06-0\d are malformed .* or raise the rate",
-    ):
-        job.run(spark, strict, SIMULATED_DAY)
-    assert nothing_published(tmp_path)
+    assert simulated_day.manifest.views["user"]["matched"] == known.sum()
 
 
 @pytest.mark.thorough
@@ -531,32 +437,8 @@ def test_names_of_a_configuration_never_meet_names_of_the_job(spark: SparkSessio
     columns = [f"impressions.columns.{name}=position" for name in names]
     features = [f"features.{name}={{from: impression.{name}, dtype: int64}}" for name in names]
     features += ["features.split={from: impression.position, dtype: int64}"]
-    manifest = job.run(spark, open_bandit(tmp_path, *columns, *features), TUESDAY).manifest
-    found = examples(tmp_path, manifest)
+    found = made(spark, open_bandit(tmp_path, *columns, *features), TUESDAY).frame
     assert all((found[name] == found.position).all() for name in [*names, "split"])
-
-
-@pytest.mark.slow
-def test_tables_of_the_catalog_are_read_and_never_taken_for_unchanged(spark: SparkSession, tmp_path: Path) -> None:
-    spark.sql("create database if not exists shop")
-    rows = {"at": [datetime(2019, 11, 26, 10, tzinfo=UTC)] * 2, "who": ["u1", "u2"], "what": [7, 7], "click": [1, 0]}
-    pq.write_table(pa.table(rows), tmp_path / "t.parquet")
-    spark.sql("drop table if exists shop.log")
-    spark.read.parquet(str(tmp_path / "t.parquet")).write.saveAsTable("shop.log")
-    text = """
-name: catalog
-timezone: UTC
-sources: {log: {format: table, table: shop.log}}
-impressions: {source: log, time: at, user: who, article: what}
-labels: {clicked: {source: log, where: click = 1, window: 1m}}
-features: {position: {from: impression.position, dtype: int64}}
-output: {path: OUT, partitions: 1}
-"""
-    (tmp_path / "c.yaml").write_text(text.replace("OUT", str(tmp_path / "out")))
-    loaded = load_config(tmp_path / "c.yaml")
-    runs = [job.run(spark, loaded, TUESDAY) for _ in range(2)]
-    assert [run.published for run in runs] == [True, True]
-    assert runs[1].manifest.label_sum("clicked") == 1
 
 
 TUTORIAL_LOGS = PROJECT.parent / "shared/data/toutiao_logs"
@@ -611,23 +493,22 @@ def test_headers_and_columns_of_any_name_become_features(spark: SparkSession, tm
     for day in ("2019-06-04", "2019-06-05"):
         (tmp_path / f"users/dt={day}").mkdir(parents=True)
         users.to_parquet(tmp_path / f"users/dt={day}/x.parquet")
-    (tmp_path / "c.yaml").write_text(f"""
+    text = """
 name: names
 timezone: UTC
 sources:
   log:
-    {{format: csv, path: "{tmp_path}/log.csv", header: true, schema: "at STRING, who STRING, what INT",
-      rename: {{"user:token": who, "item:token": what, "when it was": at}}}}
-  users: {{format: parquet, path: "{tmp_path}/users/dt={{date}}", days_before: 2}}
-impressions: {{source: log, time: at, user: who, article: what}}
-labels: {{clicked: {{source: log, where: "false", window: 0s}}}}
-views: {{user: {{source: users, entity: user, key: "`user:token`", snapshot: dt, ttl: 1d}}}}
+    {format: csv, path: "ROOT/log.csv", header: true, schema: "at STRING, who STRING, what INT",
+      rename: {"user:token": who, "item:token": what, "when it was": at}}
+  users: {format: parquet, path: "ROOT/users/dt={date}", days_before: 2}
+impressions: {source: log, time: at, user: who, article: what}
+labels: {clicked: {source: log, where: "false", window: 0s}}
+views: {user: {source: users, entity: user, key: "`user:token`", snapshot: dt, ttl: 1d}}
 features:
-  age: {{from: "user.`age:token`", dtype: int64}}
-  odd: {{expr: "user.`a``b.c` + 1", dtype: int64}}
-  row: {{from: user.__index_level_0__, dtype: int64}}
-output: {{path: {tmp_path}/out, partitions: 1}}
-""")
-    manifest = job.run(spark, load_config(tmp_path / "c.yaml"), date(2019, 6, 5)).manifest
-    found = examples(tmp_path / "out", manifest)
-    assert sorted(map(tuple, found[["age", "odd", "row"]].to_numpy().tolist())) == [(31, 6, 3), (32, 7, 4)]
+  age: {from: "user.`age:token`", dtype: int64}
+  odd: {expr: "user.`a``b.c` + 1", dtype: int64}
+  row: {from: user.__index_level_0__, dtype: int64}
+output: {path: ROOT/OUT, partitions: 1}
+"""
+    found = made(spark, write_config(tmp_path, "names", text), SIMULATED_DAY)
+    assert found.values("age", "odd", "row") == [(31, 6, 3), (32, 7, 4)]

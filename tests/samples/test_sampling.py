@@ -17,8 +17,6 @@ from pyspark.sql import functions as F
 from ctr_samples.config import JobConfig, Sampling, Split, load_config
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ConfigError, InputError, UsageError
-from ctr_samples.job import run as job
-from ctr_samples.records.read import first_examples
 from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 from ctr_samples.samples.features.complete import weights_of
@@ -33,21 +31,20 @@ from ctr_samples.samples.sampling import (
     sampling_facts,
     split_column,
 )
-from ctr_samples.shards import Manifest, open_storage
+from ctr_samples.shards import Manifest
 from ctr_samples.sparksql.session import run_session
 from ctr_samples.training.training_set import open_training_set
 from tests.support.marks import slow_except
+from tests.support.open_bandit import TUESDAY, open_bandit
 from tests.support.project import PROJECT
+from tests.support.whole_runs import made
 
 Frame = Callable[..., DataFrame]
-TUESDAY = date(2019, 11, 26)
 DAY = Span.of(TUESDAY, "UTC")
 
 
 def config(**sections: Any) -> JobConfig:
-    data = PROJECT / "data/open_bandit"
-    inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
-    return load_config(PROJECT / "conf/open_bandit.yaml", inputs).config.model_copy(update=sections)
+    return open_bandit(Path("out")).config.model_copy(update=sections)
 
 
 def shown(spark: SparkSession, rows: int) -> DataFrame:
@@ -339,12 +336,8 @@ def test_rules_that_say_two_things_or_nothing_are_refused(rules: dict[str, Any],
 
 
 def run_tuesday(spark: SparkSession, output: Path, *overrides: str) -> tuple[Manifest, pd.DataFrame]:
-    data = PROJECT / "data/open_bandit"
-    inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
-    loaded = load_config(PROJECT / "conf/open_bandit.yaml", [*inputs, f"output.path={output}", *overrides])
-    manifest = job.run(spark, loaded, TUESDAY).manifest
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    return manifest, pd.DataFrame(first_examples(open_storage(output), manifest.shards, contract, 10**6))
+    tuesday = made(spark, open_bandit(output, *overrides), TUESDAY, accept=())
+    return tuesday.manifest, tuesday.frame
 
 
 @pytest.mark.slow

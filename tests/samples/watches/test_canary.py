@@ -21,7 +21,7 @@ from ctr_samples.samples.views.as_of.matching import END, EVENT, FOREVER, KNOWN,
 from ctr_samples.samples.views.as_of.planning import JoinStep
 from ctr_samples.samples.watches.leak_canary import MOST, Canary, LeakCanary, apart, check_canaries
 from ctr_samples.sparksql.columns import micros_of
-from tests.support.project import PROJECT
+from tests.support.open_bandit import TUESDAY, open_bandit
 from tests.support.stages import ran, stage_of, table
 
 TEN = 1_559_728_800_000_000
@@ -230,10 +230,8 @@ def test_impressions_that_could_see_each_others_canaries_are_left_out() -> None:
 def test_a_run_whose_joins_leak_publishes_nothing(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data = PROJECT / "data/open_bandit"
-    inputs = [f"sources.log.path={data / 'log.parquet'}", f"sources.items.path={data / 'items.parquet'}"]
-    loaded = load_config(PROJECT / "conf/open_bandit.yaml", [*inputs, f"output.path={tmp_path}"])
-    clicks = job.run(spark, loaded, date(2019, 11, 26)).manifest.views["item_clicks"]
+    loaded = open_bandit(tmp_path)
+    clicks = job.run(spark, loaded, TUESDAY).manifest.views["item_clicks"]
     assert clicks["canaries"] > 20
     assert clicks["match_rate"] == round(clicks["matched"] / 1300, 6)
     # Counts of a day are known an hour after midnight; before that those of the day before count.
