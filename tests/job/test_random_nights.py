@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import random
 from collections.abc import Iterator
@@ -20,10 +19,10 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import load_config
 from ctr_samples.errors import InputError
 from ctr_samples.job.many_days import Backfill
-from ctr_samples.job.run import run
 from ctr_samples.periods import Period, hours_of, span_of
 from ctr_samples.quality.checks import CHECKS
-from tests.job.partial_days import shards_of, write_log
+from tests.job.partial_days import KNOWN, write_document, write_log
+from tests.support.whole_runs import made
 
 FIRST = int(os.environ.get("RANDOM_NIGHTS_FROM", "1"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("RANDOM_NIGHTS", "3")))
@@ -60,6 +59,7 @@ class Nights:
     chance: random.Random
     zone: str
     day: date
+    format: str
     config: dict[str, Any]
 
     @classmethod
@@ -70,26 +70,18 @@ class Nights:
         views = dict(chance.sample(list(_views(chance)), chance.choice([0, 1, 1, 2])))
         histories = dict(chance.sample(list(_histories(chance)), chance.choice([0, 1, 1] if views else [1, 2])))
         shown = chance.choice([{"request": "request"}, {"dedup": "10s"}, {"identity": "row"}])
-        log = {"format": chance.choice(["json", "json", "parquet"]), "days_before": BEFORE, "days_after": 1}
+        form = chance.choice(["json", "json", "parquet"])
         config = {
-            "sources": {"log": log},
-            "name": "random_nights",
             "grain": chance.choice(["day", "day", "day", "hour"]),
             "timezone": zone,
-            "impressions": {"source": "log", "where": "kind = 'shown'", "time": "t", "user": "user", "article": "item"}
-            | shown,
+            "impressions": shown,
             "labels": {"clicked": {"source": "log", "where": "kind = 'click'", "window": chance.choice(["1h", "1d"])}},
             "views": views,
             "histories": histories,
             "features": dict(_features(chance, views, histories)),
         }
         by_request = random.Random(f"order {seed}").choice([{}, BY_REQUEST])
-        return cls(chance, zone, day, {key: value for key, value in config.items() if value} | by_request)
-
-    @property
-    def format(self) -> str:
-        """That of the log."""
-        return str(self.config["sources"]["log"]["format"])
+        return cls(chance, zone, day, form, {key: value for key, value in config.items() if value} | by_request)
 
     def write_logs(self, root: Path) -> None:
         """The logs: of most days around the night, and of some where a window or a history may begin."""
@@ -113,18 +105,7 @@ class Nights:
         )
 
     def write_config(self, root: Path, out: str) -> Path:
-        """The configuration of samples with partial results; without, if they are put into ``plain``."""
-        log = self.config["sources"]["log"] | {
-            "path": f"{root}/log/{{date}}.{self.format}",
-            "bad_records": {"max_rate": 1},
-        }
-        if self.format == "json":
-            log["schema"] = "t string, kind string, user string, item string, request string, paid double"
-        output = {**self.config.get("output", {}), "path": f"{root}/{out}", "partitions": 2}
-        config = self.config | {"sources": {"log": log}, "output": output}
-        path = root / f"{out}.yaml"
-        path.write_text(json.dumps(config if out == "plain" else config | {"partials": {"path": f"{root}/partials"}}))
-        return path
+        return write_document(root, out, self.config, BEFORE, self.format)
 
     def periods(self) -> Iterator[Period]:
         """One night, or two."""
@@ -169,8 +150,7 @@ def _views(chance: random.Random) -> Iterator[tuple[str, dict[str, Any]]]:
         "sequence": chance.choice([None, "pmod(hash(paid), 3)"]),
     }
     yield "last", _view(chance, ttl=ttl, inclusive=chance.choice([True, False]), **last)
-    known = "timestamp_micros(unix_micros(try_to_timestamp(t)) + 3600000000 * pmod(hash(user, paid), 60))"
-    yield "reported", _view(chance, ttl=ttl, **last) | {"available_time": known, "available_after": None}
+    yield "reported", _view(chance, ttl=ttl, **last) | {"available_time": KNOWN, "available_after": None}
 
 
 def _view(chance: random.Random, **own: Any) -> dict[str, Any]:
@@ -219,16 +199,14 @@ def _as_text(columns: list[str]) -> dict[str, Any]:
     return {"expr": f"to_json(struct({named}))", "dtype": "string", "default": "none"}
 
 
-def samples(spark: SparkSession, path: Path, period: Period, known_by: datetime | None) -> list[bytes]:
+def samples(spark: SparkSession, path: Path, period: Period, known_by: datetime | None) -> list[tuple[str, int, bytes]]:
     """The shards of a period, made now; none of one that is refused since nothing was shown."""
-    loaded = load_config(path)
     try:
-        made = run(spark, loaded, period, force=True, accept=CHECKS, known_by=known_by)
+        return made(spark, path, period, force=True, known_by=known_by).shards
     except InputError as error:
         if NOTHING_SHOWN not in str(error):
             raise
         return []
-    return shards_of(made.manifest, Path(loaded.config.output.path))
 
 
 @pytest.mark.slow
