@@ -76,7 +76,7 @@ CORE = {
     ),
     "reuse": Part(
         ("job/reuse.py", "job/kinds.py", "job/origins.py", "samples/earlier.py"),
-        ("samples/test_earlier.py", "job/test_reused_features.py", "job/test_read_back.py"),
+        ("samples/test_earlier.py", "job/test_kinds.py", "job/test_reused_features.py", "job/test_read_back.py"),
     ),
     "gate": Part(
         ("job/gate.py", "quality/checks/features.py", "quality/checks/day.py", "quality/checks/score.py"),
