@@ -235,7 +235,7 @@ def test_a_run_that_was_killed_while_it_read_back_leaves_the_day_and_runs_again(
     out = f"killed_{when.rsplit(maxsplit=1)[-1]}"
     first = day_of(spark, root, out)
     text = CONFIG.replace(CHANGES["dropped"][0], "")
-    step = "write_shards" if when == "before the action" else "judge"
+    step = "write_shards" if when == "before the action" else "pass_gate"
     with monkeypatch.context() as patch:
         patch.setattr(job, step, Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
