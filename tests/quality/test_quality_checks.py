@@ -357,6 +357,28 @@ def test_lists_of_what_was_recent_turn_over_without_a_finding() -> None:
     assert judged(*both) == {}
 
 
+def test_lists_of_one_value_are_constant_if_they_are_equally_long() -> None:
+    for longest in (2, 3):
+        broken = day()
+        lists = ids({7: 1.0}, nulls=0, min=7, max=7, lengths={"min": 2, "max": longest, "mean": 2.0})
+        broken["features"]["recent"] = feature(lists, "id")
+        assert ("constant" in alarms(broken)) == (longest == 2)
+
+
+def test_a_scale_is_that_of_enough_numbers_other_than_zero() -> None:
+    for zeros in (0, 8900):
+        broken = day()
+        broken["features"]["age"]["splits"]["train"] |= {"cdf": evenly(20), "zeros": zeros}
+        assert ("scale" in judged(broken)) == (zeros == 0)
+
+
+def test_numbers_that_have_a_distribution_on_one_day_only_are_not_compared() -> None:
+    for one in (0, 1):
+        both = [day(), day("2019-06-04")]
+        both[one]["features"]["age"]["splits"]["train"] |= {"cdf": None, "quantiles": None}
+        assert judged(*both).keys().isdisjoint({"distribution", "scale"})
+
+
 def test_a_feature_whose_window_fills_up_only_warns() -> None:
     moved = day()
     moved["features"]["age"]["splits"]["train"] |= {"cdf": evenly(9)}
