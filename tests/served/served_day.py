@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,7 @@ from ctr_samples.served.run import Task, compare_served
 from ctr_samples.shards import open_storage, require_manifest
 from ctr_samples.sparksql.observations import Silent
 from tests.served.server import Faults, Server, Store, StoredRow
+from tests.support.whole_runs import write_rows
 
 DAY = date(2019, 6, 5)
 START = datetime(2019, 6, 5, tzinfo=UTC)
@@ -228,9 +228,9 @@ def published(spark: SparkSession, root: Path) -> Day:
             {**lists_of(row), "at": base + row["at"], **({"known": base + row["known"]} if "known" in row else {})}
             for row in rows
         ]
-        (root / f"{name}.json").write_text("".join(json.dumps(line) + "\n" for line in lines))
+        write_rows(root / f"{name}.json", lines)
     homes = [{"u": u, "code": 7 * u + 1} for u in range(USERS)]
-    (root / "homes.json").write_text("".join(json.dumps(one) + "\n" for one in homes))
+    write_rows(root / "homes.json", homes)
     (root / "c.yaml").write_text(CONFIG.replace("DIR", str(root)))
     earlier = load_config(root / "c.yaml", ["features.red.expr=case when item.color = 'blue' then 1 else 0 end"])
     for days in (2, 1):

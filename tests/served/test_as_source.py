@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from datetime import date
 from pathlib import Path
@@ -15,6 +14,7 @@ from ctr_samples.job import run as job
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.readers import iter_batches
 from tests.support.project import PROJECT
+from tests.support.whole_runs import write_rows
 
 START = 1559692800
 CONFIG = """
@@ -57,7 +57,7 @@ def test_the_served_value_is_taken_where_there_is_one_known_before_the_impressio
         '{"rid": "r3", "item_id": 3, "at": 1559600000, "age": 98.0}\n'
     )
     for name, rows in (("log.json", log), ("users.json", users), ("served/dt=2019-06-05/part.json", served)):
-        (tmp_path / name).write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(tmp_path / name, rows)
     result = job.run(spark, load_config(tmp_path / "c.yaml"), date(2019, 6, 5), accept=CHECKS)
     (batch,) = iter_batches(tmp_path / "both", date="2019-06-05", split="train", batch_size=9)
     ages = dict(zip(batch.features["item"].tolist(), batch.features["age"].tolist(), strict=True))

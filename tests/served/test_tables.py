@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from ctr_samples.config import Served
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 from ctr_samples.errors import InputError
 from ctr_samples.served.log import ServedLog
+from tests.support.whole_runs import write_rows
 
 KEY = FeatureSpec("impression_id", "int64", role="key")
 CONTRACT = ExampleContract(
@@ -35,7 +35,7 @@ def rows(log: Path, contract: ExampleContract = CONTRACT) -> list[dict[str, Any]
 
 
 def of_json(lines: list[dict[str, Any]], directory: Path) -> Path:
-    (directory / "served.json").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    write_rows(directory / "served.json", lines)
     return directory / "served.json"
 
 

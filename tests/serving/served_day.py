@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from ctr_samples.config import load_config
 from ctr_samples.job import run as job
 from ctr_samples.job.fit import fit
 from ctr_samples.shards import Manifest
+from tests.support.whole_runs import write_rows
 
 FITTED, DAY = date(2019, 6, 4), date(2019, 6, 5)
 SCHEMA = (
@@ -209,11 +209,11 @@ def publish(spark: SparkSession, root: Path, layout: str) -> Served:
     """Fit on one day and make the samples of the next, in one of the layouts."""
     root.mkdir(parents=True, exist_ok=True)
     items = _items()
-    (root / "items.json").write_text("".join(json.dumps(row) + "\n" for row in items))
+    write_rows(root / "items.json", items)
     shown = [_row(random.Random(n), DAY, n) for n in range(90)]
     clicks = [_click(row, minutes) for row in shown[::3] for minutes in (-40, -20, -20, 3)]
-    _write(root / f"{FITTED}.json", [_row(random.Random(-n), FITTED, n) for n in range(1, 60)])
-    _write(root / f"{DAY}.json", [*shown, *clicks])
+    write_rows(root / f"{FITTED}.json", [_row(random.Random(-n), FITTED, n) for n in range(1, 60)])
+    write_rows(root / f"{DAY}.json", [*shown, *clicks])
     config = root / f"{layout}.yaml"
     columns = ", ".join(f"{name}: {name}" for name in COLUMNS)
     text = CONFIG.format(
@@ -297,10 +297,6 @@ def _click(row: dict[str, Any], minutes: int) -> dict[str, Any]:
         "request": None if minutes < 0 else row["request"],
         "item": f"i{-minutes}",
     }
-
-
-def _write(path: Path, rows: list[dict[str, Any]]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
 def _served(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from datetime import date, datetime, timedelta
 from pathlib import Path
+
+from tests.support.whole_runs import write_rows
 
 IMPRESSIONS = 24
 """Of a day: one in each hour; every sixth is clicked."""
@@ -40,7 +41,7 @@ def write_days(root: Path, first: date, count: int) -> Path:
 def write_day(root: Path, day: date) -> None:
     """Write the log of one day anew."""
     rows = [row for hour in range(IMPRESSIONS) for row in _rows(day, hour)]
-    (root / f"log/{day}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(root / f"log/{day}.json", rows)
 
 
 def _rows(day: date, hour: int) -> list[dict[str, object]]:

@@ -41,7 +41,7 @@ def write_rows(path: Path, rows: Iterable[Mapping[str, Any]], schema: pa.Schema 
 
 def write_config(root: Path, name: str, text: str, changes: Mapping[str, str] | None = None) -> Path:
     """Write ``NAME.yaml``: the text with each key of ``changes`` replaced by its value, and with ROOT and OUT filled in."""
-    for old, new in {**(changes or {})}.items():
+    for old, new in (changes or {}).items():
         assert old in text, f"the configuration has no {old}"
         text = text.replace(old, new)
     path = root / f"{name}.yaml"

@@ -20,6 +20,7 @@ from ctr_samples.samples.features.row import IMPRESSION, ROWS, SampleColumns, ma
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
 from ctr_samples.vocabulary import FittedState, FittedVocabulary
+from tests.support.whole_runs import write_rows
 
 Frame = Callable[..., DataFrame]
 
@@ -132,7 +133,7 @@ def test_a_feature_of_an_impression_is_not_computed_over_rows_that_are_no_sample
         {"at": "2019-06-06T00:05:00Z", "user": "u", "item": "a", "n": 0},  # of the next day
         {"at": "2019-06-04T23:55:00Z", "user": "u", "item": "a", "n": None},
     ]
-    (tmp_path / "log.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    write_rows(tmp_path / "log.json", rows)
     inputs = Inputs.read(spark, load_config(tmp_path / "c.yaml").config, date(2019, 6, 5))
     samples = SampleBuilder(inputs, STATE).build().samples.rows(inputs.watches.tasks)
     [row] = samples.select("share", "share_of_none", "hashed", "token").collect()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -17,6 +16,7 @@ from ctr_samples.errors import GateRefused, InputError
 from ctr_samples.job import run as job
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, open_storage
+from tests.support.whole_runs import write_rows
 
 DAY = date(2019, 6, 5)
 CONFIG = """
@@ -64,7 +64,7 @@ def published(spark: SparkSession, root: Path, shown: Examples = LISTS, **change
         text = text.replace(OLD[old], new)
     (root / "c.yaml").write_text(text.replace("ROOT", str(root)))
     for name, rows in (("lists", shown), ("clicks", CLICKS)):
-        (root / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(root / f"{name}.json", rows)
     manifest = job.run(spark, load_config(root / "c.yaml"), DAY).manifest
     contract = ExampleContract.from_dict(dict(manifest.contract))
     examples: Examples = [

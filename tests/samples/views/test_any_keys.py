@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -22,6 +21,7 @@ from ctr_samples.samples.training_rows import only_fitted
 from ctr_samples.samples.views.as_of.planning import plan_joins
 from ctr_samples.samples.views.counts import match_facts
 from ctr_samples.samples.views.joiner import declared_facts
+from tests.support.whole_runs import write_rows
 
 DAY = date(2019, 6, 5)
 START = datetime(2019, 6, 5, tzinfo=UTC)
@@ -82,7 +82,7 @@ output: {path: out}
 
 def written(directory: Path, method: str, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> Path:
     for name, rows in tables.items():
-        (directory / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        write_rows(directory / f"{name}.json", rows)
     text = CONFIG.replace("METHOD", method)
     for name in tables:
         text = text.replace(f"path: {name}.json", f"path: {directory}/{name}.json")

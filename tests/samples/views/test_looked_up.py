@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -23,6 +22,7 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.training_rows import only_fitted
 from tests.support.marks import slow_except
 from tests.support.project import PROJECT
+from tests.support.whole_runs import write_rows
 
 DAY = date(2019, 6, 5)
 START = int(datetime(2019, 6, 5, tzinfo=UTC).timestamp())
@@ -97,7 +97,7 @@ output: {path: DIR/out}
 
 def written(directory: Path, tables: Mapping[str, Table], text: str = CONFIG) -> Path:
     for name in ("log", "clicks", "items"):
-        (directory / f"{name}.json").write_text("".join(json.dumps(row) + "\n" for row in tables.get(name, ())))
+        write_rows(directory / f"{name}.json", tables.get(name, ()))
     (directory / "c.yaml").write_text(text.replace("DIR", str(directory)))
     return directory / "c.yaml"
 
