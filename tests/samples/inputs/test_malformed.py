@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql.types import DataType, DecimalType, DoubleType, IntegerType, LongType, StructField, TimestampType
 
 from ctr_samples.config import CsvSource, JsonSource
-from ctr_samples.samples.inputs.malformed import reasons
+from ctr_samples.samples.inputs.malformed import _advice, reasons
 from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.sparksql.session import run_session
 
@@ -24,48 +25,40 @@ def reason(spark: SparkSession, tmp_path: Path, lines: list[str], schema: str, k
     return reasons(read_source(session, "t", source, date(2019, 6, 5)), source, count)
 
 
-@pytest.mark.some(3)
-@pytest.mark.parametrize(
-    ("kind", "values", "expected"),
-    [
-        (
-            "BIGINT",
-            ["1", "10000169349117863715", "9"],
-            "'10000169349117863715' is not a BIGINT in 1 of 3 lines; use STRING or DECIMAL(20)",
-        ),
-        ("INT", ["1", "3000000000"], "'3000000000' is not an INT in 1 of 2 lines; use BIGINT"),
-        ("BIGINT", ["1", "1.5"], "'1.5' is not a BIGINT in 1 of 2 lines; use DOUBLE"),
-        ("INT", ["u1", "3000000000", "2"], "'3000000000' is not an INT in 2 of 3 lines; use STRING"),
-        ("DOUBLE", ["1", "n/a"], "'n/a' is not a DOUBLE in 1 of 2 lines; use STRING"),
-        ("BOOLEAN", ["true", "yes"], "'yes' is not a BOOLEAN in 1 of 2 lines; use STRING"),
-        ("DECIMAL(3,0)", ["1", "12345"], "'12345' is not a DECIMAL(3,0) in 1 of 2 lines; use STRING or DECIMAL(5)"),
-        (
-            "TIMESTAMP",
-            ["2019-06-05 10:00:00", "5.6.2019"],
-            "'5.6.2019' is not a TIMESTAMP in 1 of 2 lines; use STRING, and say its form where it is used, as in "
-            "to_timestamp(id, 'dd.MM.yyyy HH:mm')",
-        ),
-    ],
-)
-@pytest.mark.parametrize("form", ["csv", "json"])
-def test_a_malformed_value_is_named_with_its_type_and_a_better_one(
-    spark: SparkSession, tmp_path: Path, form: str, kind: str, values: list[str], expected: str
-) -> None:
-    written = {"csv": "x,{}", "json": '{{"name": "x", "id": "{}"}}'}[form]
-    bare = {"csv": "x,{}", "json": '{{"name": "x", "id": {}}}'}[form]
-    numeric = kind in ("BIGINT", "INT", "DECIMAL(3,0)")
-    lines = [(bare if numeric and value[0] in "0123456789" else written).format(value) for value in values]
-    if form == "json" and kind in ("DOUBLE", "BOOLEAN"):
-        lines[0] = bare.format(values[0])
-    assert reason(spark, tmp_path, lines, f"name STRING, id {kind}", form) == f"`id` = {expected}"
+def test_a_type_is_advised_that_takes_all_values_of_a_column() -> None:
+    time = "STRING, and say its form where it is used, as in to_timestamp(id, 'dd.MM.yyyy HH:mm')"
+    rows: list[tuple[DataType, str, str | None, str]] = [
+        (LongType(), "10000169349117863715", "integers", "STRING or DECIMAL(20)"),
+        (IntegerType(), "3000000000", "integers", "BIGINT"),
+        (IntegerType(), "3000000000", None, "STRING"),
+        (IntegerType(), "9" * 39, "integers", "STRING"),
+        (LongType(), "1.5", "numbers", "DOUBLE"),
+        (DoubleType(), "n/a", None, "STRING"),
+        (DecimalType(3, 0), "12345", "integers", "STRING or DECIMAL(5)"),
+        (TimestampType(), "5.6.2019", None, time),
+    ]
+    for kind, value, all_are, advice in rows:
+        assert _advice(value, StructField("id", kind), all_are) == advice
 
 
 SAID: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
+    "an integer that is too great is told with a type that takes it": (
+        ["x,1", "x,10000169349117863715", "x,9"],
+        "name STRING, id BIGINT",
+        {},
+        "`id` = '10000169349117863715' is not a BIGINT in 1 of 3 lines; use STRING or DECIMAL(20)",
+    ),
+    "of several wrong values the longest is told": (
+        ['{"id": "u1"}', '{"id": 3000000000}', '{"id": 2}'],
+        "name STRING, id INT",
+        {"kind": "json"},
+        "`id` = '3000000000' is not an INT in 2 of 3 lines; use STRING",
+    ),
     "each column is counted and the worst comes first": (
-        ["a,b", "1,x", "y,x", "3,4"],
+        ["a,b", "1,x", "1.5,x", "3,4"],
         "a INT, b INT",
         {"header": True},
-        "`b` = 'x' is not an INT in 2 of 3 lines; use STRING; `a` = 'y' is not an INT in 1 of 3 lines; use STRING",
+        "`b` = 'x' is not an INT in 2 of 3 lines; use STRING; `a` = '1.5' is not an INT in 1 of 3 lines; use DOUBLE",
     ),
     "columns of a header in another order are named": (
         ["x,id:token", "1,u1", "2,7"],
@@ -79,13 +72,7 @@ SAID: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
         {},
         "1 have a different number of columns, expected 2, such as '1,2,3'",
     ),
-    "also where all columns are text": (
-        ["1,x", "2", "3,y,z"],
-        "a STRING, b STRING",
-        {},
-        "2 have a different number of columns, expected 2, such as '3,y,z'",
-    ),
-    "and below a header": (
+    "also where all columns are text below a header": (
         ["a,b", "1,x", "2", "3,y,z"],
         "a STRING, b STRING",
         {"header": True},
@@ -116,6 +103,12 @@ SAID: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
         {"kind": "json"},
         "`a` = '[1,\"x\"]' is not an ARRAY<INT> in 1 of 2 lines; use STRING",
     ),
+    "another delimiter is suggested": (
+        ["1\t2\tx", "3\t4\ty"],
+        "a INT, b INT, c STRING",
+        {"header": True, "by_position": True},
+        "1 have one column, expected 3, such as '3\\t4\\ty'; did you mean `delimiter: \"\\t\"`?",
+    ),
     "quotes that are plain text are told": (
         ["1,x,u", '2,"Alexa,u', "3,y,u"],
         "a INT, b STRING, c STRING",
@@ -126,20 +119,8 @@ SAID: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.some(6)
 @pytest.mark.parametrize("what", SAID)
 def test_what_is_wrong_with_lines_is_said(spark: SparkSession, tmp_path: Path, what: str) -> None:
     lines, schema, more, said = SAID[what]
     assert reason(spark, tmp_path, lines, schema, **more) == said
-
-
-@pytest.mark.some(3)
-@pytest.mark.parametrize(("delimiter", "hint"), [(";", "';'"), ("\t", '"\\t"'), ("|", "'|'"), (" ", "' '")])
-@pytest.mark.parametrize("header", [False, True])
-def test_another_delimiter_is_suggested(
-    spark: SparkSession, tmp_path: Path, delimiter: str, hint: str, header: bool
-) -> None:
-    lines = [delimiter.join(values) for values in (("1", "2", "x"), ("3", "4", "y"))]
-    count = 1 if header else 2
-    assert reason(spark, tmp_path, lines, "a INT, b INT, c STRING", header=header, by_position=header) == (
-        f"{count} have one column, expected 3, such as {lines[1]!r}; did you mean `delimiter: {hint}`?"
-    )
