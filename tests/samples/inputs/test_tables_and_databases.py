@@ -82,36 +82,28 @@ def test_a_time_is_of_its_day_where_the_clocks_skip_midnight(spark: SparkSession
     assert sorted(r.n for r in found.frame.collect()) == [1, 82800]
 
 
-@pytest.mark.parametrize("kind", ["int", "boolean", "array<date>"])
-def test_a_date_column_of_another_type_is_refused(spark: SparkSession, kind: str) -> None:
-    spark.sql(f"create or replace temp view typed as select cast(null as {kind}) dt")
-    with pytest.raises(InputError) as caught:
-        read_source(spark, "t", table("typed", date_column="DT"), DAY)
-    assert str(caught.value) == (
-        f"sources.t.date_column: 'DT' of the table typed is of type {kind}; expected a date, a timestamp, or text such as "
-        "2019-06-05. Name another column, or make a date of it in a view or a query."
-    )
-
-
-def test_a_table_or_date_column_that_is_not_there_is_named_with_a_hint_at_hive_while_its_catalog_is_off(
+def test_a_table_or_date_column_that_is_not_there_or_of_another_type_is_named_with_a_hint_at_hive_while_its_catalog_is_off(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spark.sql("create or replace temp view v2 as select 1 a")
-    with pytest.raises(InputError, match="the table v2 has no column 'dt'"):
-        read_source(spark, "t", table("v2", date_column="dt"), DAY)
-    source = table("no.such")
-    hint = " If it is a Hive table, run with `--conf spark.sql.catalogImplementation=hive`."
-    with pytest.raises(InputError) as caught:
-        read_source(spark, "t", source, DAY)
-    assert str(caught.value).startswith(
-        "sources.t: the table no.such cannot be read: The table or view `no`.`such` cannot"
+    spark.sql("create or replace temp view typed as select cast(null as array<date>) dt")
+
+    def refusal(name: str, **keys: str) -> str:
+        with pytest.raises(InputError) as caught:
+            read_source(spark, "t", table(name, **keys), DAY)
+        return str(caught.value)
+
+    assert refusal("typed", date_column="day") == "sources.t.date_column: the table typed has no column 'day'."
+    assert refusal("typed", date_column="DT") == (
+        "sources.t.date_column: 'DT' of the table typed is of type array<date>; expected a date, a timestamp, or text such "
+        "as 2019-06-05. Name another column, or make a date of it in a view or a query."
     )
-    assert str(caught.value).endswith(hint)
+    hint = " If it is a Hive table, run with `--conf spark.sql.catalogImplementation=hive`."
+    unknown = "sources.t: the table no.such cannot be read: The table or view `no`.`such` cannot"
+    said = refusal("no.such")
+    assert (said.startswith(unknown), said.endswith(hint)) == (True, True)
     monkeypatch.setattr(type(spark.conf), "get", lambda *_: "hive")
-    with pytest.raises(InputError) as caught:
-        read_source(spark, "t", source, DAY)
-    assert "`no`.`such` cannot be found" in str(caught.value)
-    assert hint not in str(caught.value)
+    said = refusal("no.such")
+    assert (said.startswith(unknown), hint in said) == (True, False)
 
 
 SHOP = "jdbc:derby:memory:shop"
@@ -151,25 +143,23 @@ def test_a_table_or_query_of_a_database_is_read_by_one_or_more_tasks(spark: Spar
     assert sorted((r.ID, r.CITY) for r in rows.collect()) == [(i, f"city {i}") for i in range(4, 10)]
 
 
-def test_only_the_days_needed_are_read_from_a_database(spark: SparkSession, shop: str) -> None:
-    frames = {}
+def test_only_the_days_needed_are_read_from_a_database_and_times_are_those_of_the_configured_zone(
+    spark: SparkSession, shop: str
+) -> None:
+    session, frames = run_session(spark, "Asia/Shanghai"), {}
     for column in ("day", "DT", "seen"):
         source = jdbc(table="items", date_column=column, days_after=1)
-        found = read_source(spark, "items", source, DAY)
+        found = read_source(session, "items", source, DAY)
         assert found.missing_days == (date(2019, 6, 6),)
         with pytest.raises(InputError, match=f"the table items of {SHOP} has no rows with {column} = 2019-06-07; wait"):
-            read_source(spark, "items", source, date(2019, 6, 7))
-        frames[column] = found.frame, ["id"]
+            read_source(session, "items", source, date(2019, 6, 7))
+        at = F.unix_micros(time_column(found.frame, "seen", "here")).alias("at")
+        frames[column] = found.frame.select("id", at), ["id", "at"]
     plan = frames["day"][0]._jdf.queryExecution().executedPlan().toString()
     assert re.search(r"PushedFilters: \[[^]]*DAY", plan), "the database looks the days up"
-    assert {tuple(sorted(rows)) for rows in rows_of(frames).values()} == {((1,), (3,), (5,), (7,), (9,))}
-
-
-def test_a_time_of_a_database_is_one_of_the_configured_zone(spark: SparkSession, shop: str) -> None:
-    session = run_session(spark, "Asia/Shanghai")
-    frame = read_source(session, "items", jdbc(table="items"), DAY).frame.where("id = 1")
-    micros = frame.select(F.unix_micros(time_column(frame, "seen", "here"))).collect()[0][0]
-    assert micros == datetime(2019, 6, 5, 2, tzinfo=UTC).timestamp() * 1_000_000
+    ten = int(datetime(2019, 6, 5, 2, tzinfo=UTC).timestamp()) * 1_000_000
+    expected = tuple((number, ten) for number in (1, 3, 5, 7, 9))
+    assert {tuple(sorted(rows)) for rows in rows_of(frames).values()} == {expected}
 
 
 NO_DRIVER = (
@@ -256,21 +246,13 @@ def test_the_event_log_holds_no_login_of_a_database(tmp_path: Path) -> None:
     assert "hush" not in log
 
 
-@pytest.mark.parametrize(
-    ("query", "reason"),
-    [
-        ("select id, 10 / (id - 3) as share from APP.items", "Attempt to divide by zero"),
-        ("select id, cast(city as int) as share from APP.items", "Invalid character string format for type INTEGER"),
-    ],
-)
-def test_no_error_of_a_task_that_reads_a_database_tells_a_secret(
-    spark: SparkSession, shop: str, query: str, reason: str
-) -> None:
+def test_no_error_of_a_task_that_reads_a_database_tells_a_secret(spark: SparkSession, shop: str) -> None:
+    query = "select id, 10 / (id - 3) as share from APP.items"
     source = jdbc(url=f"{SHOP};password=hush", query=query, user="sa", password="hush")
     frame = read_source(spark, "items", source, DAY).frame
     with pytest.raises(InputError) as caught, errors_of_sources({"items": source}):
         frame.collect()
-    assert str(caught.value) == f"sources.items: the query of {SHOP} cannot be read: {reason}."
+    assert str(caught.value) == f"sources.items: the query of {SHOP} cannot be read: Attempt to divide by zero."
     assert caught.value.__cause__ is None, "what Spark threw may hold the address"
     assert "hush" not in "".join(traceback.format_exception(caught.value))
 
@@ -283,24 +265,20 @@ TASK_FAILED = "An error occurred while calling o1.collect.\n: org.apache.spark.S
     [
         (
             "Lost task 0.0 in stage 3.0 (TID 3) (h exec 1): java.sql.SQLException: No suitable driver found for URL\n\tat x",
-            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: No suitable driver found for "
-            "jdbc:postgresql://db:5432/shop.",
+            "No suitable driver found for jdbc:postgresql://db:5432/shop.",
         ),
         (
             "Lost task (h executor 1): org.apache.spark.SparkSQLException: [FAILED_JDBC.CONNECTION] Failed JDBC URL\n"
             'Caused by: org.postgresql.util.PSQLException: FATAL: password authentication failed for user "u"\n\tat x',
-            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: FATAL: password authentication "
-            'failed for user "u".',
+            'FATAL: password authentication failed for user "u".',
         ),
         (
             "Lost task: com.mysql.cj.jdbc.exceptions.CommunicationsException: no link with hush\n",
-            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: the database refused with a "
-            "message that contains a secret.",
+            "the database refused with a message that contains a secret.",
         ),
         (
             "Lost task: java.io.IOException: while reading URL\n",
-            "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: a task failed while reading "
-            "its rows.",
+            "a task failed while reading its rows.",
         ),
         ("Lost task: java.lang.OutOfMemoryError: Java heap space\n", None),
         ("Lost task: org.apache.spark.sql.AnalysisException: [X] no such column\n", None),
@@ -310,7 +288,8 @@ def test_what_drivers_say_on_executors_is_told_without_the_address(text: str, sa
     url = "jdbc:postgresql://u:hush@db:5432/shop?password=hush"
     sources = {"items": jdbc(url=url, table="items"), "log": ColumnarSource(format="parquet", path="log")}
     found = database_error(RuntimeError(TASK_FAILED + text.replace("URL", url)), sources)
-    assert (found and str(found)) == said
+    place = "sources.items: the table items of jdbc:postgresql://db:5432/shop cannot be read: "
+    assert (found and str(found)) == (said and place + said)
     assert database_error(RuntimeError(TASK_FAILED + text), {"log": sources["log"]}) is None
 
 
@@ -363,10 +342,7 @@ def test_a_password_that_stands_in_the_file_is_refused(
     ("source", "message"),
     [
         ({"format": "jdbc", "table": "t"}, "url\n  Field required"),
-        (
-            {"format": "jdbc", "url": SHOP, "table": "t", "query": "select 1"},
-            "needs either `table` or `query`",
-        ),
+        ({"format": "jdbc", "url": SHOP, "table": "t", "query": "select 1"}, "needs either `table` or `query`"),
         ({"format": "jdbc", "url": SHOP, "table": "t", "schema": "a INT"}, "schema\n  Extra inputs"),
         ({"format": "jdbc", "url": "http://db", "table": "t"}, "String should match pattern"),
         ({"format": "parquet", "path": "p", "user": "sa"}, "user\n  Extra inputs"),
