@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import os
 import socket
-from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pydantic import TypeAdapter
 from pyspark.sql import SparkSession
 
-from ctr_samples.config import Source, load_config
+from ctr_samples.config import load_config
 from ctr_samples.errors import InputError
 from ctr_samples.job.planning import read_inputs
 from ctr_samples.samples.inputs.listing import RealFiles, SourceFrame, _list_files, find_files, real_files
 from ctr_samples.samples.inputs.sources import read_source
-from tests.samples.inputs.reading import rows_of
+from tests.samples.inputs.reading import DAY, directory, lines, rows_of, source_of
 from tests.support.whole_runs import Told
 
 
@@ -34,8 +32,7 @@ def day(tmp_path: Path) -> Path:
 
 
 def write(path: Path, number: int) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f'{{"a": {number}}}\n')
+    lines(path, f'{{"a": {number}}}')
 
 
 def link(path: Path, target: Path | str) -> None:
@@ -52,11 +49,6 @@ def told(found: RealFiles) -> str:
     return " ".join(found.sentences("the day"))
 
 
-def test_a_directory_without_links_has_its_files_and_nothing_to_tell(day: Path) -> None:
-    found = real_files([str(day)])
-    assert (names(found, day), told(found)) == (["a", "b/c"], "")
-
-
 SHOWN = ["a.json", "b/c.json", "key=1/_x=2/d.json", "ü 100%25 {e}[f]*.json", "_shown=1"]
 HIDDEN = ["_SUCCESS", ".a.crc", "a._COPYING_", "_metadata", "_temporary/0/f.json", ".h/g.json", "empty.json"]
 
@@ -69,9 +61,7 @@ def test_local_files_are_those_that_spark_lists_with_their_sizes_and_times(spark
     for path, shown in {
         "day": SHOWN,
         "day/*": [*SHOWN, "_temporary/0/f.json", ".h/g.json"],  # a directory that is named is read, a file is not
-        "day/_*": ["_shown=1", "_temporary/0/f.json"],
         "day/{_SUCCESS,a.json}": ["a.json"],
-        "day/.h": [".h/g.json"],
     }.items():
         place = f"{tmp_path}/{path}"
         (listing,) = find_files(spark, "here", [place]).values()
@@ -83,15 +73,10 @@ def test_local_files_are_those_that_spark_lists_with_their_sizes_and_times(spark
     ("name", "target"),
     [
         ("loop", "."),
-        ("loop", ".."),
-        ("loop", "../.."),
         ("loop", "/"),
-        ("b/loop", ".."),
         ("b/loop", "../b"),
         ("A", "a"),
-        ("zero", "b/c"),
         ("0", "b"),
-        ("b/again", "../a"),
         ("b/hour=07", "../b"),
     ],
 )
@@ -148,45 +133,29 @@ def test_what_is_no_file_is_left_out_and_told_also_behind_a_link(day: Path, monk
     assert told(found) == f"FIFOs, sockets or devices below the day are left out: {day}/pipe and 2 more."
 
 
-def test_hidden_names_are_passed_over_in_silence(day: Path) -> None:
+def test_hidden_names_are_passed_over_in_silence_and_a_hard_link_is_a_file_of_its_own(day: Path) -> None:
     for name in ("_SUCCESS", ".a", "_tmp/x", "a._COPYING_"):
         link(day / name, "..")
     write(day / "_hour=1/x", 4)
-    found = real_files([str(day)])
-    assert (names(found, day), told(found)) == (["_hour=1/x", "a", "b/c"], "")
-
-
-def test_a_hard_link_is_a_file_of_its_own_as_a_copy_is(day: Path) -> None:
     (day / "hard").hardlink_to(day / "a")
     found = real_files([str(day)])
-    assert (names(found, day), told(found)) == (["a", "b/c", "hard"], "")
+    assert (names(found, day), told(found)) == (["_hour=1/x", "a", "b/c", "hard"], "")
 
 
-def test_of_a_directory_and_a_link_to_it_the_directory_is_read(day: Path) -> None:
+def test_of_a_directory_and_a_link_to_it_the_directory_is_read_and_the_link_alone_is_nothing_to_tell(day: Path) -> None:
     other = day.with_name("aaa")
     link(other, day)
-    found = real_files([str(other), str(day)])
-    assert names(found, day) == ["a", "b/c"]
-    assert told(found).endswith(f"left out: {other}.")
-
-
-def test_a_directory_that_is_itself_a_link_is_nothing_to_tell(day: Path) -> None:
-    other = day.with_name("today")
-    link(other, day)
-    found = real_files([str(other)])
-    assert (names(found, other), told(found)) == (["a", "b/c"], "")
+    both, alone = real_files([str(other), str(day)]), real_files([str(other)])
+    assert (names(both, day), names(alone, other)) == (["a", "b/c"], ["a", "b/c"])
+    assert told(both).endswith(f"left out: {other}.")
+    assert told(alone) == ""
 
 
 # What Spark reads
 
 
-def source(path: str, **more: object) -> Source:
-    adapter: TypeAdapter[Source] = TypeAdapter(Source)
-    return adapter.validate_python({"format": "json", "path": path, "schema": "a INT, hour INT", **more})
-
-
 def read(spark: SparkSession, path: str, **more: object) -> SourceFrame:
-    found = read_source(spark, "log", source(path, **more), date(2019, 6, 5))
+    found = read_source(spark, "log", source_of(path, **{"schema": "a INT, hour INT", **more}), DAY)
     assert found.files is not None
     assert len(found.files) == len(set(found.files))
     return found
@@ -222,22 +191,20 @@ def test_rows_behind_links_are_read_once_in_every_form_and_what_is_left_out_is_t
     link(root / "dt=2019-06-05/hour=8/again", "../hour=9")
     hours = read(spark, f"{root}/dt={{date}}", days_before=1)
     assert hours.by_day is not None
-    parquet = tmp_path / "parquet/dt=2019-06-05"
-    parquet.mkdir(parents=True)
+    parquet = directory(tmp_path / "parquet/dt=2019-06-05")
     pq.write_table(pa.table({"a": [1]}), parquet / "x.parquet")
     os.mkfifo(parquet / "part.parquet")
     link(parquet / "loop", ".")
     columnar = read(spark, f"{parquet.parent}/dt={{date}}", format="parquet", schema=None)
     assert len(columnar.told) == 2
     csv = tmp_path / "csv/dt=2019-06-05"
-    csv.mkdir(parents=True)
-    (csv / "x.csv").write_text("a,hour\n1,2\n")
+    lines(csv / "x.csv", "a,hour", "1,2")
     link(csv / "loop", ".")
     frames = {
         "a loop": (looped.frame, ["a"]),
         "awkward names, and a glob that matches their directory and a link to it": (globbed.frame, ["a"]),
         "hours of days": (hours.frame, ["a", "hour", "dt"]),
-        "hours of one day": (hours.by_day.only([date(2019, 6, 5)]).frame, ["a"]),
+        "hours of one day": (hours.by_day.only([DAY]).frame, ["a"]),
         "Parquet": (columnar.frame, ["a"]),
         "CSV": (read(spark, f"{csv.parent}/dt={{date}}", format="csv", header=True).frame, ["a"]),
     }
@@ -278,7 +245,7 @@ def test_a_run_warns_of_links_and_fifos(spark: SparkSession, day: Path) -> None:
     path = day.parent / "job.yaml"
     path.write_text(json.dumps(document))
     reporter = Told()
-    read_inputs(spark, load_config(path).config, date(2019, 6, 5), reporter, watched=False)
+    read_inputs(spark, load_config(path).config, DAY, reporter, watched=False)
     assert [text.partition(": ")[2].split(" below")[0] for text in reporter.warnings] == [
         "FIFOs, sockets or devices",
         "symbolic links",
