@@ -23,52 +23,45 @@ def source(**keys: Any) -> ColumnarSource:
     return ColumnarSource.model_validate({"format": "parquet", "path": "log", **keys})
 
 
+Case = tuple[list[tuple[Any, ...]], list[str]]
 LATE = [("a", 1, 3, "a3"), ("a", 1, 2, "a2"), ("a", 1, None, "late"), ("a", 2, 9, "other"), ("b", 1, 5, "b")]
-BY_AT = {"unique": ["user", "n"], "unique_first": "at"}
-OF_DAYS = [("e", f"2019-06-0{day}", f"{day}{copy}") for day in (1, 2, 3, 5, 7, 8) for copy in "ab"]
-BY_ID = {"unique": "id", "unique_first": "name"}
-IN_DAYS = f"id string, {LOG_DAY} date, name string"
-CASES: dict[str, tuple[str, list[tuple[Any, ...]], dict[str, Any], list[str]]] = {
-    "of rows with equal values the first counts": (
-        "user string, n int, at int, name string",
-        LATE,
-        BY_AT,
-        ["a2", "b", "other"],
-    ),
-    "in any order of lines": ("user string, n int, at int, name string", LATE[::-1], BY_AT, ["a2", "b", "other"]),
+OF_DAYS = [("e", 1, at, f"{day}{'ab'[at]}", f"2019-06-0{day}") for day in (1, 2, 3, 5, 7, 8) for at in (0, 1)]
+CASES: dict[str, Case] = {
+    "of rows with equal values the first counts": (LATE, ["a2", "b", "other"]),
+    "in any order of lines": (LATE[::-1], ["a2", "b", "other"]),
     "rows that lack a value, and malformed lines, are no repeats": (
-        f"user string, n int, {MALFORMED} string, name string",
         [
             *[("a", None, None, "x")] * 2,
             *[(None, 1, None, "y")] * 2,
-            ("a", 1, "a;1", "bad"),
+            ("a", 1, None, "bad", None, "a;1"),
             ("a", 1, None, "sound"),
-            ("a", 1, "a;1", "bad"),
+            ("a", 1, None, "bad", None, "a;1"),
         ],
-        {"unique": ["user", "n"]},
         ["bad", "bad", "sound", "x", "x", "y", "y"],
     ),
-    "the logs of a day and of the day before are compared": (IN_DAYS, OF_DAYS, BY_ID, ["1a", "5a", "7a"]),
-    "without the first day": (IN_DAYS, OF_DAYS[2:], BY_ID, ["2a", "5a", "7a"]),
-    "from a day without a day before": (IN_DAYS, OF_DAYS[6:], BY_ID, ["5a", "7a"]),
-    "rows of equal content are one": (
-        "id double, m map<string, int>, name string",
-        [(-0.0, {"x": 1}, "a"), (0.0, {"x": 1}, "a")],
-        {"unique": "id"},
-        ["a"],
-    ),
+    "the logs of a day and of the day before are compared": (OF_DAYS, ["1a", "5a", "7a"]),
+    "without the first day": (OF_DAYS[2:], ["2a", "5a", "7a"]),
+    "from a day without a day before": (OF_DAYS[6:], ["5a", "7a"]),
 }
-"""Columns and rows, keys of the source, and the names of the rows that are no repeats."""
+"""Rows of (user, n, time, name, day of the log, malformed text), and the names of the rows that are no repeats."""
 
 
 def test_rows_that_repeat_others_are_marked(frame: Frame) -> None:
-    marked = []
-    for what, (schema, rows, keys, _) in CASES.items():
-        stays = with_repeats(frame(schema, rows), source(**keys), "sources.log").where(~F.col(IS_REPEAT))
-        marked.append(stays.select(F.lit(what).alias("what"), "name"))
-    found = reduce(DataFrame.union, marked).collect()
-    assert {what: sorted(row.name for row in found if row.what == what) for what in CASES} == {
-        what: names for what, (*_, names) in CASES.items()
+    schema = f"what string, user string, n int, at int, name string, {LOG_DAY} date, {MALFORMED} string"
+    rows = [(what, *row, *[None] * (6 - len(row))) for what, (some, _) in CASES.items() for row in some]
+    by_at = source(unique=["what", "user", "n"], unique_first="at")
+    equal = frame(
+        "what string, id double, m map<string, int>, name string",
+        [("equal content", zero, {"x": 1}, "a") for zero in (-0.0, 0.0)],
+    )
+    marked = [
+        with_repeats(frame(schema, rows), by_at, "sources.log"),
+        with_repeats(equal, source(unique="id"), "sources.log"),
+    ]
+    stays = reduce(DataFrame.union, [each.where(~F.col(IS_REPEAT)).select("what", "name") for each in marked]).collect()
+    assert {what: sorted(row.name for row in stays if row.what == what) for what in (*CASES, "equal content")} == {
+        **{what: names for what, (_, names) in CASES.items()},
+        "equal content": ["a"],
     }
 
 
