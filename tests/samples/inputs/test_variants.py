@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pyspark
@@ -13,18 +15,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
-from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import ExpressionError
 from ctr_samples.job.checking import problems
-from ctr_samples.job.run import run
-from ctr_samples.records.read import first_examples
-from ctr_samples.shards import open_storage, require_manifest
 from ctr_samples.sparksql import session
 from ctr_samples.sparksql.columns import content_hash
 from ctr_samples.sparksql.expressions import compile_expression
 from ctr_samples.sparksql.session import run_session
 from tests.support.command_line import invoke
 from tests.support.marks import slow_except
+from tests.support.whole_runs import made, write_config, write_rows
 
 HAS_COLON = pyspark.__version__ >= "4.1"
 """Whether a colon takes a field of a variant."""
@@ -59,7 +58,7 @@ features:
      expr: "coalesce(variant_get(impression.more, '$.x', 'int'), 0) + coalesce(variant_get(item.about, '$.size', 'int'), 0)"}
 output: {path: ROOT/out, partitions: 1}
 """
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"kind": "shown", "at": "2019-06-05 10:00:00", "user": "u1", "item": "i1", "price": 2.5, "tags": ["a", "b"]},
     {"kind": "shown", "at": "2019-06-05 11:00:00", "user": "u2", "item": "i2", "price": 3, "tags": "none"},
     {"kind": "shown", "at": "2019-06-05 12:00:00", "user": "u3", "item": "no row", "price": 4, "more": {"x": 7}},
@@ -80,44 +79,40 @@ SHREDDED = {
 }
 
 
-def made(spark: SparkSession, root: Path, form: str, schema: str = "", **changes: str) -> list[dict[str, object]]:
-    """The samples of a log, by user, without their ids."""
-    write_config(root, form, schema, changes)
-    run(spark, load_config(root / "variants.yaml"), DAY, force=True)
-    storage = open_storage(root / "out")
-    manifest = require_manifest(storage, DAY)
-    samples = first_examples(storage, manifest.shards, ExampleContract.from_dict(dict(manifest.contract)), 10)
+def samples(spark: SparkSession, root: Path, form: str, schema: str = "", **changes: str) -> list[dict[str, object]]:
+    """The samples of a log, by price, without their ids and splits."""
+    found = made(spark, configured(root, form, schema, changes), DAY, force=True).samples
     return sorted(
-        ({name: value for name, value in sample.items() if name != "impression_id"} for sample in samples),
+        ({name: value for name, value in sample.items() if name not in ("impression_id", "split")} for sample in found),
         key=lambda sample: sample["price"],
     )
 
 
-def write_config(root: Path, form: str, schema: str, changes: dict[str, str]) -> None:
-    (root / "items.json").write_text(
-        '{"i": "i1", "at": "2019-06-04 00:00:00", "about": {"size": 1, "brand": "x"}}\n'
-        '{"i": "i2", "at": "2019-06-04 00:00:00", "about": ["y"]}\n'
-        '{"i": "a row without it", "at": "2019-06-04 00:00:00"}\n'
-    )
-    text = CONFIG.replace("ROOT", str(root)).replace("FORMAT", form).replace("SCHEMA", schema)
-    for old, new in changes.items():
-        text = text.replace({"identity": "identity: keys"}.get(old, old), new)
-    (root / "variants.yaml").write_text(text)
+def configured(root: Path, form: str, schema: str, changes: Mapping[str, str]) -> Path:
+    items = [
+        {"i": "i1", "at": "2019-06-04 00:00:00", "about": {"size": 1, "brand": "x"}},
+        {"i": "i2", "at": "2019-06-04 00:00:00", "about": ["y"]},
+        {"i": "a row without it", "at": "2019-06-04 00:00:00"},
+    ]
+    write_rows(root / "items.json", items)
+    return write_config(root, "variants", CONFIG, {"FORMAT": form, "SCHEMA": schema, **changes})
+
+
+PAYLOADS = [{"payload": row} for row in ROWS]
+OF_PAYLOADS = ", schema: payload VARIANT"
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("identity", ["keys", "row"])
-def test_fields_of_json_lines_are_read_as_variants(spark: SparkSession, tmp_path: Path, identity: str) -> None:
-    lines = [json.dumps({"payload": row}) for row in ROWS]
-    (tmp_path / "log").write_text("\n".join(lines))
-    assert made(spark, tmp_path, "json", ", schema: payload VARIANT", identity=f"identity: {identity}") == EXPECTED
+def test_fields_of_json_lines_are_read_as_variants(spark: SparkSession, tmp_path: Path) -> None:
+    write_rows(tmp_path / "log", PAYLOADS)
+    assert samples(spark, tmp_path, "json", OF_PAYLOADS, **{"identity: keys": "identity: row"}) == EXPECTED
 
 
 @pytest.mark.thorough
 def test_text_is_parsed_where_it_is_used(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "log").write_text("\n".join(json.dumps({"text": json.dumps(row)}) for row in ROWS))
+    write_rows(tmp_path / "log", [{"text": json.dumps(row)} for row in ROWS])
     changes = {"(payload,": "(parse_json(text),", "{payload: payload,": "{payload: parse_json(text),"}
-    assert made(spark, tmp_path, "json", ", schema: text STRING", **changes) == EXPECTED
+    assert samples(spark, tmp_path, "json", ", schema: text STRING", **changes) == EXPECTED
 
 
 @pytest.mark.thorough
@@ -129,7 +124,7 @@ def test_parquet_files_give_the_same_samples_however_they_store_variants(
         session._SETTINGS, "spark.sql.codegen.factoryMode", "FALLBACK"
     )  # only compiled code reads parts
     write_parquet(spark, tmp_path / "log", settings)
-    assert made(spark, tmp_path, "parquet") == EXPECTED
+    assert samples(spark, tmp_path, "parquet") == EXPECTED
 
 
 def write_parquet(spark: SparkSession, path: Path, settings: dict[str, str]) -> None:
@@ -140,6 +135,7 @@ def write_parquet(spark: SparkSession, path: Path, settings: dict[str, str]) -> 
     rows.selectExpr("parse_json(text) AS payload").coalesce(1).write.parquet(str(path))
 
 
+@pytest.mark.thorough
 def test_rows_have_the_same_identity_however_they_are_stored(spark: SparkSession, tmp_path: Path) -> None:
     hashes = []
     for name, settings in (("whole", {}), ("shredded", SHREDDED)):
@@ -165,41 +161,33 @@ features:
   seen: {expr: "variant_get(seen.payload, '$.at', 'string')", dtype: string}
   recent: {expr: "transform(recent.p, x -> variant_get(x, '$.at', 'string'))", dtype: string, ragged: true}
 """,
-    "output:": "partials: {path: PARTIALS}\noutput:",
+    "output:": "partials: {path: ROOT/partials}\noutput:",
 }
 
 
 @pytest.mark.slow
 def test_views_and_histories_carry_variants_and_keep_them_for_later_runs(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "log").mkdir()
     for day in ("2019-06-04", "2019-06-05"):
         rows = [{"payload": {**row, "at": row["at"].replace("2019-06-05", day)}} for row in ROWS]
-        (tmp_path / f"log/{day}.json").write_text("\n".join(map(json.dumps, rows)))
-    changes = {**OF_DAYS, "output:": OF_DAYS["output:"].replace("PARTIALS", str(tmp_path / "partials"))}
+        write_rows(tmp_path / f"log/{day}.json", rows)
     seen = {"seen": b"2019-06-04 11:10:00", "recent": [b"2019-06-04 11:10:00"]}
     expected = [{**one, **(seen if one["clicked"] else {"seen": b"", "recent": []})} for one in EXPECTED]
-    assert made(spark, tmp_path, "json", ", schema: payload VARIANT", **changes) == expected
+    assert samples(spark, tmp_path, "json", OF_PAYLOADS, **OF_DAYS) == expected
     assert {file.name[:4] for file in tmp_path.rglob("partials/**/*.parquet")} == {"rows", "acti"}
-    assert made(spark, tmp_path, "json", ", schema: payload VARIANT", **changes) == expected
+    assert samples(spark, tmp_path, "json", OF_PAYLOADS, **OF_DAYS) == expected
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("user", "item", "shown"),
-    [
+def test_an_explanation_shows_variants_as_json(spark: SparkSession, tmp_path: Path) -> None:
+    write_rows(tmp_path / "log", PAYLOADS)
+    config = configured(tmp_path, "json", OF_PAYLOADS, {})
+    for user, item, shown in (
         ("u1", "i1", """{'about': '{"brand":"x","size":1}'}"""),
         ("u4", "a row without it", "{'about': None}"),
         ("u3", "no row", """more: '{"x":7}'"""),
-    ],
-)
-def test_an_explanation_shows_variants_as_json(
-    spark: SparkSession, tmp_path: Path, user: str, item: str, shown: str
-) -> None:
-    (tmp_path / "log").write_text("\n".join(json.dumps({"payload": row}) for row in ROWS))
-    write_config(tmp_path, "json", ", schema: payload VARIANT", {})
-    given = ("--config", tmp_path / "variants.yaml", "--date", DAY, "--user", user, "--article", item)
-    told = invoke("explain", *given)
-    assert (told.exit_code, shown in told.stdout) == (0, True), told.stdout + told.stderr
+    ):
+        told = invoke("explain", "--config", config, "--date", DAY, "--user", user, "--article", item)
+        assert (told.exit_code, shown in told.stdout) == (0, True), told.stdout + told.stderr
 
 
 WHOLE = {
@@ -213,9 +201,9 @@ WHOLE = {
 
 
 def test_a_whole_variant_is_no_feature_key_condition_or_time(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "log").write_text("\n".join(json.dumps({"payload": row}) for row in ROWS))
-    write_config(tmp_path, "json", ", schema: payload VARIANT", WHOLE)
-    found = [problem.partition(": ")[2] for problem in problems(spark, load_config(tmp_path / "variants.yaml"))]
+    write_rows(tmp_path / "log", PAYLOADS)
+    config = load_config(configured(tmp_path, "json", OF_PAYLOADS, WHOLE))
+    found = [problem.partition(": ")[2] for problem in problems(spark, config)]
     take = "take a field of it, as in variant_get"
     assert found == [
         "impressions.user: variant_get(payload, '$.user') is variant, expected a key: text or an integer; "
