@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +26,7 @@ SCHEMA = (
     "item struct<price: double, count: int, city: string, tags: map<string, double>, words: array<string>, "
     "vector: array<float>, matrix: array<array<float>>, seen: timestamp, "
     "picture: binary, by_channel: map<int, array<double>>, channel: int, shown: boolean, ids: array<int>, "
-    "weight: decimal(10,2)>"
+    "weight: decimal(10,2), noted: string>"
 )
 FULL: dict[str, Any] = {
     "price": 19.0,
@@ -43,6 +43,7 @@ FULL: dict[str, Any] = {
     "shown": True,
     "ids": [3, 4],
     "weight": None,
+    "noted": "2019-06-08 07:30:00",
 }
 EMPTY: dict[str, Any] = dict.fromkeys(FULL)
 
@@ -102,36 +103,28 @@ KINDS: list[tuple[dict[str, Any], Any, Any]] = [
     (of("shown"), 1, 0),
     ({"expr": "log1p(item.price - 19)", "dtype": "float32", "default": 9}, 0.0, 9.0),
     ({"expr": "item.tags['b']", "dtype": "float32"}, 0.9, 0.0),
-    (of("vector", "float32", shape=[2]), [3.0, 4.0], [0.0, 0.0]),
-    (of("vector", "float32", shape=[1], top_k=1), [4.0], [0.0]),
     (of("ids", shape=[2], default=-1), [3, 4], [-1, -1]),
     (of("tags", "float32", shape=[5], top_k=5), [0.9, 0.9, 0.1, 0.0, 0.0], [0.0] * 5),
     (of("city", "string", default="?"), "Lund", "?"),
-    (of("price", "float32", clip=[0, 10]), 10.0, 0.0),
     (of("price", "float32", clip=[20, 30]), 20.0, 0.0),
     (of("price", "float32", clip=[0, 19], log1p=True), pytest.approx(2.9957323), 0.0),
     (of("price", "float32", scale="standardise"), 3.0, 0.0),
-    (of("price", "float32", scale="min_max"), 0.9, 0.0),
     (of("price", "float32", scale="min_max", default=-1), 0.9, -1.0),
     (of("price", boundaries=[19, 20]), 2, 0),
-    (of("price", boundaries=[10, 18.5, 19.5, 30]), 3, 0),
     (of("price", quantiles=4), 3, 0),
     (of("vector", boundaries=[3.5], ragged=True), [1, 2], []),
     (of("city", vocabulary="cities"), 6, 1),
     (of("words", vocabulary="words", shape=[4]), [4, 2, 3, 0], [0, 0, 0, 0]),
-    (of("words", vocabulary="words", shape=[2]), [4, 2], [0, 0]),
     (of("words", vocabulary="words", ragged=True), [4, 2, 3], []),
     (of("words", "float32", vocabulary="words", multi_hot=True), [0, 0, 1, 1, 1, 0, 0], [0] * 7),
-    (of("tags", "float32", top_k=2, shape=[2]), [0.9, 0.9], [0.0, 0.0]),
     (of("tags", "float32", top_k=2, shape=[2], order="smallest"), [0.1, 0.9], [0.0, 0.0]),
     (of("tags", "string", top_k=2, shape=[2], part="keys"), ["b", "c"], ["", ""]),
     (of("tags", "string", part="keys", ragged=True), ["b", "c", "a"], []),
-    (of("tags", "float32", part="values", ragged=True), [0.9, 0.9, 0.1], []),
-    (of("tags", "float32", at="item.words[0]"), 0.0, 0.0),
     (of("tags", "float32", at="'a'"), 0.1, 0.0),
     (of("by_channel", "float32", at="item.channel", top_k=3, shape=[3]), [0.5, 0.25, 0.0], [0.0] * 3),
     (of("by_channel", "float32", at="item.channel + 1", top_k=1, shape=[1]), [0.0], [0.0]),
     (of("seen", date_part="hour"), 23, 0),
+    (of("noted", date_part="hour"), 7, 0),
     (of("seen", date_part="weekday"), 5, 0),
     (of("seen", date_part="day"), 8, 0),
     (of("seen", date_part="month"), 6, 0),
@@ -140,11 +133,9 @@ KINDS: list[tuple[dict[str, Any], Any, Any]] = [
     (of("picture", "bytes"), b"\xff\xd8", b""),
     (of("city", "string"), "Lund", ""),
     (of("matrix", "float32", shape=[2, 2]), [[1, 2], [3, 4]], [[0, 0], [0, 0]]),
-    (of("matrix", "float32", shape=[2, 2], encoding="tensor"), [[1, 2], [3, 4]], [[0, 0], [0, 0]]),
     (of("vector", "float32", shape=[3], pad=True), [3, 4, 0], [0, 0, 0]),
     (of("vector", "float32", shape=[1], pad=True), [3], [0]),
     (of("price", "float32", nulls="omit"), 19.0, None),
-    (of("city", vocabulary="cities", nulls="omit"), 6, None),
     (of("words", vocabulary="words", ragged=True, nulls="fail"), [4, 2, 3], None),
     (of("price", "float32", clip=[0, 9], scale="standardise", computed="model"), 19.0, 0.0),
     (of("words", "string", vocabulary="words", ragged=True, computed="model"), ["x", "new", "y"], []),
@@ -172,14 +163,14 @@ def columns_of(
     ).collect()
 
 
-def numbered(features: Iterable[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    return {f"f{n}": feature for n, feature in enumerate(features)}
+def name_of(feature: dict[str, Any]) -> str:
+    return f"f{EVERY.index(feature)}"
 
 
 @pytest.mark.parametrize("n", range(len(KINDS)), ids=lambda n: " ".join(f"{k}={v}" for k, v in KINDS[n][0].items()))
 def test_a_feature_of_each_kind_has_its_value_or_what_stands_for_a_missing_one(values: Values, n: int) -> None:
-    _, full, empty = KINDS[n]
-    assert (values["full"][f"f{n}"], values["empty"][f"f{n}"]) == (full, empty)
+    feature, full, empty = KINDS[n]
+    assert (values["full"][name_of(feature)], values["empty"][name_of(feature)]) == (full, empty)
 
 
 TOKEN = of("city", vocabulary="cities")
@@ -192,11 +183,12 @@ BUCKETS = of("vector", "float32", boundaries=[2], ragged=True, computed="model")
 FIFTIETHS = of("price", boundaries=[n / 50 for n in range(1, 1001)])
 ZEROS = [{"a": -0.0, "b": 0.0}, {"a": 0.0, "b": -0.0}]
 CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], Any]]] = {
-    "nan stays nan": [({"price": float("nan")}, of("price", "float32", clip=[0, 10], scale="min_max"), NAN)],
-    "nan is a missing value where numbers become ids": [({"price": float("nan")}, TWO, 0)],
+    "nan stays nan, and is a missing value where numbers become ids": [
+        ({"price": float("nan")}, of("price", "float32", clip=[0, 10], scale="min_max"), NAN),
+        ({"price": float("nan")}, TWO, 0),
+    ],
     "a boundary belongs to the bucket above it": [
-        ({"price": number}, TWO, bucket)
-        for number, bucket in ((-1.0, 1), (9.999, 1), (10.0, 2), (19.999, 2), (20.0, 3), (1e9, 3))
+        ({"price": number}, TWO, bucket) for number, bucket in ((-1.0, 1), (9.999, 1), (10.0, 2), (20.0, 3))
     ],
     # A change here moves every unseen token.
     "an unseen token shares an oov bucket": [
@@ -225,6 +217,11 @@ CASES: dict[str, list[tuple[dict[str, Any], dict[str, Any], Any]]] = {
 
 
 OF_CASES = [(what, FULL | changed, feature) for what, some in CASES.items() for changed, feature, _ in some]
+EVERY: list[dict[str, Any]] = []
+"""The features of KINDS and CASES, each once."""
+for one in (*[kind for kind, _, _ in KINDS], *[feature for *_, feature in OF_CASES]):
+    if one not in EVERY:
+        EVERY.append(one)
 SALTED = {"hash_buckets": 1000, "salt": "both"}
 NAMED: dict[str, dict[str, Any]] = {
     "one": of("city", hash_buckets=10),
@@ -252,11 +249,11 @@ ITEMS = {
     "full": FULL,
     "empty": EMPTY,
     **{f"case {n}": item for n, (_, item, _) in enumerate(OF_CASES)},
-    **{f"city {n}": FULL | {"city": f"city {n}"} for n in range(200)},
+    **{f"city {n}": FULL | {"city": f"city {n}"} for n in range(60)},
     **{word: FULL | {"city": word, "words": [word]} for word in WORDS_OF},
     "many words": FULL | {"words": [f"w{n}" for n in range(50)]},
     "one word": FULL | {"words": ["w0"]},
-    **{f"channel {n}": FULL | {"count": n} for n in range(1, 26)},
+    **{f"channel {n}": FULL | {"count": n} for n in (1, 25)},
     "plain zero": FULL | {"price": 0.0, "vector": [0.0, 0.1]},
     "negative zero": FULL | {"price": -0.0, "vector": [-0.0, 0.1]},
     "short": FULL | {"vector": [5.0]},
@@ -273,7 +270,7 @@ def values(spark: SparkSession) -> Values:
         "scaled": FittedMoments((2, 2), (1.0, 2.0), (2.0, 0.0), (0.0, 2.0), (3.0, 2.0)),
         "padded": FittedMoments((2, 2), (1.0, 2.0), (2.0, 4.0), (0.0, 2.0), (3.0, 2.0)),
     }
-    kinds = numbered([*[feature for feature, _, _ in KINDS], *[feature for *_, feature in OF_CASES]])
+    kinds = {name_of(feature): feature for feature in EVERY}
     few = {name: item for name, item in ITEMS.items() if name in ("full", "empty") or name.startswith("case ")}
     rows = columns_of(spark, list(ITEMS.values()), NAMED, of_vectors)
     found = {name: row.asDict() for name, row in zip(ITEMS, rows, strict=True)}
@@ -284,8 +281,7 @@ def values(spark: SparkSession) -> Values:
 
 @pytest.mark.parametrize("what", CASES)
 def test_a_value_that_is_special(values: Values, what: str) -> None:
-    numbers = [n for n, (case, *_) in enumerate(OF_CASES) if case == what]
-    found = [values[f"case {n}"][f"f{len(KINDS) + n}"] for n in numbers]
+    found = [values[f"case {n}"][name_of(feature)] for n, (case, _, feature) in enumerate(OF_CASES) if case == what]
     assert found == [expected for *_, expected in CASES[what]]
     assert "-0.0" not in str(found) or "zero" not in what
 
@@ -311,7 +307,7 @@ def test_single_values_and_lists_share_ids_and_a_missing_value_has_one_that_no_v
 
 
 def test_a_hashed_id_is_stable_below_its_limit_and_differs_between_features(values: Values) -> None:
-    one, other = ([values[f"city {n}"][name] for n in range(200)] for name in ("one", "other"))
+    one, other = ([values[f"city {n}"][name] for n in range(60)] for name in ("one", "other"))
     assert set(one) == set(range(1, 10))
     assert one != other
     assert one[:3] == FIRST_THREE
@@ -342,13 +338,10 @@ def test_the_contract_has_as_many_ids_as_the_feature_can_have(feature: dict[str,
     assert columns_contract(job(f=feature), STATE)["f"].buckets == buckets
 
 
-def test_a_vector_is_scaled_by_the_moments_of_each_place(values: Values) -> None:
+def test_a_vector_is_scaled_by_the_moments_of_each_place_but_its_padding_is_not(values: Values) -> None:
     assert values["full"]["scaled"] == [1.0, 2.0]  # (3 - 1) / 2 and, where all were equal, 4 - 2
-
-
-def test_padding_is_not_scaled_and_what_is_beyond_the_shape_is_cut_off(values: Values) -> None:
     found = [values[name]["padded"] for name in ("short", "long", "empty")]
-    assert found == [[2.0, -9.0], [2.0, 2.0], [-9.0, -9.0]]
+    assert found == [[2.0, -9.0], [2.0, 2.0], [-9.0, -9.0]], "what is beyond the shape is cut off"
 
 
 def test_a_cross_tells_combinations_apart_and_depends_on_no_order_of_rows(values: Values) -> None:
@@ -362,7 +355,7 @@ CROSSED = 946875532976  # a change here moves every crossed id
 
 def test_id_25_of_1_to_25_has_a_place_of_its_own(values: Values) -> None:
     """The old system had 25 buckets for the channels 1 to 25, and the last one was out of range."""
-    assert sorted(values[f"channel {n}"]["channel"] for n in range(1, 26)) == list(range(3, 28))
+    assert [values[f"channel {n}"]["channel"] for n in (1, 25)] == [3, 27]
     assert STATE.vocabularies["channels"].buckets == 28
 
 
@@ -371,7 +364,6 @@ def test_id_25_of_1_to_25_has_a_place_of_its_own(values: Values) -> None:
     [
         (of("price"), "features.f: found double, expected an integer or boolean"),
         (of("city", "float32"), "features.f: found string, expected a number"),
-        (of("price", "string"), "features.f: found double, expected text or binary"),
         (of("seen"), "features.f: found timestamp, expected an integer"),
         (of("vector", "float32"), r"found array<float>, expected a number .* set `shape: "),
         (of("price", "float32", shape=[2]), r"`shape: \[2\]` needs an array, found double"),
@@ -382,24 +374,17 @@ def test_id_25_of_1_to_25_has_a_place_of_its_own(values: Values) -> None:
         (of("city", boundaries=[1]), "features.f: found string, expected a number for `dtype: int64`"),
         (of("price", "float32", at="'a'"), "features.f: `at` needs a map, found double"),
         (of("words", "string", part="keys", ragged=True, top_k=2), "`part: keys` needs a map, found array<string>"),
-        (of("words", "string", part="keys", ragged=True), "`part: keys` needs a map, found array<string>"),
         (of("matrix", "float32", multi_hot=True, hash_buckets=9), "found array<array<float>>, .* nested 2 deep"),
         (of("words", "float32", top_k=2, shape=[2]), "found string in array<string>, expected numbers to sort by"),
         (of("matrix", "float32", shape=[4]), r"nested 2 deep, but `shape: \[4\]` has 1 dimension"),
-        (of("price", "float32", shape=[2, 2]), r"`shape: \[2, 2\]` needs an array, found double"),
-        (of("words", vocabulary="words"), "found array<string>, expected an integer or boolean .* set `shape: "),
-        (of("city", date_part="hour"), None),
         (of("count", date_part="hour"), "is int, expected a time; say its unit"),
     ],
 )
 def test_data_of_another_form_are_refused_before_anything_runs(
-    frame: Frame, feature: dict[str, Any], message: str | None
+    frame: Frame, feature: dict[str, Any], message: str
 ) -> None:
     rows = frame(SCHEMA, [])
     config = job(f=feature)
-    if message is None:  # text may hold times
-        feature_column(rows, "f", config.features["f"], config, STATE)
-        return
     with pytest.raises(InputError, match=message):
         feature_column(with_ids(rows, config, STATE), "f", config.features["f"], config, STATE)
 
@@ -420,7 +405,6 @@ def test_a_number_without_a_logarithm_ends_the_run_and_says_what_helps(spark: Sp
         (of("a", boundaries=[2, 1]), "expected finite numbers in ascending order"),
         (of("a", "float32", clip=[1, 1]), "two finite numbers, the smaller one first"),
         (of("a", clip=[0, 1]), "this makes a number: set `dtype: float32`"),
-        (of("a", "float32", boundaries=[1]), "`boundaries` makes ids: set `dtype: int64`"),
         (of("a", boundaries=[1], computed="model"), "set `dtype: float32`, from which the model makes them"),
         (of("a", "string", vocabulary="v", scale="min_max"), "`vocabulary` makes ids and takes no `clip`"),
         (of("a", salt="x"), "`salt` is for `hash_buckets`"),
@@ -434,14 +418,12 @@ def test_a_number_without_a_logarithm_ends_the_run_and_says_what_helps(spark: Sp
         ({"cross": ["x"], "dtype": "int64", "hash_buckets": 9}, "`cross` takes two or more features"),
         ({"cross": ["x", "y"], "dtype": "int64"}, "needs `hash_buckets`"),
         (of("a", vocabulary="v", default=1), "a missing value has an id of its own"),
-        (of("a", multi_hot=True, hash_buckets=9, default=1), "a missing value has an id of its own"),
         (of("a", "float32", multi_hot=True, hash_buckets=9, clip=[0, 1]), "`hash_buckets` makes ids"),
         ({"cross": ["x", "y"], "dtype": "float32", "hash_buckets": 9, "multi_hot": True}, "`cross` makes one id"),
         (of("a", fill=1), "`fill` is for lists"),
         (of("a", "float32", shape=[2, 2], scale="standardise"), "a shape has at most one dimension here"),
         (of("a", "string", vocabulary="v", shape=[2], computed="model"), "a model cannot tell padding from"),
         (of("a", date_part="hour", at="1"), "`date_part` takes a part of one time"),
-        (of("a", date_part="hour", top_k=1, shape=[1]), "`date_part` takes a part of one time"),
         (of("a", date_part="hour", default=24), "found `default: 24`, expected 0 to 23 for `date_part: hour`"),
         (of("a", boundaries=list(range(1001))), "found 1001 `boundaries`, expected at most 1000"),
     ],
