@@ -68,19 +68,16 @@ EMPTY: list[Any] = []
 WANTED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], Any]] = [
     ({"lookup": {"map": "user.weights", "keys": "item.topic"}}, {}, {}, 2.0),
     ({"lookup": {"map": "user.weights", "keys": "item.topic"}}, {}, {"topic": "no"}, None),
-    ({"lookup": {"map": "user.weights", "keys": "item.topic"}}, {}, {"topic": None}, None),
     ({"lookup": {"map": "user.weights", "keys": "item.topic"}}, {"weights": None}, {}, None),
     ({"lookup": {"map": "user.counts", "keys": "item.channel"}}, {}, {}, 3),
     ({"lookup": {"map": "user.counts", "keys": "user.channel"}}, {}, {}, 3),  # a number and its text are equal
     ({"lookup": {"map": "user.weights", "keys": "item.topics"}}, {}, {}, [None, 2.0, 2.0, None, None]),
     ({"lookup": {"map": "user.weights", "keys": "item.topics"}}, {}, {"topics": []}, EMPTY),
     ({"lookup": {"map": "user.weights", "keys": "item.topics"}}, {}, {"topics": None}, None),
-    ({"lookup": {"map": "user.weights", "keys": "item.topics"}}, {"weights": {}}, {"topics": ["a"]}, [None]),
     ({"lookup": {"map": "user.names", "keys": "item.topics"}}, {}, {}, [None, "one", "one", None, None]),
     ({"lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "sum"}}, {}, {}, 4.0),
     ({"lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "mean"}}, {}, {}, 2.0),
     ({"lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "count"}}, {}, {}, 2),
-    ({"lookup": {"map": "user.names", "keys": "item.topics", "reduce": "count"}}, {}, {}, 2),
     ({"lookup": {"map": "user.counts", "keys": "item.channels", "reduce": "sum"}}, {}, {}, 8.0),
     ({"lookup": {"map": "user.counts", "keys": "item.channels", "reduce": "max"}}, {}, {}, 5.0),
     ({"lookup": {"map": "user.counts", "keys": "item.channels", "reduce": "min"}}, {}, {}, 3.0),
@@ -88,9 +85,7 @@ WANTED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], Any]] = [
     ({"lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "mean"}}, {}, {"topics": ["no"]}, None),
     ({"lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "max"}}, {}, {"topics": []}, None),
     ({"lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "count"}}, {}, {"topics": []}, 0),
-    ({"lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "sum"}}, {"weights": None}, {}, None),
     ({"lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "sum"}}, {}, {"topics": ["c", "a"]}, math.nan),
-    ({"lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "max"}}, {}, {"topics": ["c", "a"]}, math.nan),
     ({"lookup": {"map": "user.weights", "keys": "item.topic", "reduce": "sum"}}, {}, {}, 2.0),
     ({"lookup": {"map": "user.pairs", "keys": "item.topics", "reduce": "sum"}}, {}, {}, 8.0),  # the last entry counts
     ({"lookup": {"map": "user.pairs", "keys": "item.topics", "reduce": "sum"}},
@@ -98,30 +93,23 @@ WANTED: list[tuple[dict[str, Any], dict[str, Any], dict[str, Any], Any]] = [
     ({"lookup": {"map": "user.weights", "under": "item.channel"}}, {}, {}, {"7:a": 1.5, "7:b": -0.25, "7:a:c": 4.0}),
     ({"lookup": {"map": "user.weights", "under": "item.channel"}}, {}, {"channel": 8}, {}),
     ({"lookup": {"map": "user.weights", "under": "item.channel"}}, {}, {"channel": None}, None),
-    ({"lookup": {"map": "user.weights", "under": "item.channel"}}, {"weights": None}, {}, None),
     ({"lookup": {"map": "user.weights", "under": "item.topic", "separator": "->"}}, {"weights": {"a->b": 1.0}}, {},
      {"a->b": 1.0}),
-    ({"lookup": {"map": "user.weights", "under": "item.topic"}}, {"weights": {"7:a:c": 1.0}}, {"topic": "7:a"}, {"7:a:c": 1.0}),
     ({"lookup": {"map": "user.weights", "under": "item.channel", "keys": "item.topics", "reduce": "sum"}}, {}, {}, 2.75),
     ({"lookup": {"map": "user.weights", "under": "item.channel", "keys": "item.topic"}}, {}, {}, 1.5),
     ({"lookup": {"map": "user.by_channel", "under": "item.channel", "keys": "item.topics"}}, {}, {},
      [0.5, 1.5, 1.5, None, None]),
-    ({"lookup": {"map": "user.by_channel", "under": "item.channel", "keys": "item.topic", "reduce": "sum"}}, {}, {}, 1.5),
     ({"lookup": {"map": "user.by_channel", "under": "item.channel"}}, {}, {}, {"a": 1.5, "b": 0.5}),
     *[
         ({"lookup": {"map": "user.by_channel", "under": "item.channel", **more}}, {}, {"channel": channel}, wanted)
         for channel in (8, 9, 10)  # nothing, an empty map and no entry are the same
         for more, wanted in (({}, {}), ({"keys": "item.topic", "reduce": "sum"}, 0.0), ({"keys": "item.topic"}, None))
     ],
-    ({"lookup": {"map": "user.by_channel", "under": "item.channel", "keys": "item.topic", "reduce": "sum"}},
-     {"by_channel": {}}, {}, 0.0),
     ({"overlap": {"of": "user.tags", "with": "item.tags"}}, {}, {}, 1),
-    ({"overlap": {"of": "user.tags", "with": "item.tags", "as": "any"}}, {}, {}, 1),
     ({"overlap": {"of": "user.tags", "with": "item.tags", "as": "any"}}, {}, {"tags": ["z"]}, 0),
     ({"overlap": {"of": "user.tags", "with": "item.tags", "as": "share_of"}}, {}, {"tags": ["y", "z", "v"]}, 0.5),
     ({"overlap": {"of": "user.tags", "with": "item.tags", "as": "share_with"}}, {}, {"tags": ["y", "z", "v", "u"]}, 0.25),
     ({"overlap": {"of": "user.tags", "with": "item.tags", "as": "share_of"}}, {"tags": [None]}, {}, None),
-    ({"overlap": {"of": "user.tags", "with": "item.tags"}}, {"tags": []}, {}, 0),
     ({"overlap": {"of": "user.tags", "with": "item.tags"}}, {"tags": None}, {}, None),
     ({"overlap": {"of": "user.ids", "with": "item.id", "as": "any"}}, {}, {}, 1),
     ({"overlap": {"of": "user.ids", "with": "item.id", "as": "any"}}, {}, {"id": None}, None),
@@ -256,6 +244,7 @@ def test_rows_that_share_a_map_have_the_values_of_copies_of_it() -> None:
         assert step(shared).column(PAIRS).equals(step(copied).column(PAIRS))
 
 
+@pytest.mark.thorough
 def test_lookups_equal_the_sql_that_they_replace(spark: SparkSession) -> None:
     one = random.Random(11)
     users = [random_user(one) for _ in range(300)]
