@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from datetime import date
 from pathlib import Path
@@ -11,17 +10,11 @@ from typing import Any
 import pytest
 from jsonschema import validate
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 import ctr_samples
 from ctr_samples.config import LoadedConfig, load_config
-from ctr_samples.contract import ExampleContract
-from ctr_samples.job import run as job
-from ctr_samples.job.summary import run_summary
 from ctr_samples.quality.pseudonyms import Pseudonyms
-from ctr_samples.records.read import first_examples
-from ctr_samples.shards import Manifest, open_storage
-from tests.support.whole_runs import Told
+from tests.support.whole_runs import Made, Told, made, write_config, write_rows
 
 DAY = date(2019, 6, 5)
 CONFIG = """\
@@ -30,7 +23,7 @@ timezone: UTC
 sources:
   log:
     format: json
-    path: LOG/dt={date}
+    path: ROOT/log/dt={date}
     schema: at STRING, user_id STRING, request_id STRING, articles STRING, action STRING, read_ms STRING
     days_before: 1
     days_after: 1
@@ -47,7 +40,7 @@ labels:
   read_ms: {source: log, where: action = 'read', window: 2h, value: read_ms, reduce: sum}
 features:
   position: {from: impression.position, dtype: int64}
-output: {path: OUT, partitions: 1}
+output: {path: ROOT/out, partitions: 1}
 split: {eval: 0}
 """
 FIVE = [
@@ -67,28 +60,12 @@ SIX = [
 
 def logged(root: Path, day: str, rows: list[tuple[str, ...]]) -> None:
     names = ("at", "user_id", "request_id", "articles", "action", "read_ms")
-    place = root / "log" / f"dt={day}"
-    place.mkdir(parents=True, exist_ok=True)
-    lines = [json.dumps({n: v for n, v in zip(names, row, strict=True) if v}) for row in rows]
-    (place / "part.json").write_text("\n".join(lines) + "\n")
+    filled = [{name: value for name, value in zip(names, row, strict=True) if value} for row in rows]
+    write_rows(root / f"log/dt={day}/part.json", filled)
 
 
 def config(root: Path, *overrides: str) -> LoadedConfig:
-    (root / "c.yaml").write_text(CONFIG.replace("LOG", str(root / "log")).replace("OUT", str(root / "out")))
-    return load_config(root / "c.yaml", overrides)
-
-
-def labels(root: Path, manifest: Manifest, *names: str) -> list[tuple[Any, ...]]:
-    """(position, labels) of each sample, in order."""
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    rows = first_examples(open_storage(root / "out"), manifest.shards, contract, 100)
-    return sorted(tuple(row[name] for name in ("position", *names)) for row in rows)
-
-
-def said(root: Path, manifest: Manifest) -> str:
-    console = Console(file=io.StringIO(), width=160, record=True)
-    console.print(run_summary(manifest, open_storage(root / "out"), published=True))
-    return console.export_text()
+    return load_config(write_config(root, "c", CONFIG), overrides)
 
 
 @pytest.mark.slow
@@ -96,11 +73,11 @@ def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipp
     spark: SparkSession, tmp_path: Path
 ) -> None:
     logged(tmp_path, "2019-06-05", FIVE)
-    early = job.run(spark, config(tmp_path), DAY).manifest
-    assert not early.label_mature
-    assert "flips" not in early.labels["clicked"]
-    columns = ("clicked", "read_ms", "read_ms__mask")
-    assert labels(tmp_path, early, *columns) == [
+    early = made(spark, config(tmp_path), DAY)
+    assert not early.manifest.label_mature
+    assert "flips" not in early.manifest.labels["clicked"]
+    columns = ("position", "clicked", "read_ms", "read_ms__mask")
+    assert early.values(*columns) == [
         (0, 0, 0.0, 0),
         (0, 0, 0.0, 0),
         (1, 0, 10.0, 1),
@@ -109,11 +86,11 @@ def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipp
     ]
 
     logged(tmp_path, "2019-06-06", SIX)
-    final = job.run(spark, config(tmp_path), DAY).manifest
+    later = made(spark, config(tmp_path), DAY)
+    final = later.manifest
     assert final.label_mature
     assert final.generation == 2
-    assert (0, 1, 30.0, 1) in labels(tmp_path, final, *columns)
-    assert (1, 0, 30.0, 1) in labels(tmp_path, final, *columns)
+    assert {(0, 1, 30.0, 1), (1, 0, 30.0, 1)} <= {*later.values(*columns)}
     names = Pseudonyms(final.name)
     assert final.labels == {
         "clicked": {
@@ -137,14 +114,13 @@ def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipp
     }
     schema = json.loads((Path(ctr_samples.__file__).parent / "shards/manifest.schema.json").read_text())
     validate(json.loads(final.to_json()), schema)
-    summary = said(tmp_path, final)
-    assert "1  flipped since generation 1: 1 to 1, 0 to 0 " in summary
-    assert "flipped since generation 1: 1 to 1, 0 to 0, 1 changed value" in summary
+    assert "1  flipped since generation 1: 1 to 1, 0 to 0 " in later.summary
+    assert "flipped since generation 1: 1 to 1, 0 to 0, 1 changed value" in later.summary
 
-    again = job.run(spark, config(tmp_path), DAY, force=True).manifest
+    again = made(spark, config(tmp_path), DAY, force=True)
     nothing = {"flipped_to_1": 0, "flipped_to_0": 0, "new": 0, "gone": 0, "against": 2, "final": True}
-    assert again.labels["clicked"]["flips"] == nothing
-    assert not [found for found in again.quality["found"] if found["check"] == "final_labels"]
+    assert again.manifest.labels["clicked"]["flips"] == nothing
+    assert again.found("final_labels") == []
 
 
 LISTS = [
@@ -176,10 +152,9 @@ def test_what_stands_below_the_last_click_of_its_list_is_dropped_and_accounted_f
         "features.who={from: impression.who, dtype: string}",
         "features.at={expr: \"date_format(impression.impression_time, 'HH:mm')\", dtype: string}",
     )
-    loaded = config(tmp_path, "impressions.skip_above=clicked", *extra)
-    manifest = job.run(spark, loaded, DAY).manifest
+    day = made(spark, config(tmp_path, "impressions.skip_above=clicked", *extra), DAY)
     found: dict[str, list[tuple[int, int]]] = {}
-    for position, at, who, clicked in labels(tmp_path, manifest, "at", "who", "clicked"):
+    for position, at, who, clicked in day.values("position", "at", "who", "clicked"):
         found.setdefault(f"{at.decode()} {who.decode()}", []).append((position, clicked))
     assert found == {
         "10:00 u": [(0, 1), (1, 0), (2, 1)],
@@ -191,7 +166,7 @@ def test_what_stands_below_the_last_click_of_its_list_is_dropped_and_accounted_f
         "13:00 nobody": [(0, 0), (1, 0)],
         "14:00 w": [(0, 0), (1, 0)],
     }
-    assert manifest.accounting == {
+    assert day.manifest.accounting == {
         "impressions": 23,
         "samples": 18,
         "no_time": 0,
@@ -199,7 +174,7 @@ def test_what_stands_below_the_last_click_of_its_list_is_dropped_and_accounted_f
         "repeated": 1,
         "skip_above": 4,
     }
-    assert "4  were below the last click of their list" in said(tmp_path, manifest)
+    assert "4  were below the last click of their list" in day.summary
 
 
 SHOWN_AT_ALL_HOURS = [
@@ -222,17 +197,17 @@ def test_labels_are_not_final_where_the_log_is_cut_before_their_windows_end(
     logged(tmp_path, "2019-06-05", SHOWN_AT_ALL_HOURS)
     logged(tmp_path, "2019-06-06", shown_until("00:05:00"))
     reporter = Told()
-    cut = job.run(spark, config(tmp_path), DAY, reporter=reporter).manifest
-    assert not cut.label_mature
+    cut = made(spark, config(tmp_path), DAY, reporter=reporter)
+    assert not cut.manifest.label_mature
     (warning,) = [text for text in reporter.warnings if "cut" in text]
     assert warning == (
         "sources.log: no row is later than 2019-06-06 00:15:00+00:00, but the label windows end at 2019-06-06 02:00:00+00:00, "
         "and the same hours of the day itself have 15 rows. The log is cut, so the labels are not final; run again when it is "
         "complete."
     )
-    assert "or with a cut log" in said(tmp_path, cut)
+    assert "or with a cut log" in cut.summary
     logged(tmp_path, "2019-06-06", shown_until("23:59:59"))
-    assert job.run(spark, config(tmp_path), DAY).manifest.label_mature
+    assert made(spark, config(tmp_path), DAY).manifest.label_mature
 
 
 @pytest.mark.slow
@@ -252,12 +227,12 @@ def test_a_log_is_cut_where_the_day_before_had_rows(
 ) -> None:
     logged(tmp_path, "2019-06-05", today)
     logged(tmp_path, "2019-06-06", tomorrow)
-    assert job.run(spark, config(tmp_path, "quality.silent_hours=off"), DAY).manifest.label_mature == final
+    assert made(spark, config(tmp_path, "quality.silent_hours=off"), DAY).manifest.label_mature == final
 
 
 TWO_LOGS = CONFIG.replace("impressions:", """  clicks:
     format: json
-    path: LOG/../clicks/dt={date}
+    path: ROOT/clicks/dt={date}
     schema: at STRING, user_id STRING, articles STRING
     days_after: 1
 impressions:""", 1).replace(
@@ -274,37 +249,34 @@ def test_labels_are_not_final_before_the_impressions_of_the_next_day_are_there_a
     spark: SparkSession, tmp_path: Path
 ) -> None:
     logged(tmp_path, "2019-06-05", [("2019-06-05 20:00:00", "u", "r", "[1, 2]", "exposure", "")])
-    (tmp_path / "clicks/dt=2019-06-05").mkdir(parents=True)
-    (tmp_path / "clicks/dt=2019-06-05/x.json").write_text("{}\n")
-    (tmp_path / "clicks/dt=2019-06-06").mkdir()
-    (tmp_path / "clicks/dt=2019-06-06/x.json").write_text(
-        '{"at": "2019-06-06 10:00:00", "user_id": "u", "articles": "1"}\n'
-    )
-    (tmp_path / "c.yaml").write_text(
-        TWO_LOGS.replace("LOG", str(tmp_path / "log")).replace("OUT", str(tmp_path / "out"))
-    )
-    loaded, accepted = load_config(tmp_path / "c.yaml", ["sources.clicks.bad_records.max_rate=1"]), ("one_class",)
+    click = {"at": "2019-06-06 10:00:00", "user_id": "u", "articles": "1"}
+    for day, rows in (("2019-06-05", [{}]), ("2019-06-06", [click])):
+        write_rows(tmp_path / f"clicks/dt={day}/x.json", rows)
+    loaded = load_config(write_config(tmp_path, "c", TWO_LOGS), ["sources.clicks.bad_records.max_rate=1"])
 
-    early = job.run(spark, loaded, DAY, accept=accepted).manifest
-    assert (early.label_mature, labels(tmp_path, early, "clicked")) == (False, [(0, 1), (1, 0)])
+    def run(reporter: Told | None = None) -> tuple[Made, list[tuple[int, int]]]:
+        day = made(spark, loaded, DAY, **({} if reporter is None else {"reporter": reporter}))
+        return day, day.values("position", "clicked")
+
+    early, labels = run()
+    assert (early.manifest.label_mature, labels) == (False, [(0, 1), (1, 0)])
 
     logged(tmp_path, "2019-06-06", [("2019-06-06 09:00:00", "u", "s", "[3]", "exposure", "")])
-    final = job.run(spark, loaded, DAY, accept=accepted).manifest
-    assert (final.label_mature, labels(tmp_path, final, "clicked")) == (True, [(0, 1), (1, 0)])
+    final, labels = run()
+    assert (final.manifest.label_mature, labels) == (True, [(0, 1), (1, 0)])
 
     logged(tmp_path, "2019-06-06", [("2019-06-06 09:00:00", "u", "s", "[1]", "exposure", "")])
     reporter = Told()
-    moved = job.run(spark, loaded, DAY, accept=accepted, reporter=reporter).manifest
-    assert (moved.label_mature, labels(tmp_path, moved, "clicked")) == (True, [(0, 0), (1, 0)])
-    assert moved.labels["clicked"]["flips"]["final"]
+    moved, labels = run(reporter)
+    assert (moved.manifest.label_mature, labels) == (True, [(0, 0), (1, 0)])
+    assert moved.manifest.labels["clicked"]["flips"]["final"]
     alarm = (
         "1 value(s) of clicked differ from those of generation 2, whose labels were final: the logs changed after all windows "
         "had closed. Models that were trained on it saw other labels."
     )
     assert alarm in reporter.warnings
-    assert alarm in [found["sentence"] for found in moved.quality["found"]]
-    page = (tmp_path / f"out/dt=2019-06-05/data/{moved.run_id}/report.html").read_text()
-    assert "whose labels were final" in page
+    assert moved.found("final_labels") == [alarm]
+    assert "whose labels were final" in moved.page
 
 
 @pytest.mark.thorough
@@ -326,13 +298,14 @@ def test_times_of_actions_that_cannot_be_read_are_told_with_one_and_what_reads_i
     clicks = [(f"05/06/2019 {hour}:00:30", "u", "r1", "2", "click", "") for hour in (11, 10)]
     logged(tmp_path, "2019-06-05", [shown, *clicks])
     logged(tmp_path, "2019-06-06", [("04/06/2019 00:00:00", "u", "r1", "2", "click", "")])
-    manifest = job.run(spark, config(tmp_path, f"labels.clicked.time={time}"), DAY).manifest
+    day = made(spark, config(tmp_path, f"labels.clicked.time={time}"), DAY)
+    manifest = day.manifest
     assert manifest.labels["clicked"]["without_time"] == 2
     assert manifest.labels["clicked"]["time_not_read"].startswith(f"labels.clicked.time: {told}")
     assert "time_not_read" not in manifest.labels["read_ms"]
-    (found,) = [one["sentence"] for one in manifest.quality["found"] if one["check"] == "action_times"]
+    (found,) = day.found("action_times")
     assert f"labels.clicked.time: {told}" in found
     example = found.rpartition("such as ")[2].removesuffix(".")
-    read = job.run(spark, config(tmp_path, f"labels.clicked.time={example}"), DAY).manifest
+    read = made(spark, config(tmp_path, f"labels.clicked.time={example}"), DAY).manifest
     assert read.labels["clicked"]["actions"] == 2
     assert "without_time" not in read.labels["clicked"]

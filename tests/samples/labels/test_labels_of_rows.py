@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples.config import load_config
-from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import GateRefused, InputError
-from ctr_samples.job import run as job
-from ctr_samples.records.read import first_examples
-from ctr_samples.shards import Manifest, open_storage
-from tests.support.whole_runs import write_rows
+from tests.support.whole_runs import Made, made, write_config, write_rows
 
 DAY = date(2019, 6, 5)
 CONFIG = """
@@ -26,6 +20,7 @@ sources:
   lists:
     format: json
     path: ROOT/lists.json
+    bad_records: {max_rate: 0.5}
     schema: "r BIGINT, u STRING, at STRING, shown STRING"
     explode: {element: "split(shown, ' ')"}
   clicks: {format: json, path: ROOT/clicks.json, schema: "u STRING, i STRING, at STRING"}
@@ -54,64 +49,36 @@ MANY = [{"r": 1, "u": "u", "at": "2019-06-05 10:00:00", "shown": " ".join(f"i{n}
 CLICKS = [{"u": "u", "i": "c", "at": "2019-06-05 10:30:00"}, {"u": "v", "i": "a", "at": "2019-06-05 12:00:01"}]
 
 
-Examples = list[dict[str, Any]]
+CLICKED = "{expr: \"split_part(element, '-', 2) = '1'\"}"
+CHECKS = "quality: {one_class: off, too_few: off}"
 
 
-def published(spark: SparkSession, root: Path, shown: Examples = LISTS, **changed: str) -> tuple[Manifest, Examples]:
-    """A day with some texts of the configuration replaced, and its examples in order of their position and request."""
-    text = CONFIG
-    for old, new in changed.items():
-        text = text.replace(OLD[old], new)
-    (root / "c.yaml").write_text(text.replace("ROOT", str(root)))
-    for name, rows in (("lists", shown), ("clicks", CLICKS)):
-        write_rows(root / f"{name}.json", rows)
-    manifest = job.run(spark, load_config(root / "c.yaml"), DAY).manifest
-    contract = ExampleContract.from_dict(dict(manifest.contract))
-    examples: Examples = [
-        dict(example) for example in first_examples(open_storage(root / "out"), manifest.shards, contract, 100)
-    ]
-    return manifest, examples
-
-
-OLD: Mapping[str, str] = {
-    "clicked": "{expr: \"split_part(element, '-', 2) = '1'\"}",
-    "rate": "    path: ROOT/lists.json\n",
-    "lists": "explode: {element: \"split(shown, ' ')\"}",
-    "quality": "quality: {one_class: off, too_few: off}",
-}
-TOLERANT = "    path: ROOT/lists.json\n    bad_records: {max_rate: 0.5}\n"
-
-
-def labels_of(examples: Examples, *names: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(example[name] for name in names) for example in examples)
+def published(
+    spark: SparkSession, root: Path, shown: list[dict[str, Any]] = LISTS, changes: dict[str, str] | None = None
+) -> Made:
+    """A day with some texts of the configuration replaced."""
+    write_rows(root / "lists.json", shown)
+    write_rows(root / "clicks.json", CLICKS)
+    return made(spark, write_config(root, "c", CONFIG, changes), DAY, accept=())
 
 
 @pytest.mark.thorough
 def test_an_element_holds_its_label_beside_labels_of_actions(spark: SparkSession, tmp_path: Path) -> None:
-    manifest, examples = published(spark, tmp_path, rate=TOLERANT)
-    assert manifest.accounting == {"impressions": 6, "samples": 5, "no_time": 0, "no_item": 1, "repeated": 0}
-    assert labels_of(examples, "position", "clicked", "bought") == [
-        (0, 0, 0),
-        (0, 0, 0),
-        (0, 1, 0),
-        (1, 1, 0),
-        (2, 0, 1),
-    ]
-    assert manifest.labels["clicked"] == {"without_value": 0}
-    assert manifest.label_mature
+    day = published(spark, tmp_path)
+    assert day.manifest.accounting == {"impressions": 6, "samples": 5, "no_time": 0, "no_item": 1, "repeated": 0}
+    expected = [(0, 0, 0), (0, 0, 0), (0, 1, 0), (1, 1, 0), (2, 0, 1)]
+    assert day.values("position", "clicked", "bought") == expected
+    assert day.manifest.labels["clicked"] == {"without_value": 0}
+    assert day.manifest.label_mature
 
 
 @pytest.mark.thorough
-def test_a_label_without_actions_is_mature_at_once_or_when_it_says(spark: SparkSession, tmp_path: Path) -> None:
-    late = "{expr: \"split_part(element, '-', 2) = '1'\", known_after: 36500d}"
-    assert not published(spark, tmp_path, rate=TOLERANT, clicked=late)[0].label_mature
-
-
-@pytest.mark.thorough
-def test_a_number_of_the_row_has_a_mask(spark: SparkSession, tmp_path: Path) -> None:
-    grade = "{expr: \"try_cast(split_part(element, '-', 2) as double) * 2.5\", dtype: float32}"
-    _, examples = published(spark, tmp_path, rate=TOLERANT, clicked=grade)
-    assert labels_of(examples, "clicked", "clicked__mask") == [(0.0, 0), (0.0, 1), (0.0, 1), (2.5, 1), (2.5, 1)]
+def test_a_label_of_the_row_may_be_a_number_with_a_mask_and_known_late(spark: SparkSession, tmp_path: Path) -> None:
+    grade = "try_cast(split_part(element, '-', 2) as double) * 2.5"
+    late = f'{{expr: "{grade}", dtype: float32, known_after: 36500d}}'
+    day = published(spark, tmp_path, changes={CLICKED: late})
+    assert day.values("clicked", "clicked__mask") == [(0.0, 0), (0.0, 1), (0.0, 1), (2.5, 1), (2.5, 1)]
+    assert not day.manifest.label_mature
 
 
 @pytest.mark.thorough
@@ -132,13 +99,13 @@ def test_a_flag_that_is_neither_0_nor_1_is_refused(
     spark: SparkSession, tmp_path: Path, clicked: str, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        published(spark, tmp_path, rate=TOLERANT, clicked=clicked)
+        published(spark, tmp_path, changes={CLICKED: clicked})
 
 
 @pytest.mark.thorough
 def test_a_log_of_positives_only_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(GateRefused, match="have clicked = 1: a log of positives only, from which no model can learn"):
-        published(spark, tmp_path, MANY, clicked="{expr: 'true'}", quality="quality: {too_few: off}")
+        published(spark, tmp_path, MANY, {CLICKED: "{expr: 'true'}", CHECKS: "quality: {too_few: off}"})
 
 
 @pytest.mark.parametrize(
@@ -153,4 +120,4 @@ def test_a_log_of_positives_only_is_refused(spark: SparkSession, tmp_path: Path)
 )
 def test_a_list_that_is_none_is_refused(spark: SparkSession, tmp_path: Path, lists: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        published(spark, tmp_path, lists=lists)
+        published(spark, tmp_path, changes={"explode: {element: \"split(shown, ' ')\"}": lists})
