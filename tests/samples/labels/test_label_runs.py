@@ -61,7 +61,10 @@ SIX = [
 def logged(root: Path, day: str, rows: list[tuple[str, ...]]) -> None:
     names = ("at", "user_id", "request_id", "articles", "action", "read_ms")
     filled = [{name: value for name, value in zip(names, row, strict=True) if value} for row in rows]
-    write_rows(root / f"log/dt={day}/part.json", filled)
+    file = root / f"log/dt={day}/part.json"
+    write_rows(file, filled)
+    if not rows:
+        file.write_text("\n")  # a day whose file has no byte would be missing
 
 
 def config(root: Path, *overrides: str) -> LoadedConfig:

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples.samples.views.as_of import planning
+from ctr_samples.samples.views.as_of.joining import key_among
 from ctr_samples.samples.views.as_of.matching import AsOf
 from ctr_samples.samples.views.as_of.planning import measure_hot_keys
 from tests.samples.views.as_of.joins import (
@@ -299,6 +300,13 @@ def test_rows_of_a_sample_stand_for_those_that_it_leaves_out(frame: Frame) -> No
     assert measure_hot_keys(sample, 0.02, 50) == ("a", "b")
     assert measure_hot_keys(sample, 0.02, 100) == ("a",)
     assert measure_hot_keys(sample, 0.02, 101) == ()
+
+
+def test_a_key_of_three_columns_has_each_of_them() -> None:
+    rows = [("a", "bc", "d"), ("a", "bc", "e"), ("ab", "c", "d"), ("a", "b", "cd"), ("a", None, "d")]
+    shown = pa.array([dict(zip(("user", "item", "place"), row, strict=True)) for row in rows])
+    keys = key_among(pa.table({"impression": shown}), ["user", "item", "place"])
+    assert keys.to_pylist() == ["1:a2:bcd", "1:a2:bce", "2:ab1:cd", "1:a1:bcd", None]
 
 
 def oracle(shown: Sequence[Any], known: Sequence[tuple[str, Row]], how: AsOf) -> dict[int, tuple[Any, bool]]:

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -340,46 +341,60 @@ VIEW = EventView(source="t", entity="user", key="user_id", event_time="since", v
 DAY = Span.of(date(2019, 6, 5), "UTC")
 
 
-def ends(frame: Frame, kind: str, *written: str | None) -> list[str | None]:
-    rows = frame(f"user_id int, since timestamp, until {kind}", [(1, "2019-06-01 00:00:00", end) for end in written])
-    rows = view_rows(rows, "v", VIEW, [])
-    return [r.until for r in rows.select(F.date_format("valid_to", "yyyy-MM-dd HH:mm").alias("until")).collect()]
+UNREADABLE = "no end"
+ENDS: dict[str, dict[str | None, str | None]] = {
+    "timestamp": {
+        None: None,
+        "9999-12-31 00:00:00": None,
+        "9999-01-01 00:00:00": None,
+        "9999-12-31 23:59:59.999999": None,
+        "2999-12-31 00:00:00": "2999-12-31 00:00",
+    },
+    "string": {
+        None: None,
+        "9999-12-31 00:00:00": None,
+        "2019-06-04": "2019-06-04 00:00",
+        "soon": UNREADABLE,
+        "": UNREADABLE,
+    },
+    "date": {None: None, "9999-12-31": None, "2019-06-04": "2019-06-04 00:00"},
+}
+"""What is written as an end in columns of each type, and the end; without one, a row is true for ever."""
 
 
-def test_an_end_is_open_if_it_is_null_or_lies_in_the_year_9999_or_later(frame: Frame) -> None:
-    open_ends = (None, "9999-12-31 00:00:00", "9999-01-01 00:00:00", "9999-12-31 23:59:59.999999")
-    for kind in ("timestamp", "string"):
-        assert ends(frame, kind, *open_ends, "2999-12-31 00:00:00") == [None] * 4 + ["2999-12-31 00:00"]
-    assert ends(frame, "date", "9999-12-31", None) == [None, None]
-
-
-def test_a_date_as_an_end_is_the_first_moment_of_its_day(frame: Frame) -> None:
-    assert ends(frame, "date", "2019-06-04") == ["2019-06-04 00:00"]
-
-
-def test_text_that_is_no_time_is_not_taken_for_a_row_that_never_ends(frame: Frame) -> None:
-    assert ends(frame, "string", "soon", "", "2019-06-04", None) == ["2019-06-04 00:00", None]
-
-
-@pytest.mark.parametrize(
-    ("until", "closed", "kept"),
-    [
-        (None, None, True),
-        ("2019-06-04 23:59:59.999999", None, False),
-        ("2019-06-05 00:00:00", None, True),
-        ("2019-06-04 00:00:00", "2019-06-05 01:00:00", True),
-        ("2019-06-04 00:00:00", "2019-06-04 01:00:00", False),
-        ("2019-06-01 00:00:00", "2019-06-05 01:00:00", False),
-    ],
-)
-def test_rows_that_had_ended_before_the_day_and_rows_that_were_never_true_are_left_out(
-    frame: Frame, until: str | None, closed: str | None, kept: bool
+def test_an_end_is_open_if_it_is_null_or_lies_in_the_year_9999_or_later_and_a_date_is_its_first_moment(
+    frame: Frame,
 ) -> None:
-    view = VIEW.model_copy(update={"closed_available": "closed"})
+    every = []
+    for kind, ends in ENDS.items():
+        written = [(f"{kind} {end}", "2019-06-01 00:00:00", end) for end in ends]
+        rows = view_rows(frame(f"user_id string, since timestamp, until {kind}", written), "v", VIEW, [])
+        every.append(rows.select("key", F.date_format("valid_to", "yyyy-MM-dd HH:mm")))
+    assert dict(map(tuple, reduce(DataFrame.union, every).collect())) == {
+        f"{kind} {text}": end for kind, ends in ENDS.items() for text, end in ends.items() if end != UNREADABLE
+    }
+
+
+def test_rows_that_had_ended_before_the_day_and_rows_that_were_never_true_are_left_out(frame: Frame) -> None:
+    times = {
+        "without an end": (None, None),
+        "ended before the day": ("2019-06-04 23:59:59.999999", None),
+        "ended with the day before": ("2019-06-05 00:00:00", None),
+        "its end was known on the day": ("2019-06-04 00:00:00", "2019-06-05 01:00:00"),
+        "its end was known before the day": ("2019-06-04 00:00:00", "2019-06-04 01:00:00"),
+        "never true": ("2019-06-01 00:00:00", "2019-06-05 01:00:00"),
+    }
     rows = frame(
-        "user_id int, since timestamp, until timestamp, closed timestamp", [(1, "2019-06-01 00:00:00", until, closed)]
+        "user_id string, since timestamp, until timestamp, closed timestamp",
+        [(name, "2019-06-01 00:00:00", *ends) for name, ends in times.items()],
     )
-    assert lasting(usable(view_rows(rows, "v", view, [])), DAY).count() == kept
+    view = VIEW.model_copy(update={"closed_available": "closed"})
+    kept = lasting(usable(view_rows(rows, "v", view, [])), DAY).select("key").collect()
+    assert {row.key for row in kept} == {
+        "without an end",
+        "ended with the day before",
+        "its end was known on the day",
+    }
 
 
 @EACH
