@@ -17,6 +17,7 @@ from ctr_samples.config import DailyCounts, DailyCountView, EventView, SnapshotV
 from ctr_samples.errors import InputError
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.rows import usable, view_rows, within_reach
+from tests.support.whole_runs import write_rows
 
 Frame = Callable[..., DataFrame]
 
@@ -74,13 +75,24 @@ def test_a_row_is_known_some_time_after_it_became_true_or_at_that_of_a_column_if
 ) -> None:
     table = frame("user_id string, at timestamp, loaded timestamp, city string", USERS)
     dates = frame("user_id string, ds date, city string", [("u2", "2019-06-01", "Oslo")])
+    pairs = frame(
+        "u string, a bigint, at timestamp", [(u, a, "2019-06-02 00:00:00") for u, a in (("1", 23), ("12", 3))]
+    )
+    both = EventView(source="t", entity="user_article", key="u", article_key="a", event_time="at", ttl="1d")
     loaded = PROFILE.model_copy(update={"available_after": None, "available_time": "loaded"})
     dated = PROFILE.model_copy(update={"event_time": "ds", "available_after": timedelta(hours=26)})
     views = [
         usable(view_rows(rows, "v", view, ["city"]))
-        for rows, view in ((table, PROFILE), (table, loaded), (dates, dated))
+        for rows, view in (
+            (table, PROFILE),
+            (table, loaded),
+            (dates, dated),
+            (pairs.withColumn("city", F.lit("?")), both),
+        )
     ]
     assert written(reduce(DataFrame.unionAll, views)) == [
+        ("1:123", "06-02 00:00", "06-02 00:00", "?"),
+        ("2:123", "06-02 00:00", "06-02 00:00", "?"),
         ("u1", "06-01 10:00", "06-01 10:30", "Lund"),
         ("u1", "06-01 10:00", "06-01 12:00", "Lund"),
         ("u1", "06-01 10:00", "06-01 12:00", "d"),
@@ -152,8 +164,8 @@ def test_sequences_and_tombstones_are_columns_of_the_view(frame: Frame) -> None:
 
 def test_only_the_days_that_matter_are_read_from_a_partitioned_table(spark: SparkSession, tmp_path: Path) -> None:
     days = [f"2019-06-{day:02}" for day in range(1, 11)]
-    table = spark.createDataFrame([(1, day, 5) for day in days], "user_id int, ds string, x int")
-    table.select("user_id", "x", F.to_date("ds").alias("ds")).write.partitionBy("ds").parquet(str(tmp_path / "t"))
+    for day in days:
+        write_rows(tmp_path / f"t/ds={day}/x.parquet", [{"user_id": 1, "x": 5}])
     rows = view_rows(spark.read.parquet(str(tmp_path / "t")), "v", SNAPSHOT, ["x"])
     near = within_reach(usable(rows), Span.of(date(2019, 6, 5), "UTC"), timedelta(days=2))
     plan = near._jdf.queryExecution().executedPlan()
