@@ -380,6 +380,7 @@ def test_a_column_that_a_history_does_not_have_is_named() -> None:
     assert found == ["features.f.from: history 'clicks' has no column 'item'; did you mean 'items'?"]
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     "columns", ["time item request key kind moment tie alone shown action", "Time ITEM"], ids=["lower", "upper"]
 )

@@ -291,16 +291,24 @@ def test_ids_are_stable_and_differ_for_keys_that_read_alike_and_for_repeats_by_t
             ("2019-06-05 10:00:01", "1", "23", "exposure"),
         ],
     )
-    ids = [[r.impression_id for r in cut_impressions(log, SHOWN, DAY, 2).collect()] for _ in range(2)]
-    assert len(set(ids[0])) == 3
-    assert sorted(ids[0]) == sorted(ids[1])
-    near, at = (
-        Reach(timedelta(minutes=10)),
-        ["2019-06-04 23:59:59", *[f"2019-06-05 00:{m}:01" for m in ("00", "10", "20")]],
-    )
-    again = frame(
-        "at timestamp, request_id string, user_id string, article_id string", [(t, "r1", "u1", "a") for t in at]
-    )
-    shown = [BY_REQUEST, BY_REQUEST.model_copy(update={"dedup": timedelta(minutes=10)})]
-    of_request = [[row.impression_id for row in cut_impressions(again, one, DAY, 2, near).collect()] for one in shown]
-    assert [len({*some}) for some in of_request] == [1, 4]
+    near = Reach(timedelta(minutes=10))
+    times = ["2019-06-04 23:59:59", *[f"2019-06-05 00:{minute}:01" for minute in ("00", "10", "20")]]
+    schema = "at timestamp, request_id string, user_id string, article_id string"
+    again = frame(schema, [(time, "r1", "u1", "a") for time in times])
+    every = {
+        "once": cut_impressions(log, SHOWN, DAY, 2),
+        "once more": cut_impressions(log, SHOWN, DAY, 2),
+        "of a request": cut_impressions(again, BY_REQUEST, DAY, 2, near),
+        "by time": cut_impressions(again, BY_REQUEST.model_copy(update={"dedup": near.before}), DAY, 2, near),
+    }
+    ids = defaultdict[str, set[int]](set)
+    named = [rows.select(F.lit(name), "impression_id") for name, rows in every.items()]
+    for name, number in reduce(DataFrame.union, named).collect():
+        ids[name].add(number)
+    assert {name: len(some) for name, some in ids.items()} == {
+        "once": 3,
+        "once more": 3,
+        "of a request": 1,
+        "by time": 4,
+    }
+    assert ids["once"] == ids["once more"]

@@ -31,10 +31,8 @@ from ctr_samples.samples.sampling import (
     sampling_facts,
     split_column,
 )
-from ctr_samples.shards import Manifest
 from ctr_samples.sparksql.session import run_session
 from ctr_samples.training.training_set import open_training_set
-from tests.support.marks import slow_except
 from tests.support.open_bandit import TUESDAY, open_bandit
 from tests.support.project import PROJECT
 from tests.support.whole_runs import made
@@ -77,6 +75,14 @@ RULES: dict[str, dict[str, Any]] = {
     "requests": {"rate": "if(clicked = 1, 1, 0.3)", "by": "request"},
 }
 """Rules, all of them over the same impressions, of which a quarter is evaluated."""
+WITHOUT_A_VALUE = {
+    "if(clicked = 1, 1, 0)": "rate",
+    "nullif(clicked, 0)": "rate",
+    "if(clicked = 1, 1, -1)": "weight",
+    "double('NaN')": "weight",
+    "1e39": "weight",
+}
+"""Expressions that are no rate, or no weight, of some impressions."""
 
 
 @pytest.fixture(scope="module")
@@ -90,9 +96,13 @@ def chosen(spark: SparkSession) -> pd.DataFrame:
         marked = rules_of(config(sampling=Sampling.model_validate(rules), split=SPLITS_OF["split"]), DAY, rows)
         assert marked is not None
         rows = marked.withColumnsRenamed({SAMPLED_OUT: f"out {name}", WEIGHT: f"weight {name}"}).drop("_wrong")
-    return rows.select(
-        "impression.*", "clicked", *columns, *[f"{kind} {name}" for kind in ("out", "weight") for name in RULES]
-    ).toPandas()
+    for number, (text, key) in enumerate(WITHOUT_A_VALUE.items()):
+        marked = rules_of(config(sampling=Sampling.model_validate({key: text}), split=SPLITS_OF["split"]), DAY, rows)
+        assert marked is not None
+        rows = marked.withColumnRenamed("_wrong", f"wrong {number}").drop(SAMPLED_OUT, WEIGHT)
+    of_rules = [f"{kind} {name}" for kind in ("out", "weight") for name in RULES]
+    of_rules += [f"wrong {number}" for number in range(len(WITHOUT_A_VALUE))]
+    return rows.select("impression.*", "clicked", *columns, *of_rules).toPandas()
 
 
 def by(name: str, chosen: pd.DataFrame) -> pd.DataFrame:
@@ -129,14 +139,17 @@ def test_the_last_hours_of_the_day_go_to_eval(spark: SparkSession) -> None:
     rows = session.createDataFrame([(i, f"2019-10-27 {t}Z") for i, t in enumerate(times)], "id int, at string")
     struct = F.struct(F.col("id").alias("impression_id"), F.col("at").cast("timestamp").alias("impression_time"))
     impressions = rows.select(struct.alias("impression"))
-    for start, expected in (
-        ("20:00", ["train", "train", "train", "eval"]),
-        ("02:30", ["train", "eval", "eval", "eval"]),
-        ("00:00", ["eval"] * 4),
-    ):
-        split = Split(by="time", eval_from=start)
-        column = split_column(config(split=split, timezone="Europe/Stockholm"), day)
-        assert [row[0] for row in impressions.orderBy("impression.impression_id").select(column).collect()] == expected
+    expected = {
+        "20:00": ["train", "train", "train", "eval"],
+        "02:30": ["train", "eval", "eval", "eval"],
+        "00:00": ["eval"] * 4,
+    }
+    columns = [
+        split_column(config(split=Split(by="time", eval_from=start), timezone="Europe/Stockholm"), day).alias(start)
+        for start in expected
+    ]
+    found = impressions.orderBy("impression.impression_id").select(columns).toPandas()
+    assert {start: found[start].tolist() for start in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -335,15 +348,11 @@ def test_rules_that_say_two_things_or_nothing_are_refused(rules: dict[str, Any],
         Sampling.model_validate(rules)
 
 
-def run_tuesday(spark: SparkSession, output: Path, *overrides: str) -> tuple[Manifest, pd.DataFrame]:
-    tuesday = made(spark, open_bandit(output, *overrides), TUESDAY, accept=())
-    return tuesday.manifest, tuesday.frame
-
-
 @pytest.mark.slow
 def test_a_run_accounts_for_what_it_left_out_and_weighs_the_rest(spark: SparkSession, tmp_path: Path) -> None:
     options = ["sampling={negatives: 0.2, salt: a}", "split={eval: 0.2, test: 0.1}"]
-    manifest, found = run_tuesday(spark, tmp_path, *options)
+    tuesday = made(spark, open_bandit(tmp_path, *options), TUESDAY, accept=())
+    manifest, found = tuesday.manifest, tuesday.frame
     counts = manifest.accounting
     assert counts["impressions"] == 1300 == counts["samples"] + counts["down_sampled"]
     assert manifest.splits == ["train", "eval", "test"]
@@ -359,10 +368,10 @@ def test_a_run_accounts_for_what_it_left_out_and_weighs_the_rest(spark: SparkSes
 def test_a_run_by_rules_says_how_much_its_samples_stand_for(spark: SparkSession, tmp_path: Path) -> None:
     rules = "{rate: 'if(clicked = 1, 1, 0.3)', cap: {key: user, samples: 400}}"
     user = "impressions.keys={user: user_feature_0, item: item_id}"
-    manifest, found = run_tuesday(spark, tmp_path, f"sampling={rules}", "split={eval: 0.2}", user)
-    counts, sampling = manifest.accounting, manifest.sampling
+    options = [f"sampling={rules}", "split={eval: 0.2}", user]
+    tuesday = made(spark, open_bandit(tmp_path, *options), TUESDAY, accept=())
+    found, counts, sampling = tuesday.frame, tuesday.manifest.accounting, tuesday.manifest.sampling
     assert counts["impressions"] == 1300 == counts["samples"] + counts["down_sampled"]
-    train = found[found.split == "train"] if "split" in found else found.head(sampling["kept"])
     assert sampling["train"] - sampling["kept"] == counts["down_sampled"]
     assert sampling["rules"] == {
         "rate": "if(clicked = 1, 1, 0.3)",
@@ -375,7 +384,7 @@ def test_a_run_by_rules_says_how_much_its_samples_stand_for(spark: SparkSession,
     assert found.sample_weight.sum() == pytest.approx(
         sampling["weights"]["samples"] + len(found) - sampling["kept"], rel=1e-5
     )
-    assert len(train) == sampling["kept"]
+    assert (found.split == "train").sum() == sampling["kept"]
     assert list(sampling["weights"]["positives"]) == ["clicked"]
     with pytest.raises(UsageError, match="`calibrate` corrects for one rate, but rules chose the samples"):
         open_training_set(str(tmp_path), [str(TUESDAY)], "clicked").kept()
@@ -383,29 +392,17 @@ def test_a_run_by_rules_says_how_much_its_samples_stand_for(spark: SparkSession,
     assert rate == pytest.approx(sampling["weights"]["positives"]["clicked"] / sampling["weights"]["samples"])
 
 
+def test_rules_without_a_value_are_found(spark: SparkSession, chosen: pd.DataFrame) -> None:
+    for number, key in enumerate(WITHOUT_A_VALUE.values()):
+        assert set(chosen[f"wrong {number}"].dropna()) == {key}
+    for rate in ("impression.nothing", "rand()", "clicked +"):
+        with pytest.raises((ConfigError, InputError), match="sampling.rate"):
+            rules_of(config(sampling=Sampling(rate=rate)), DAY, shown(spark, 1))
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("rules", "message"),
-    [
-        (
-            "{rate: 'if(clicked = 1, 1, 0)'}",
-            r"sampling.rate: if\(clicked = 1, 1, 0\) is not a number above 0 and up to 1 for",
-        ),
-        ("{weight: 'if(clicked = 1, 1, -1)'}", "sampling.weight: .* is not a number from 0 to 1e30 of the rate for"),
-        *slow_except(
-            (),
-            [
-                ("{weight: 'double(\"NaN\")'}", "sampling.weight: .* is not a number from 0 to 1e30 of the rate for"),
-                ("{rate: 'nullif(clicked, 0)'}", "sampling.rate: .* is not a number above 0"),
-                ("{weight: '1e39'}", "sampling.weight: 1e39 is not a number from 0 to 1e30 of the rate"),
-            ],
-        ),
-        ("{rate: impression.nothing}", "sampling.rate"),
-        ("{rate: rand()}", "sampling.rate"),
-        ("{rate: 'clicked +'}", "sampling.rate"),
-    ],
-)
-def test_rules_without_a_value_are_refused(spark: SparkSession, tmp_path: Path, rules: str, message: str) -> None:
-    with pytest.raises((ConfigError, InputError), match=message):
-        run_tuesday(spark, tmp_path, f"sampling={rules}")
+def test_a_run_by_rules_without_a_value_publishes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    message = r"sampling.rate: if\(clicked = 1, 1, 0\) is not a number above 0 and up to 1 for"
+    with pytest.raises(InputError, match=message):
+        made(spark, open_bandit(tmp_path, "sampling={rate: 'if(clicked = 1, 1, 0)'}"), TUESDAY)
     assert not list(tmp_path.glob("dt=*/manifests/*"))

@@ -24,6 +24,7 @@ from ctr_samples.samples.watches.times import ClockCounts, ClocksByDay, check_cl
 from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.expressions import MALFORMED
 from ctr_samples.sparksql.session import run_session
+from tests.support.whole_runs import write_rows
 
 Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
@@ -114,10 +115,10 @@ def test_a_run_with_a_wrong_unit_is_refused_with_the_right_function(spark: Spark
         assert not list(inputs.glob("out/**/manifests/*"))
 
 
-def counts_of(frame: DataFrame, source: str, *uses: tuple[JobConfig, Any]) -> list[ClocksByDay]:
-    """The counts of the clocks of one source, as runs of several configurations would take them, by one query."""
-    watches = [Watches.of(config, DAY) for config, _ in uses]
-    for one, (config, use) in zip(watches, uses, strict=True):
+def counts_of(frame: DataFrame, *uses: tuple[JobConfig, str, Any]) -> list[ClocksByDay]:
+    """The counts of the clocks of sources with equal rows, as runs of several configurations would take them, by one query."""
+    watches = [Watches.of(config, DAY) for config, *_ in uses]
+    for one, (config, source, use) in zip(watches, uses, strict=True):
         clocks = clocks_of(config, DAY, source, use, frame)
         frame = one.observed.on(frame, {"clocks": clock_counts(clocks)})
     frame.collect()
@@ -149,7 +150,7 @@ MAGNITUDES = {
 def test_the_right_function_is_found_by_magnitude(spark: SparkSession, inputs: Path) -> None:
     log = spark.read.parquet(str(inputs / "log.parquet"))
     configs = [loaded(inputs, TIME=text).config for text in MAGNITUDES]
-    found = counts_of(log, "log", *[(config, "impressions") for config in configs])
+    found = counts_of(log, *[(config, "log", "impressions") for config in configs])
     for config, counts, said in zip(configs, found, MAGNITUDES.values(), strict=True):
         assert said in refused(config, counts)
 
@@ -157,28 +158,32 @@ def test_the_right_function_is_found_by_magnitude(spark: SparkSession, inputs: P
 def test_actions_histories_and_both_clocks_of_a_view_are_looked_at_too(frame: Frame, tmp_path: Path) -> None:
     log = frame("kind string, t bigint, who string, what int", [("c", MILLIS, "a", 1), ("s", 5, "a", 1)])
     right, wrong = (loaded(tmp_path, **texts).config for texts in ({}, {"TIME": "timestamp_micros(t)"}))
-    of_right, of_wrong = counts_of(log, "log", (right, "labels"), (wrong, "labels"))
+    histories = {
+        # A history may have a time of its own, or that of the log of impressions.
+        "past": ({}, {"time": "timestamp_seconds(t)", "user": "who", "item": "what"}),
+        "log": ({"TIME": "timestamp_micros(t)"}, {}),
+    }
+    with_histories = []
+    for source, (texts, keys) in histories.items():
+        history = {"source": source, "where": "kind = 'c'", "last": 3, "within": "2d", **keys}
+        dumped = loaded(tmp_path, **texts).config.model_dump(by_alias=True)
+        with_histories.append(JobConfig.model_validate({**dumped, "histories": {"recent": history}}))
+    of_right, of_wrong, *of_histories = counts_of(
+        log,
+        (right, "log", "labels"),
+        (wrong, "log", "labels"),
+        *[(config, source, "histories") for config, source in zip(with_histories, histories, strict=True)],
+    )
     assert of_right == {"labels.clicked.time": {None: ClockCounts(rows=1)}}
     assert "labels.clicked.time: 1 of 1 times lie in 1970; did you mean timestamp_millis" in refused(wrong, of_wrong)
+    own, inherited = map(refused, with_histories, of_histories)
+    said = "histories.recent.time: 1 of 1 times lie in "
+    assert own.startswith(f"{said}years such as 51,395; did you mean timestamp_millis(t)?")
+    assert inherited.startswith(f"{said}1970; did you mean timestamp_millis(t)?")
     rows = [("a", MILLIS, MILLIS), ("b", MILLIS, 0), ("c", MILLIS * 1000, MILLIS), ("d", MILLIS, MILLIS)]
-    (of_table,) = counts_of(frame("who string, at bigint, known bigint", rows), "table", (right, "views"))
+    of_table, *_ = counts_of(frame("who string, at bigint, known bigint", rows), (right, "table", "views"))
     assert counts_of_view(of_table, "profile") == {"unusable": 0, "implausible": 2}
     assert "views.profile.event_time: 1 of 4 times lie in years such as 51,395" in refused(right, of_table)
-
-
-def test_the_actions_of_a_history_are_looked_at_whatever_it_inherits(frame: Frame, tmp_path: Path) -> None:
-    log = frame("kind string, t bigint, who string, what int", [("c", MILLIS, "a", 1), ("s", MILLIS, "a", 1)])
-    for text, said in (
-        ("timestamp_micros(t)", "1970; did you mean timestamp_millis(t)?"),
-        ("timestamp_seconds(t)", "years such as 51,395; did you mean timestamp_millis(t)?"),
-    ):
-        own = {"source": "past", "time": text, "user": "who", "item": "what"}
-        for texts, where_from in (({}, own), ({"TIME": text}, {"source": "log"})):
-            history = {**where_from, "where": "kind = 'c'", "last": 3, "within": "2d"}
-            dumped = loaded(tmp_path, **texts).config.model_dump(by_alias=True)
-            config = JobConfig.model_validate({**dumped, "histories": {"recent": history}})
-            (counts,) = counts_of(log, history["source"], (config, "histories"))
-            assert refused(config, counts).startswith(f"histories.recent.time: 1 of 1 times lie in {said}")
 
 
 def test_of_actions_those_are_read_that_can_count_and_those_whose_times_cannot_be_right(
@@ -202,12 +207,10 @@ def test_of_actions_those_are_read_that_can_count_and_those_whose_times_cannot_b
         None: {"views", "histories"},
     }
     log = frame("kind string, t timestamp, who string, what int", [("c", at, "a", i) for i, at in enumerate(times)])
-    found: dict[str | None, set[str]] = {at: set() for at in times}
     uses: tuple[Use, ...] = ("views", "histories")
-    for use in uses:
-        for row in log.where(of_interest(clocks_of(config, DAY, "log", use, log))).collect():
-            found[list(times)[row.what]].add(use)
-    assert found == times
+    conditions = [of_interest(clocks_of(config, DAY, "log", use, log)).alias(use) for use in uses]
+    found = {row.what: {use for use in uses if row[use]} for row in log.select("what", *conditions).collect()}
+    assert found == dict(enumerate(times.values()))
 
 
 def test_malformed_lines_and_keys_of_two_are_looked_at_as_they_are_used(frame: Frame, tmp_path: Path) -> None:
@@ -216,7 +219,7 @@ def test_malformed_lines_and_keys_of_two_are_looked_at_as_they_are_used(frame: F
     config = JobConfig.model_validate({**text, "views": {"profile": {**pair, "ttl": "1d"}}})
     rows = [("a", 1, None, None), (None, None, None, "{torn"), ("a", None, "2019-06-05 10:00:00", None)]
     table = frame(f"who string, what int, at timestamp, {MALFORMED} string", rows)
-    counts = counts_of(table, "table", (config, "views"))[0]["views.profile.event_time"][None]
+    counts = counts_of(table, (config, "table", "views"))[0]["views.profile.event_time"][None]
     assert (counts.rows, counts.unusable) == (2, 2), (
         "the malformed line is no row, and one without an article has no key"
     )
@@ -238,7 +241,7 @@ def test_as_many_bad_times_and_rows_pass_as_the_source_may_have_bad_records(fram
         allowed, less = (
             loaded(tmp_path, TABLE=f"x, bad_records: {{max_rate: {rate:g}}}").config for rate in (most, most - 0.01)
         )
-        of_allowed, of_less = counts_of(table, "table", (allowed, "views"), (less, "views"))
+        of_allowed, of_less = counts_of(table, (allowed, "table", "views"), (less, "table", "views"))
         check_clocks(allowed, of_allowed)  # a rate includes its end
         bad = sum(None in row for row in rows)
         assert counts_of_view(of_allowed, "profile") == {"unusable": bad, "implausible": 1}
@@ -250,7 +253,7 @@ def test_a_view_whose_times_cannot_be_read_is_refused_with_one_of_them(frame: Fr
     profile = {"source": "table", "entity": "user", "key": "who", "event_time": "at", "ttl": "1d"}
     config = JobConfig.model_validate({**text, "views": {"profile": profile}})
     table = frame("who string, at string", [("a", "14/03/2024 10:00"), ("b", "15/03/2024 10:00")])
-    (counts,) = counts_of(table, "table", (config, "views"))
+    (counts,) = counts_of(table, (config, "table", "views"))
     with pytest.raises(InputError) as caught:
         check_clocks(config, counts, lambda _: table)
     assert str(caught.value).endswith(
@@ -269,9 +272,8 @@ def test_the_edges_of_what_is_plausible(frame: Frame, tmp_path: Path) -> None:
 
 
 def test_only_files_that_matter_are_read_though_times_are_looked_at(spark: SparkSession, tmp_path: Path) -> None:
-    rows = [("a", f"2019-06-{day:02}") for day in range(1, 10)]
-    table = spark.createDataFrame(rows, "who string, ds string").withColumn("ds", F.to_date("ds"))
-    table.withColumn("city", F.lit("x")).write.partitionBy("ds").parquet(str(tmp_path / "table.parquet"))
+    for day in range(1, 10):
+        write_rows(tmp_path / f"table.parquet/ds=2019-06-{day:02}/x.parquet", [{"who": "a", "city": "x"}])
     config = loaded(tmp_path, EVENT="cast(ds as timestamp)", KNOWN="cast(ds as timestamp)").config
     read = spark.read.parquet(str(tmp_path / "table.parquet"))
     config = config.model_copy(
