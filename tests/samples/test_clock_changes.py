@@ -184,6 +184,7 @@ def test_an_explanation_agrees_with_the_samples_where_the_clocks_change(
             assert " ".join(taken) == row[name]
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize(("zone", "change"), EACH)
 def test_a_snapshot_is_true_as_of_the_end_of_its_day_and_known_its_delay_of_elapsed_time_later(
     spark: SparkSession, zone: str, change: str
@@ -207,14 +208,6 @@ def test_a_snapshot_is_true_as_of_the_end_of_its_day_and_known_its_delay_of_elap
     micros = rows.select(F.unix_micros("event_time"), F.unix_micros("available_time")).collect()
     start = round(day.start.timestamp() * 1e6)
     assert [tuple(row) for row in micros] == [(start, start + 26 * 3_600_000_000)]
-
-
-@pytest.mark.slow
-def test_no_plan_adds_an_interval_to_a_time_or_subtracts_two_times(spark: SparkSession, tmp_path: Path) -> None:
-    gatherer = gatherer_of(spark, tmp_path, "America/New_York", "2024-11-03 06:00")
-    builder = SampleBuilder(gatherer.inputs)
-    samples = builder.build().samples.rows(gatherer.inputs.watches.tasks)
-    assert "INTERVAL" not in samples._jdf.queryExecution().analyzed().toString().upper()
 
 
 DATED = ColumnarSource(format="parquet", path="log/dt={date}", days_before=1, days_after=1)

@@ -79,28 +79,24 @@ def made(
 
 
 @pytest.mark.thorough
-def test_labels_a_history_and_a_view_of_users_share_a_shuffle(tmp_path: Path, frames: dict[str, DataFrame]) -> None:
-    shuffles, samples = made(tmp_path, frames, "union")
-    assert shuffles == 2, "one by user, and one into the final order"
+@pytest.mark.parametrize(
+    ("key", "label", "by_shuffle", "by_broadcast"),
+    [
+        ("user", "[[user, item]]", 2, 2),  # one by user, and one into the final order
+        pytest.param(
+            "item", "[[user, item]]", 3, 2, marks=pytest.mark.slow
+        ),  # labels and history by item, view by user
+        pytest.param("user", "[[item]]", 3, 3, marks=pytest.mark.slow),  # labels by item, history and view by user
+    ],
+)
+def test_labels_a_history_and_a_view_of_one_key_share_a_shuffle(
+    tmp_path: Path, frames: dict[str, DataFrame], key: str, label: str, by_shuffle: int, by_broadcast: int
+) -> None:
+    shuffles, samples = made(tmp_path, frames, "union", key, label)
+    assert shuffles == by_shuffle
     assert len(samples) > 150
     assert {clicked for _, clicked, *_ in samples} == {0, 1}
-    assert made(tmp_path, frames, "intervals") == (2, samples), "a broadcast view moves nothing"
-
-
-@pytest.mark.slow
-def test_a_history_of_another_key_has_a_shuffle_of_its_own(tmp_path: Path, frames: dict[str, DataFrame]) -> None:
-    shuffles, samples = made(tmp_path, frames, "union", key="item")
-    assert shuffles == 3, "labels and history by item, view by user, final order"
-    assert made(tmp_path, frames, "intervals", key="item") == (2, samples)
-
-
-@pytest.mark.slow
-def test_labels_that_meet_by_other_keys_have_a_shuffle_of_their_own(
-    tmp_path: Path, frames: dict[str, DataFrame]
-) -> None:
-    shuffles, samples = made(tmp_path, frames, "union", label="[[item]]")
-    assert shuffles == 3, "labels by item, history and view by user, final order"
-    assert made(tmp_path, frames, "intervals", label="[[item]]") == (3, samples)
+    assert made(tmp_path, frames, "intervals", key, label) == (by_broadcast, samples), "a broadcast view moves nothing"
 
 
 @pytest.mark.thorough

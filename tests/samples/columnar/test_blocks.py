@@ -25,7 +25,7 @@ from ctr_samples.samples.columnar.blocks import (
     murmur3,
     murmur3_of_longs,
 )
-from ctr_samples.samples.columnar.columns import Picked, codes_of, in_order, joint, place_of_texts, shuffle_hashes
+from ctr_samples.samples.columnar.columns import Picked, codes_of, joint, place_of_texts, shuffle_hashes
 from ctr_samples.samples.columnar.stages import Shuffle, Stage, TaskCounts, place_of
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
 from ctr_samples.sparksql.columns import stable_hash
@@ -235,10 +235,6 @@ def test_a_composite_key_is_null_if_a_part_is() -> None:
     codes = joint([np.array([0, 0, 1, -1, 1]), np.array([0, 1, 0, 1, -1])])
     assert len({*codes[:3]}) == 3
     assert codes[3:].tolist() == [-1, -1]
-
-
-def test_rows_are_sorted_by_the_first_column_first_and_equal_rows_stay_as_they_are() -> None:
-    assert in_order([np.array([2, 1, 1, 1]), np.array([0, 5, 3, 5])]).tolist() == [2, 1, 3, 0]
 
 
 @pytest.mark.parametrize(

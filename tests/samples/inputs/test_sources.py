@@ -616,19 +616,14 @@ def test_parquet_as_pandas_writes_it_is_read_or_refused_with_the_remedy(
         "write times in microseconds, in pandas with "
         "`to_parquet(path, coerce_timestamps='us', allow_truncated_timestamps=True)`."
     )
+    other = spark.read.schema("t timestamp_ntz").parquet(str(tmp_path))  # as if another file had told the types
+    with (
+        pytest.raises(InputError, match=r"ns\.parquet: `t` is INT64, .* timestamp_ntz, .* write times in micro"),
+        expected_errors(),
+    ):
+        other.collect()
     table.to_parquet(tmp_path / "us.parquet", coerce_timestamps="us", allow_truncated_timestamps=True)
     source = ColumnarSource.model_validate({"format": "parquet", "path": str(tmp_path / "us.parquet")})
     frame = read_source(spark, "t", source, DAY).frame
     times = frame.select("__index_level_0__", time_column(frame, "t", "views.t.event_time").cast("string").alias("t"))
     assert [tuple(row) for row in times.collect()] == [(7, "2019-06-05 10:00:00.123456")]
-
-
-def test_one_file_of_another_type_is_refused_with_the_remedy(spark: SparkSession, tmp_path: Path) -> None:
-    at = pd.Series(pd.to_datetime(["2019-06-05 10:00:00"])).astype("datetime64[ns]")
-    pd.DataFrame({"t": at}).to_parquet(tmp_path / "2.parquet")
-    frame = spark.read.schema("t timestamp_ntz").parquet(str(tmp_path))
-    with (
-        pytest.raises(InputError, match=r"2\.parquet: `t` is INT64, .* timestamp_ntz, .* write times in micro"),
-        expected_errors(),
-    ):
-        frame.collect()

@@ -109,13 +109,6 @@ def test_fields_of_json_lines_are_read_as_variants(spark: SparkSession, tmp_path
 
 
 @pytest.mark.thorough
-def test_text_is_parsed_where_it_is_used(spark: SparkSession, tmp_path: Path) -> None:
-    write_rows(tmp_path / "log", [{"text": json.dumps(row)} for row in ROWS])
-    changes = {"(payload,": "(parse_json(text),", "{payload: payload,": "{payload: parse_json(text),"}
-    assert samples(spark, tmp_path, "json", ", schema: text STRING", **changes) == EXPECTED
-
-
-@pytest.mark.thorough
 @pytest.mark.parametrize("settings", slow_except([SHREDDED], [{}, SHREDDED]), ids=["whole", "shredded"])
 def test_parquet_files_give_the_same_samples_however_they_store_variants(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]

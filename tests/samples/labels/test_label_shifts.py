@@ -29,6 +29,7 @@ CONFIG = {
 }
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("off_by", "seconds", "share"),
     [

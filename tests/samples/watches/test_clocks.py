@@ -80,20 +80,9 @@ def inputs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_times_of_the_right_unit_are_published_and_nothing_is_said_against_them(
+def test_a_run_with_a_wrong_unit_is_refused_with_the_right_function_and_nothing_is_said_against_the_right_one(
     spark: SparkSession, inputs: Path
 ) -> None:
-    manifest = job.run(spark, loaded(inputs), date(2019, 6, 5)).manifest
-    assert (manifest.records, manifest.label_sum("clicked")) == (2, 1)
-    assert {key: manifest.views["profile"][key] for key in ("matched", "unusable", "implausible")} == {
-        "matched": 2,
-        "unusable": 0,
-        "implausible": 0,
-    }
-
-
-@pytest.mark.slow
-def test_a_run_with_a_wrong_unit_is_refused_with_the_right_function(spark: SparkSession, inputs: Path) -> None:
     for wrong, said in (
         (
             {"TIME": "timestamp_micros(t)"},
@@ -112,7 +101,11 @@ def test_a_run_with_a_wrong_unit_is_refused_with_the_right_function(spark: Spark
         with pytest.raises(InputError) as caught:
             job.run(spark, loaded(inputs, **wrong), date(2019, 6, 5))
         assert str(caught.value).startswith(said)
-        assert not list(inputs.glob("out/**/manifests/*"))
+    assert not list(inputs.glob("out/**/manifests/*"))
+    manifest = job.run(spark, loaded(inputs), date(2019, 6, 5)).manifest
+    assert (manifest.records, manifest.label_sum("clicked")) == (2, 1)
+    profile = {key: manifest.views["profile"][key] for key in ("matched", "unusable", "implausible")}
+    assert profile == {"matched": 2, "unusable": 0, "implausible": 0}
 
 
 def counts_of(frame: DataFrame, *uses: tuple[JobConfig, str, Any]) -> list[ClocksByDay]:
