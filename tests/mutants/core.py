@@ -28,7 +28,7 @@ CORE = {
     ),
     "repeats": Part(
         ("samples/impressions.py", "samples/inputs/log_days.py"),
-        ("samples/test_impressions.py", "samples/inputs/test_repeats.py", "job/test_repeated_rows.py"),
+        ("samples/test_impressions.py", "samples/inputs", "job/test_repeated_rows.py"),
     ),
     "histories": Part(
         ("samples/histories.py", "codec/kernels/histories.py"),
@@ -36,7 +36,7 @@ CORE = {
     ),
     "windows": Part(
         ("samples/views/aggregates.py", "samples/views/counts.py"),
-        ("samples/views/test_aggregates.py",),
+        ("samples/views/test_aggregates.py", "samples/views/as_of/test_validity.py", "samples/views/test_static_views.py"),
     ),
     "sampling": Part(
         ("samples/sampling.py", "samples/requests.py", "samples/training_rows.py"),
