@@ -9,6 +9,9 @@ DAY    := 2019-11-26
 # HDFS is left out here, since its tests need a server (make test-storage).
 COVERED := ctr_samples/shards/*,ctr_samples/codec/frames.py,ctr_samples/codec/streams.py,ctr_samples/codec/deflate.py,ctr_samples/records/read.py,ctr_samples/records/write.py
 
+# Each process of each suite would compile the tests and the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help setup java demo simulate test test-versions test-oldest test-thorough test-slow test-gate test-storage test-sources test-faults test-wheel test-packed test-recipes test-nightly mutants coverage bench bench-compare fuzz lint house format docs docs-site lock clean
 
 help:  ## this list

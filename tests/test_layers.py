@@ -212,6 +212,7 @@ def helpers_of(module: Path) -> set[str]:
     return named & TEST_MODULES.keys()
 
 
+@pytest.mark.thorough
 def test_tests_are_one_package_whose_modules_are_imported_by_their_full_names() -> None:
     places = {module.parent for module in TEST_MODULES.values()}
     assert {place for place in places if not (place / "__init__.py").exists()} == set()
@@ -228,6 +229,7 @@ def test_tests_lie_in_the_directories_of_the_packages() -> None:
     assert inside, "there are none"
 
 
+@pytest.mark.thorough
 def test_helpers_of_several_directories_lie_in_support_and_others_beside_their_tests() -> None:
     users: dict[str, set[str]] = {name: set() for name in TEST_MODULES}
     for name, module in TEST_MODULES.items():

@@ -78,6 +78,7 @@ def said(result: Result) -> str:
     return re.sub(r"\s+", " ", result.stderr)
 
 
+@pytest.mark.thorough
 def test_samples_are_found_by_the_logs_and_down_sampled_impressions_are_no_error(root: Path) -> None:
     before = current(root)
     (root / "users.txt").write_text("u3\nnobody\n")
@@ -89,6 +90,7 @@ def test_samples_are_found_by_the_logs_and_down_sampled_impressions_are_no_error
     assert "1 of 2 value(s) match no impression: line 2 of" in said(done)
 
 
+@pytest.mark.thorough
 def test_their_tokens_leave_the_vocabulary_beside_the_samples(root: Path) -> None:
     assert forget(root).exit_code == 0
     [file] = root.glob(f"out/dt=2019-06-05/data/{current(root).run_id}/vocabularies/users.txt")
@@ -107,6 +109,7 @@ def left(done: Result) -> list[str]:
     return sorted({re.sub(r"(steps|totals)-.*", r"\1", line.rpartition("/")[2]) for line in lines})
 
 
+@pytest.mark.thorough
 def test_a_check_names_each_place_that_has_them_and_changes_nothing(root: Path) -> None:
     files = sorted(root.rglob("*"))
     done = forget(root, "--check")
@@ -133,6 +136,7 @@ def test_a_check_passes_once_everything_is_cleaned_up(root: Path) -> None:
     assert "none has the users" in said(done)
 
 
+@pytest.mark.thorough
 def test_a_check_goes_on_after_files_that_it_cannot_read(root: Path) -> None:
     for file in (*root.rglob("users.parquet"), *root.rglob("metrics.json")):
         file.write_bytes(b"damaged")
@@ -141,6 +145,7 @@ def test_a_check_goes_on_after_files_that_it_cannot_read(root: Path) -> None:
     assert (done.exit_code, len(damaged), "users.txt" in done.stdout) == (3, 2, True)
 
 
+@pytest.mark.thorough
 def test_a_check_reads_keys_that_are_no_utf8(root: Path) -> None:
     kept = next(root.glob("partials/**/steps*.parquet"))
     keys = pa.array([b"caf\xe9", b"u3", None], pa.binary()).view(pa.string())
@@ -149,6 +154,7 @@ def test_a_check_reads_keys_that_are_no_utf8(root: Path) -> None:
     assert (done.exit_code, "joint.parquet: 1 id(s)" in done.stdout) == (3, True)
 
 
+@pytest.mark.thorough
 def test_impression_ids_alone_are_searched_in_the_shards_only(root: Path) -> None:
     (root / "users.txt").write_text("7\n")
     done = invoke("forget", root / "out", "--key", "impression_id", "--values", root / "users.txt", "--check")
@@ -167,7 +173,7 @@ def test_models_that_were_trained_on_them_are_named(root: Path) -> None:
     assert named in said(forget(root, "--check", "--models", root / "models"))
 
 
-@pytest.mark.some(2)
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("key", "change", "sentence"),
     [

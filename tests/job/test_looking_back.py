@@ -126,6 +126,7 @@ def test_samples_as_of_a_time_are_those_of_inputs_without_what_became_known_late
     assert any(now[i].clicked > row.clicked for i, row in looked_back.items()), "a click came after noon"
 
 
+@pytest.mark.thorough
 def test_what_a_row_says_later_is_not_yet_its_label(config: JobConfig, frames: Frames) -> None:
     label = RowLabel.model_validate({"expr": "id >= 0", "known_after": "1h"})
     labelled = config.model_copy(update={"labels": {**config.labels, "seen": label}})

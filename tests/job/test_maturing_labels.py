@@ -230,6 +230,7 @@ def test_all_is_joined_anew_after_a_late_action(spark: SparkSession, night: Path
     assert reason in features.why
 
 
+@pytest.mark.thorough
 def test_all_is_joined_anew_by_another_release_or_if_asked_to(
     spark: SparkSession, night: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -83,6 +83,7 @@ def test_the_samples_of_a_request_are_adjacent_in_one_partition_and_split(by_req
     assert {partition for partition, *_ in every} == {0, 1, 2}
 
 
+@pytest.mark.thorough
 def test_no_request_is_in_two_splits_in_either_order(by_impression: Made, by_request: Made) -> None:
     for published in (by_impression, by_request):
         splits = published.frame.groupby(names(published.frame))["split"].nunique()
@@ -90,6 +91,7 @@ def test_no_request_is_in_two_splits_in_either_order(by_impression: Made, by_req
         assert {*published.frame["split"]} == {"train", "eval"}
 
 
+@pytest.mark.thorough
 def test_the_manifest_has_the_order_and_its_requests(by_impression: Made, by_request: Made) -> None:
     assert by_impression.manifest.order is None
     order = by_request.manifest.order
@@ -103,6 +105,7 @@ def test_the_manifest_has_the_order_and_its_requests(by_impression: Made, by_req
     validate(json.loads(by_request.manifest.to_json()), schema)
 
 
+@pytest.mark.thorough
 def test_both_orders_measure_the_same_requests(by_impression: Made, by_request: Made) -> None:
     sizes = pd.Series(names(by_request.frame)).value_counts()
     for published in (by_impression, by_request):

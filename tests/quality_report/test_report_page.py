@@ -241,6 +241,7 @@ def huge_day(names: Iterable[str]) -> tuple[Metrics, Manifest]:
     return huge, many
 
 
+@pytest.mark.thorough
 def test_a_page_with_thousands_of_features_stays_small() -> None:
     extreme, many = huge_day(f"{'n' * 70}{at}" for at in range(9000))
     before, _ = huge_day(NAMES)

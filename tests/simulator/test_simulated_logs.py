@@ -221,6 +221,7 @@ def test_clicks_cross_midnight(two_days: Simulated) -> None:
     assert {row["dt"] for row in crossing} == {"2019-06-04", "2019-06-05"}
 
 
+@pytest.mark.thorough
 def test_traffic_follows_the_hour_and_one_user_is_hot(sixty_thousand: Simulated) -> None:
     hours = Counter(row["impression_time"].astimezone(SHANGHAI).hour for row in sixty_thousand.truth)
     assert hours[21] > 10 * hours[4]

@@ -67,6 +67,7 @@ def test_the_latest_profile_scores_above_the_best_possible(scored: Scored) -> No
     assert best_auc(scored.latest, scored.clicked) > best_auc(scored.p, scored.clicked) + 0.05
 
 
+@pytest.mark.thorough
 def test_the_profile_as_of_the_impression_helps_but_stays_below_the_best_possible(scored: Scored) -> None:
     assert 0.52 < best_auc(scored.as_of, scored.clicked) < best_auc(scored.p, scored.clicked) - 0.05
 

@@ -83,6 +83,7 @@ SAME = [
 ]
 
 
+@pytest.mark.thorough
 def test_values_stay_the_same(frame: Frame) -> None:
     rows = [
         (1, "A", None, ["a", "7:a", None], {"1:a": 1.0, "2:a": 2.0, "1:7:a": None}),

@@ -46,6 +46,7 @@ def two_days(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_a_logistic_regression_beats_the_constant_on_both_splits(samples: Path) -> None:
     report = fitted(samples)
     assert {name: scores.samples for name, scores in report.splits.items()} == {"train": 400, "eval": 100}
