@@ -6,10 +6,11 @@ import pickle
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from pyspark import cloudpickle
+from pyspark import TaskContext, cloudpickle
 from pyspark.sql import SparkSession, datasource
 from pyspark.sql.types import StructType
 
@@ -51,6 +52,15 @@ def tfrecord(spark: SparkSession) -> SparkSession:
     """The session of all tests, which knows the format; a test before may have left another one active."""
     ctr_samples.register(spark)
     return spark
+
+
+@pytest.fixture
+def task(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """This process runs the task of partition 0, attempt 17; the settings of its session, which a test may change."""
+    settings: dict[str, str] = {}
+    context = SimpleNamespace(partitionId=lambda: 0, taskAttemptId=lambda: 17, getLocalProperty=settings.get)
+    monkeypatch.setattr(TaskContext, "get", lambda: context)
+    return settings
 
 
 @pytest.fixture(scope="session")

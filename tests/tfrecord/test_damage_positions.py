@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 
 from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.tfrecord.data_source import TfrecordSource
@@ -139,12 +138,18 @@ def lake(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
-def test_the_rest_of_corrupt_files_is_skipped_by_the_option_with_and_without_a_schema(lake: Path, read: Read) -> None:
+def test_the_rest_of_corrupt_files_is_skipped_where_the_option_or_else_the_session_says_so(
+    lake: Path, read: Read, task: dict[str, str]
+) -> None:
     for schema in (None, "id bigint"):
         rows = read(lake, schema, ignoreCorruptFiles="true")
         assert [row["id"] for row in rows] == [1, 2, 3, 4, 6]
     with pytest.raises(DamagedFile, match=f"^{lake}/b: After 2 records"):
         read(lake, "id bigint", ignoreMissingFiles="true")
+    task["spark.sql.files.ignoreCorruptFiles"] = "true"
+    assert [row["id"] for row in read(lake, "id bigint")] == [1, 2, 3, 4, 6]
+    with pytest.raises(DamagedFile, match=f"^{lake}/b: After 2 records"):
+        read(lake, "id bigint", ignoreCorruptFiles="false")
 
 
 @pytest.mark.parametrize(("option", "skipped"), [("ignoreMissingFiles", True), ("ignoreCorruptFiles", False)])
@@ -160,13 +165,3 @@ def test_files_that_go_after_planning_are_skipped_by_an_option_of_their_own(
     else:
         with pytest.raises(DamagedFile, match="existed when the query was planned but is gone"):
             list(reader.read(task))
-
-
-@pytest.mark.slow
-def test_the_session_may_say_that_corrupt_files_are_skipped(tfrecord: SparkSession, lake: Path) -> None:
-    frame = tfrecord.read.format("tfrecord").schema("id bigint").load(str(lake))
-    tfrecord.conf.set("spark.sql.files.ignoreCorruptFiles", "true")
-    try:
-        assert sorted(row.id for row in frame.collect()) == [1, 2, 3, 4, 6]
-    finally:
-        tfrecord.conf.unset("spark.sql.files.ignoreCorruptFiles")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,6 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-import ctr_samples
 from tests.tfrecord.tensorflow_files import example, tensorflow_writes
 
 
@@ -21,83 +19,37 @@ def table(tfrecord: SparkSession, tmp_path: Path) -> str:
     return path
 
 
-@pytest.fixture
-def catalog(tfrecord: SparkSession) -> Iterator[SparkSession]:
-    """The session; its table ``events`` is dropped afterwards."""
-    yield tfrecord
-    tfrecord.sql("DROP TABLE IF EXISTS events")
-
-
-@pytest.fixture
-def ten_a_file(tfrecord: SparkSession) -> Iterator[None]:
-    tfrecord.conf.set("spark.sql.files.maxRecordsPerFile", "10")
-    yield
-    tfrecord.conf.unset("spark.sql.files.maxRecordsPerFile")
-
-
-def records_of_files(spark: SparkSession, path: Path) -> list[int]:
-    reader = spark.read.format("tfrecord").option("fileColumn", "file")
-    return sorted(row["count"] for row in reader.load(str(path)).groupBy("file").count().collect())
-
-
-def test_files_hold_at_most_the_records_that_the_option_says(tfrecord: SparkSession, tmp_path: Path) -> None:
-    rows = tfrecord.range(0, 25, 1, 1)
-    rows.write.format("tfrecord").option("maxRecordsPerFile", 10).mode("append").save(str(tmp_path / "a"))
-    assert records_of_files(tfrecord, tmp_path / "a") == [5, 10, 10]
-    with_partitions = rows.selectExpr("id", "id < 4 as early")
-    ctr_samples.write_tfrecord(with_partitions, str(tmp_path / "b"), partition_by=["early"], max_records_per_file=7)
-    assert records_of_files(tfrecord, tmp_path / "b") == [4, 7, 7, 7]
+def test_a_table_of_the_catalog_is_refused_when_it_is_made(tfrecord: SparkSession, tmp_path: Path) -> None:
+    tensorflow_writes(tmp_path / "a", example(id=[1]))
+    refused = "For a table of the catalog .*Use a temporary view: CREATE TEMPORARY VIEW"
+    for place in (f"LOCATION '{tmp_path}'", f"OPTIONS (path '{tmp_path}')"):
+        with pytest.raises(PySparkException, match=refused):
+            tfrecord.sql(f"CREATE TABLE events USING tfrecord {place}")
+    without_a_path = "was given no path; use load.*saveAsTable.*neither LOCATION nor OPTIONS"
+    with pytest.raises(PySparkException, match=without_a_path):
+        tfrecord.range(2).write.format("tfrecord").saveAsTable("events")
+    assert not tfrecord.catalog.tableExists("events")
 
 
 @pytest.mark.thorough
-def test_the_session_says_how_many_records_a_file_holds_unless_an_option_does(
-    tfrecord: SparkSession, tmp_path: Path, ten_a_file: None
+def test_a_table_of_the_catalog_that_spark_makes_without_asking_is_refused_when_it_is_used_and_a_view_is_not(
+    tfrecord: SparkSession, tmp_path: Path
 ) -> None:
-    writer = tfrecord.range(0, 25, 1, 1).write.format("tfrecord").mode("append")
-    writer.save(str(tmp_path / "a"))
-    writer.option("maxRecordsPerFile", 0).save(str(tmp_path / "b"))
-    assert records_of_files(tfrecord, tmp_path / "a") == [5, 10, 10]
-    assert records_of_files(tfrecord, tmp_path / "b") == [25]
-
-
-@pytest.mark.parametrize("how", ["LOCATION '{path}'", "OPTIONS (path '{path}')"])
-def test_a_table_of_the_catalog_is_refused_when_it_is_made(catalog: SparkSession, table: str, how: str) -> None:
-    with pytest.raises(
-        PySparkException, match="For a table of the catalog .*Use a temporary view: CREATE TEMPORARY VIEW"
-    ):
-        catalog.sql(f"CREATE TABLE events USING tfrecord {how.format(path=table)}")
-    assert not catalog.catalog.tableExists("events")
-
-
-@pytest.mark.thorough
-def test_a_table_of_the_catalog_that_spark_makes_without_asking_is_refused_when_it_is_used(
-    catalog: SparkSession, table: str
-) -> None:
-    catalog.sql(f"CREATE TABLE events (id BIGINT) USING tfrecord LOCATION '{table}'")
-    reading: list[Callable[[], Any]] = [
-        lambda: catalog.table("events").collect(),
-        lambda: catalog.sql("INSERT INTO events VALUES (1)"),
-        lambda: catalog.range(2).write.insertInto("events"),
-        lambda: catalog.range(2).writeTo("events").append(),
-    ]
-    for use in reading:
-        with pytest.raises(PySparkException, match="was given no path; use load.*For a table of the catalog"):
-            use()
-
-
-def test_save_as_table_without_a_path_says_what_to_do(catalog: SparkSession) -> None:
-    with pytest.raises(
-        PySparkException, match="was given no path; use load.*saveAsTable.*neither LOCATION nor OPTIONS"
-    ):
-        catalog.range(2).write.format("tfrecord").saveAsTable("events")
-
-
-@pytest.mark.thorough
-def test_a_temporary_view_is_what_a_table_of_the_catalog_is_not(tfrecord: SparkSession, table: str) -> None:
-    tfrecord.sql(f"CREATE TEMPORARY VIEW seen USING tfrecord OPTIONS (path '{table}')")
+    tensorflow_writes(tmp_path / "a", example(id=[1]))
+    tfrecord.sql(f"CREATE TABLE events (id BIGINT) USING tfrecord LOCATION '{tmp_path}'")
+    tfrecord.sql(f"CREATE TEMPORARY VIEW seen USING tfrecord OPTIONS (path '{tmp_path}')")
     try:
-        assert [row.id for row in tfrecord.sql("SELECT id FROM seen ORDER BY id").collect()] == [0, 1, 2]
+        for use in (
+            lambda: tfrecord.table("events").collect(),
+            lambda: tfrecord.sql("INSERT INTO events VALUES (1)"),
+            lambda: tfrecord.range(2).write.insertInto("events"),
+            lambda: tfrecord.range(2).writeTo("events").append(),
+        ):
+            with pytest.raises(PySparkException, match="was given no path; use load.*For a table of the catalog"):
+                use()
+        assert tfrecord.sql("SELECT id FROM seen").collect() == [(1,)]
     finally:
+        tfrecord.sql("DROP TABLE events")
         tfrecord.catalog.dropTempView("seen")
 
 

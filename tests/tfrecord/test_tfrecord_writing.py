@@ -7,22 +7,21 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from threading import Barrier
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark import TaskContext
-from pyspark.errors import PySparkException
 from pyspark.ml.linalg import Vectors, VectorUDT
 from pyspark.sql import SparkSession, datasource
 from pyspark.sql.types import StructType
 
 from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile, InputError, PublishConflict
-from ctr_samples.shards import Receipt, Table, open_storage
+from ctr_samples.shards import Receipt, Shard, Table, open_storage
 from ctr_samples.shards.storage import LocalStorage
-from ctr_samples.sparksql.failures import as_expected_error
+from ctr_samples.sparksql.releases import arrow_schema
 from ctr_samples.tfrecord.data_source import TfrecordSource
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.writing import ReceiptMessage, TfrecordWriter, by_directory, plan_writing, write_partition
@@ -65,54 +64,6 @@ def test_tensorflow_and_spark_read_what_spark_wrote(tfrecord: SparkSession, tmp_
         (1, "Grüße", 30, Vectors.dense([1.0, 2.0])),
         (2, None, None, Vectors.dense([0.0, 5.0, 0.0])),
     ]
-
-
-@pytest.mark.thorough
-def test_an_overwrite_replaces_all_and_each_record_type_and_codec_is_tensorflows(
-    tfrecord: SparkSession, tmp_path: Path
-) -> None:
-    path = tmp_path / "table"
-    steps = tfrecord.createDataFrame([(7, [[1], [2, 3]])], "id int, steps array<array<int>>").coalesce(1)
-    write = steps.write.format("tfrecords").mode("append").option("recordType", "SequenceExample")
-    write.option("codec", "org.apache.hadoop.io.compress.GzipCodec").save(str(path))
-    (gzipped,) = path.glob("*.tfrecord.gz")
-    (message,) = tensorflow_reads(gzipped)
-    assert tf.train.SequenceExample.FromString(message) == tf.train.SequenceExample.FromString(
-        sequence_example({"id": [7]}, {"steps": [[1], [2, 3]]})
-    )
-    messages = tfrecord.createDataFrame([(bytearray(message),)], "any binary").coalesce(1)
-    write = messages.write.format("tfrecord").mode("overwrite").option("recordType", "ByteArray")
-    write.option("compression", "zlib").save(str(path))
-    assert not gzipped.exists()
-    assert tensorflow_reads(*path.glob("part-*")) == [message]
-    table = Table(open_storage(path)).current()
-    assert table is not None
-    assert (table.generation, table.record_type, table.records, len(table.shards)) == (2, "byte_array", 1, 1)
-
-
-@pytest.mark.some(1)
-@pytest.mark.parametrize("mode", ["append", "overwrite"])
-def test_a_task_that_fails_leaves_the_previous_version(
-    tfrecord: SparkSession, tmp_path: Path, ddl: Ddl, read: Read, mode: str
-) -> None:
-    publish_table(tmp_path, ddl("x bigint"), {"": [1, 2]})
-    frame = tfrecord.range(1000).selectExpr("id as x", "if(id = 900, array(1, null), array(1)) as list")
-    with pytest.raises(PySparkException) as caught:
-        frame.write.format("tfrecord").mode(mode).save(str(tmp_path))
-    assert "Feature 'list', row 400 of the batch: the value has a null inside a list" in str(
-        as_expected_error(caught.value)
-    )
-    assert read(tmp_path) == [{"x": 1}, {"x": 2}]
-    assert sorted(path.name for path in (tmp_path / "_manifests").glob("*.json")) == ["00000001.json"]
-
-
-def test_what_cannot_be_written_fails_in_spark_before_any_task(tfrecord: SparkSession, tmp_path: Path) -> None:
-    frame = tfrecord.range(1).selectExpr("interval 1 day as span")
-    with pytest.raises(
-        PySparkException, match="ContractError: Column 'span' has the type interval day, which no record"
-    ):
-        frame.write.format("tfrecord").mode("append").save(str(tmp_path / "table"))
-    assert not (tmp_path / "table").exists()
 
 
 def plan(path: Path, schema: StructType, mode: Any = "append", **options: Any) -> Any:
@@ -351,17 +302,74 @@ def test_rows_go_to_their_directories_in_runs_without_the_columns_that_name_them
     assert list(by_directory(batch.slice(0, 0), ("c", "d"))) == []
 
 
-class OneTask:
-    """A task's context, outside Spark."""
+def test_a_reader_made_for_the_executors_carries_no_list_of_files(tmp_path: Path, ddl: Ddl) -> None:
+    publish_table(tmp_path, ddl("x bigint"), {"": [1]})
+    reader = TfrecordSource({"path": str(tmp_path)}).reader(ddl("x bigint"))
+    assert len(reader.partitions()) == 1
+    assert pickle.loads(pickle.dumps(reader)).partitions() == []
 
-    def partitionId(self) -> int:  # noqa: N802
-        return 3
 
-    def taskAttemptId(self) -> int:  # noqa: N802
-        return 17
+def write_rows(
+    path: Path, schema: StructType, rows: list[dict[str, Any]], mode: str = "append", **options: str
+) -> None:
+    """What Spark does with a DataFrame of one partition."""
+    writer = TfrecordSource({"path": str(path), **options}).writer(schema, mode == "overwrite")
+    batch = pa.RecordBatch.from_pylist(rows, arrow_schema(schema))
+    commit(writer, writer.write(iter([batch])))  # type: ignore[attr-defined]
 
-    def getLocalProperty(self, key: str) -> str | None:  # noqa: N802
-        return None
+
+def shards_in(path: Path) -> tuple[Shard, ...]:
+    """Those that readers see."""
+    table = Table(open_storage(path)).current()
+    assert table is not None
+    return table.shards
+
+
+def test_each_record_type_and_codec_is_that_of_tensorflow(tmp_path: Path, ddl: Ddl, task: dict[str, str]) -> None:
+    steps = {"recordType": "SequenceExample", "codec": "org.apache.hadoop.io.compress.GzipCodec"}
+    write_rows(tmp_path, ddl("id int, steps array<array<int>>"), [{"id": 7, "steps": [[1], [2, 3]]}], **steps)
+    (gzipped,) = tmp_path.glob("*.tfrecord.gz")
+    (message,) = tensorflow_reads(gzipped)
+    assert tf.train.SequenceExample.FromString(message) == tf.train.SequenceExample.FromString(
+        sequence_example({"id": [7]}, {"steps": [[1], [2, 3]]})
+    )
+    plain = {"recordType": "ByteArray", "compression": "zlib"}
+    write_rows(tmp_path, ddl("any binary"), [{"any": message}], "overwrite", **plain)
+    assert not gzipped.exists()
+    assert tensorflow_reads(*tmp_path.glob("part-*")) == [message]
+
+
+def test_files_hold_at_most_the_records_that_the_option_or_else_the_session_says(
+    tmp_path: Path, ddl: Ddl, task: dict[str, str]
+) -> None:
+    rows = [{"id": n, "early": str(n < 4).lower()} for n in range(25)]
+    days = {"partitionColumns": ddl("early string").json()}
+    task["spark.sql.files.maxRecordsPerFile"] = "10"
+    for name, schema, options, expected in (
+        ("session", "id bigint", {}, [5, 10, 10]),
+        ("option", "id bigint", {"maxRecordsPerFile": "7"}, [4, 7, 7, 7]),
+        ("without", "id bigint", {"maxRecordsPerFile": "0"}, [25]),
+        ("partitions", "id bigint, early string", {"maxRecordsPerFile": "7", **days}, [4, 7, 7, 7]),
+    ):
+        write_rows(tmp_path / name, ddl(schema), rows, **options)
+        assert sorted(shard.records for shard in shards_in(tmp_path / name)) == expected
+
+
+def test_a_dynamic_overwrite_by_rows_without_partitions_deletes_none(
+    tmp_path: Path, ddl: Ddl, read: Read, task: dict[str, str]
+) -> None:
+    publish_table(tmp_path, ddl("id bigint, country string"), {"country=US": [1]}, ("country",))
+    overwrite = partial(write_rows, tmp_path, ddl("id bigint"), [{"id": 2}], "overwrite")
+    refused = r"is partitioned by country, but these rows have no partitions.*partition_by=\['country'\]"
+    with pytest.raises(InputError, match=refused):
+        overwrite(partitionOverwriteMode="dynamic")
+    task["spark.sql.sources.partitionOverwriteMode"] = "DYNAMIC"
+    with pytest.raises(InputError, match=refused):
+        overwrite()
+    assert read(tmp_path) == [{"id": 1, "country": "US"}]
+    overwrite(partitionOverwriteMode="static")
+    overwrite()  # now there are no partitions
+    assert read(tmp_path) == [{"id": 2}]
 
 
 class CountingStorage(LocalStorage):
@@ -379,27 +387,12 @@ class CountingStorage(LocalStorage):
 
 
 def test_a_task_has_one_file_open_however_many_directories_it_fills(
-    tmp_path: Path, ddl: Ddl, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, ddl: Ddl, task: dict[str, str]
 ) -> None:
-    monkeypatch.setattr(TaskContext, "get", OneTask)
     storage = CountingStorage(tmp_path)
     write = replace(plan(tmp_path, ddl("x bigint, c string"), partition_columns=ddl("c string")), storage=storage)
-    batches = [pa.RecordBatch.from_pydict({"x": [n, n], "c": [f"c{n}", f"c{n + 1}"]}) for n in range(5)]
+    batches = [pa.RecordBatch.from_pydict({"x": [n, n], "c": [f"c{n}", f"c{n + 1}"]}) for n in range(3)]
     receipt = write_partition(write, iter(batches))
     assert (storage.most, storage.open_now) == (1, 0)
-    assert [(shard.split, shard.records) for shard in receipt.shards] == [
-        ("c=c0", 1),
-        ("c=c1", 2),
-        ("c=c2", 2),
-        ("c=c3", 2),
-        ("c=c4", 2),
-        ("c=c5", 1),
-    ]
-    assert all(Path(shard.path).name.startswith("part-00003-17-") for shard in receipt.shards)
-
-
-def test_a_reader_made_for_the_executors_carries_no_list_of_files(tmp_path: Path, ddl: Ddl) -> None:
-    publish_table(tmp_path, ddl("x bigint"), {"": [1]})
-    reader = TfrecordSource({"path": str(tmp_path)}).reader(ddl("x bigint"))
-    assert len(reader.partitions()) == 1
-    assert pickle.loads(pickle.dumps(reader)).partitions() == []
+    assert [(s.split, s.records) for s in receipt.shards] == [("c=c0", 1), ("c=c1", 2), ("c=c2", 2), ("c=c3", 1)]
+    assert all(Path(shard.path).name.startswith("part-00000-17-") for shard in receipt.shards)

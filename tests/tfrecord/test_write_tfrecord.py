@@ -3,32 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from jsonschema import validate
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 import ctr_samples
 from ctr_samples.errors import ContractError, EncodeError, InputError, PublishConflict, UsageError
 from ctr_samples.tfrecord import public
 from tests.tfrecord.published_tables import publish_table
 
-Frame = Callable[..., DataFrame]
-
-
-@pytest.mark.thorough
-def test_partitions_may_have_blanks_and_joined_characters_of_any_script(tfrecord: SparkSession, tmp_path: Path) -> None:
-    path, names = str(tmp_path / "table"), ["\u6771\u3000\u4eac", "New\u00a0York", "\U0001f469\u200d\U0001f33e"]
-    frame = tfrecord.createDataFrame(list(enumerate(names)), "id int, city string").coalesce(1)
-    ctr_samples.write_tfrecord(frame, path, partition_by=["city"])
-    back = tfrecord.read.format("tfrecord").load(path)
-    assert sorted(map(tuple, back.select("id", "city").collect())) == list(enumerate(names))
+Read = Callable[..., list[dict[str, Any]]]
 
 
 @pytest.mark.thorough
@@ -86,8 +78,16 @@ def test_the_manifests_that_spark_writes_follow_their_published_schema(tfrecord:
         validate(manifest, schema)
 
 
+def test_the_public_names_are_there_without_importing_them_and_no_others() -> None:
+    assert callable(ctr_samples.register)
+    joins = ["as_of_join", "attribute_labels", "join_history", "windowed_aggregates"]
+    assert sorted(ctr_samples.__all__) == sorted(["__version__", "preview", "register", "write_tfrecord", *joins])
+    with pytest.raises(AttributeError, match="module 'ctr_samples' has no attribute 'registr'"):
+        _ = ctr_samples.registr
+
+
 def test_a_mode_says_what_happens_to_data_that_are_there(
-    tfrecord: SparkSession, tmp_path: Path, read: Callable[..., list[dict[str, Any]]]
+    tfrecord: SparkSession, tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def write(number: int, rows: int = 1, **options: Any) -> None:
         ctr_samples.write_tfrecord(tfrecord.range(number, number + rows, 1, 1), str(tmp_path / "t"), **options)
@@ -100,9 +100,15 @@ def test_a_mode_says_what_happens_to_data_that_are_there(
         with pytest.raises(InputError, match=r"/t exists already; choose another directory, or the mode append"):
             write(2, mode=mode)
     write(3, mode="ignore")
+    with monkeypatch.context() as slower:
+        slower.setattr(public, "_exists", lambda path: False)  # when it was asked, there was nothing yet
+        with pytest.raises(PublishConflict, match="published to .* first; this run published nothing"):
+            write(2)
+        write(3, mode="ignore")
     assert ids() == [1]
-    write(4, mode="append", compression="gzip")
-    assert ids() == [1, 4]
+    write(4, 3, mode="append", compression="gzip", max_records_per_file=2)
+    assert ids() == [1, 4, 5, 6]
+    assert len(list((tmp_path / "t").glob("*.gz"))) == 2
     write(5, 1000, mode="overwrite", shard_size="1KiB")
     assert ids() == list(range(5, 1005))
     sizes = [file.stat().st_size for file in (tmp_path / "t").glob("part-*")]
@@ -110,47 +116,17 @@ def test_a_mode_says_what_happens_to_data_that_are_there(
     assert max(sizes) < 1200  # they roll once they have the size that was asked for
 
 
-def test_a_writer_who_was_slower_is_told_or_keeps_still(
-    tfrecord: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ddl: Any
+def test_an_error_in_a_task_is_ours_and_leaves_the_previous_version(
+    tfrecord: SparkSession, tmp_path: Path, ddl: Any, read: Read
 ) -> None:
-    publish_table(tmp_path, ddl("id bigint"), {"": [1]})
-    monkeypatch.setattr(public, "_exists", lambda path: False)  # when it was asked, there was nothing yet
-    rows = tfrecord.range(2)
-    with pytest.raises(PublishConflict, match="published to .* first; this run published nothing"):
-        ctr_samples.write_tfrecord(rows, str(tmp_path))
-    ctr_samples.write_tfrecord(rows, str(tmp_path), mode="ignore")
-    assert len(list((tmp_path / "_manifests").glob("*.json"))) == 1
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("mode", "partitions"), [("append", []), ("append", ["id"]), ("overwrite", ["id"])])
-def test_a_slower_writer_with_another_type_of_a_new_column_is_told_and_the_table_stays_readable(
-    tfrecord: SparkSession, tmp_path: Path, ddl: Any, mode: Any, partitions: list[str]
-) -> None:
-    path = str(tmp_path / "t")
-    options: dict[str, Any] = {"partition_by": partitions, "partition_overwrite_mode": "dynamic"}
-    ctr_samples.write_tfrecord(tfrecord.range(3).selectExpr("id", "id as x"), path, **options)
-    columns = ddl("new string, id bigint") if partitions else ddl("new string")
-    theirs = {"id=1" if partitions else "": ["a"]}
-
-    def while_another_is_faster(batches: Any) -> Any:
-        publish_table(Path(path), columns, theirs, tuple(partitions), run_id="20190606T020000-bbbbbbbb")
-        yield from batches
-
-    slower = tfrecord.range(5, 6, 1, 1).mapInArrow(while_another_is_faster, "id bigint").selectExpr("id", "id as new")
-    with pytest.raises(ContractError, match="Column 'new' of .*/t is string and then bigint; give each type"):
-        ctr_samples.write_tfrecord(slower, path, mode=mode, **options)
-    back = tfrecord.read.format("tfrecord").load(path)
-    assert sorted(map(str, (row.new or row.x for row in back.collect()))) == ["0", "1", "2", "a"]
-
-
-def test_an_error_in_a_task_is_ours_and_nothing_is_published(frame: Frame, tmp_path: Path) -> None:
-    rows = frame("x array<int>", [([1, None],)])
+    publish_table(tmp_path, ddl("x bigint"), {"": [1, 2]})
+    rows = tfrecord.range(1000).selectExpr("id as x", "if(id = 900, array(1, null), array(1)) as list")
     with pytest.raises(
-        EncodeError, match="Feature 'x', row 0 of the batch: the value has a null inside a list; declare `fill` or"
+        EncodeError, match="Feature 'list', row 400 of the batch: the value has a null inside a list; declare `fill` or"
     ):
-        ctr_samples.write_tfrecord(rows, str(tmp_path / "t"))
-    assert not list((tmp_path / "t").rglob("*.json"))
+        ctr_samples.write_tfrecord(rows, str(tmp_path), mode="overwrite")
+    assert read(tmp_path) == [{"x": 1}, {"x": 2}]
+    assert [path.name for path in (tmp_path / "_manifests").glob("*.json")] == ["00000001.json"]
 
 
 @pytest.mark.parametrize(
@@ -164,94 +140,39 @@ def test_an_error_in_a_task_is_ours_and_nothing_is_published(frame: Frame, tmp_p
     ],
 )
 def test_arguments_that_cannot_be_used_are_refused_at_once(
-    frame: Frame, tmp_path: Path, options: dict[str, Any], error: type[Exception], problem: str
+    ddl: Any, options: dict[str, Any], error: type[Exception], problem: str
 ) -> None:
-    rows = frame("id int, country string, at timestamp", [])
+    rows: Any = SimpleNamespace(schema=ddl("id int, country string, at timestamp"))
     with pytest.raises(error, match=problem):
-        ctr_samples.write_tfrecord(rows, str(tmp_path / "t"), **options)
-
-
-def test_the_public_names_are_there_without_importing_them_and_no_others() -> None:
-    assert callable(ctr_samples.register)
-    joins = ["as_of_join", "attribute_labels", "join_history", "windowed_aggregates"]
-    assert sorted(ctr_samples.__all__) == sorted(["__version__", "preview", "register", "write_tfrecord", *joins])
-    with pytest.raises(AttributeError, match="module 'ctr_samples' has no attribute 'registr'"):
-        _ = ctr_samples.registr
-
-
-@pytest.fixture
-def sales(tfrecord: SparkSession, tmp_path: Path) -> str:
-    """A table with a partition for each of two countries."""
-    path = str(tmp_path / "sales")
-    rows = tfrecord.createDataFrame([(1, "US"), (2, "DE")], "id bigint, country string").coalesce(1)
-    ctr_samples.write_tfrecord(rows, path, partition_by=["country"])
-    return path
-
-
-@pytest.fixture
-def dynamic(tfrecord: SparkSession) -> Iterator[None]:
-    """A session in which an overwrite replaces the partitions that get rows."""
-    tfrecord.conf.set("spark.sql.sources.partitionOverwriteMode", "DYNAMIC")
-    yield
-    tfrecord.conf.unset("spark.sql.sources.partitionOverwriteMode")
-
-
-def sold(spark: SparkSession, path: str) -> list[tuple[int, str]]:
-    return sorted(map(tuple, spark.read.format("tfrecord").load(path).select("id", "country").collect()))
-
-
-def overwrite_sales(spark: SparkSession, path: str, rows: list[tuple[int, str]], **options: Any) -> None:
-    frame = spark.createDataFrame(rows, "id bigint, country string").coalesce(1)
-    ctr_samples.write_tfrecord(frame, path, partition_by=["country"], mode="overwrite", **options)
-
-
-def test_a_static_overwrite_replaces_all_partitions(tfrecord: SparkSession, sales: str) -> None:
-    overwrite_sales(tfrecord, sales, [(3, "US")])
-    assert sold(tfrecord, sales) == [(3, "US")]
+        ctr_samples.write_tfrecord(rows, "/nowhere", **options)
 
 
 @pytest.mark.thorough
-def test_a_dynamic_overwrite_replaces_the_partitions_that_get_rows_as_parquet_does(
-    tfrecord: SparkSession, sales: str, dynamic: None, tmp_path: Path
+def test_an_overwrite_replaces_the_partitions_that_the_argument_or_the_session_says_as_parquet_does(
+    tfrecord: SparkSession, tmp_path: Path, read: Read
 ) -> None:
-    parquet = str(tmp_path / "parquet")
-    for rows in ([(1, "US"), (2, "DE")], [(3, "US"), (4, "FR"), (5, "US")], []):
-        overwrite_sales(tfrecord, sales, rows)
-        frame = tfrecord.createDataFrame(rows, "id bigint, country string")
-        frame.write.partitionBy("country").mode("overwrite").parquet(parquet)
-    assert sold(tfrecord, sales) == [(2, "DE"), (3, "US"), (4, "FR"), (5, "US")]
-    assert sold(tfrecord, sales) == sorted(map(tuple, tfrecord.read.parquet(parquet).collect()))
-    assert len(list(Path(sales).rglob("part-*"))) == 3  # what was replaced is gone
+    def overwrite(rows: list[tuple[int, str]], **options: Any) -> list[tuple[int, str]]:
+        frame = tfrecord.createDataFrame(rows, "id bigint, country string").coalesce(1)
+        ctr_samples.write_tfrecord(frame, str(tmp_path / "t"), partition_by=["country"], mode="overwrite", **options)
+        frame.write.partitionBy("country").mode("overwrite").parquet(str(tmp_path / "parquet"))
+        return sorted((row["id"], row["country"]) for row in read(tmp_path / "t"))
 
-
-@pytest.mark.thorough
-def test_the_argument_of_a_write_wins_over_the_session(tfrecord: SparkSession, sales: str, dynamic: None) -> None:
-    overwrite_sales(tfrecord, sales, [(3, "US")], partition_overwrite_mode="dynamic")
-    assert sold(tfrecord, sales) == [(2, "DE"), (3, "US")]
-    overwrite_sales(tfrecord, sales, [(4, "US")], partition_overwrite_mode="static")
-    assert sold(tfrecord, sales) == [(4, "US")]
+    both = [(1, "US"), (2, "DE")]
+    overwrite(both)
+    assert overwrite([(3, "US")]) == [(3, "US")]
+    assert overwrite(both, partition_overwrite_mode="dynamic") == both
+    assert overwrite([(3, "US")], partition_overwrite_mode="dynamic") == [(2, "DE"), (3, "US")]
     with pytest.raises(UsageError, match="partitionOverwriteMode is 'both'; expected static or dynamic"):
-        overwrite_sales(tfrecord, sales, [(5, "US")], partition_overwrite_mode="both")
-
-
-@pytest.mark.thorough
-def test_a_dynamic_overwrite_by_rows_of_which_spark_says_no_partition_is_refused_and_deletes_nothing(
-    tfrecord: SparkSession, sales: str, tmp_path: Path, dynamic: None
-) -> None:
-    writer = tfrecord.range(1).write.format("tfrecord").mode("overwrite")
-    refused = r"is partitioned by country, but these rows have no partitions.*partition_by=\['country'\]"
-    with pytest.raises(PySparkException, match=refused):  # the tasks see what the session says
-        writer.save(sales)
-    with pytest.raises(PySparkException, match=refused):
-        writer.option("partitionOverwriteMode", "dynamic").save(sales)
-    assert sold(tfrecord, sales) == [(1, "US"), (2, "DE")]
-    writer.option("partitionOverwriteMode", "static").save(sales)
-    assert tfrecord.read.format("tfrecord").load(sales).columns == ["id"]
-
-
-def test_a_dynamic_overwrite_of_a_table_without_partitions_replaces_all_of_it(
-    tfrecord: SparkSession, tmp_path: Path, dynamic: None
-) -> None:
-    for rows in (tfrecord.range(0, 2, 1, 1), tfrecord.range(2, 4, 1, 1)):
-        rows.write.format("tfrecord").mode("overwrite").save(str(tmp_path / "t"))
-    assert sorted(row.id for row in tfrecord.read.format("tfrecord").load(str(tmp_path / "t")).collect()) == [2, 3]
+        overwrite(both, partition_overwrite_mode="both")
+    tfrecord.conf.set("spark.sql.sources.partitionOverwriteMode", "DYNAMIC")
+    try:
+        assert overwrite(both, partition_overwrite_mode="static") == both
+        overwrite([(3, "US"), (4, "FR"), (5, "US")])
+        seen = overwrite([])
+        with pytest.raises(PySparkException, match="is partitioned by country, but these rows have no partitions"):
+            tfrecord.range(1).write.format("tfrecord").mode("overwrite").save(str(tmp_path / "t"))
+    finally:
+        tfrecord.conf.unset("spark.sql.sources.partitionOverwriteMode")
+    assert seen == [(2, "DE"), (3, "US"), (4, "FR"), (5, "US")]
+    assert seen == sorted(map(tuple, tfrecord.read.parquet(str(tmp_path / "parquet")).collect()))
+    assert len(list((tmp_path / "t").rglob("part-*"))) == 3  # what was replaced is gone
