@@ -79,11 +79,16 @@ def answer(frame: DataFrame) -> list[str]:
     return sorted(map(str, frame.select("id", "m", "text", "x", "p").collect()))
 
 
-def check_sequence(spark: SparkSession, written: Path, seed: int, length: int) -> None:
-    """``length`` random queries, each of one of the relations and of Parquet."""
+@pytest.mark.parametrize(
+    ("seed", "length"),
+    [pytest.param(1, 4, marks=pytest.mark.thorough), *[pytest.param(n, 12, marks=pytest.mark.slow) for n in range(8)]],
+)
+def test_any_sequence_of_queries_is_answered_as_by_parquet(
+    tfrecord: SparkSession, written: Path, pushdown: str, seed: int, length: int
+) -> None:
     choose = random.Random(seed)
-    truth = spark.read.parquet(str(written / "parquet"))
-    frames = relations(spark, written)
+    truth = tfrecord.read.parquet(str(written / "parquet"))
+    frames = relations(tfrecord, written)
     asked = []
     for _ in range(length):
         number, name = choose.randrange(len(frames)), choose.choice(list(QUERIES))
@@ -93,33 +98,11 @@ def check_sequence(spark: SparkSession, written: Path, seed: int, length: int) -
         assert answer(query(frames[number], one, other)) == answer(query(truth, one, other)), asked
     for number, frame in enumerate(frames):
         assert (frame.count(), frame.agg({"id": "sum"}).collect()) == (ROWS, [(780,)]), (number, asked)
-    spark.catalog.dropTempView("rows_seen")
+    tfrecord.catalog.dropTempView("rows_seen")
 
 
-@pytest.mark.thorough
-def test_a_filter_of_one_query_leaves_no_row_out_of_the_next(
-    tfrecord: SparkSession, written: Path, pushdown: str
-) -> None:
-    for frame in relations(tfrecord, written)[::2]:
-        train, test = frame.where("p <> 0 OR p IS NULL"), frame.where("p = 0")
-        assert (frame.where("m = 3").count(), train.count(), test.count(), frame.count()) == (6, 30, 10, ROWS)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
-def test_any_sequence_of_queries_is_answered_as_by_parquet(
-    tfrecord: SparkSession, written: Path, pushdown: str, seed: int
-) -> None:
-    check_sequence(tfrecord, written, seed, 12)
-
-
-@pytest.mark.thorough
-def test_a_sequence_of_queries_is_answered_as_by_parquet(tfrecord: SparkSession, written: Path, pushdown: str) -> None:
-    check_sequence(tfrecord, written, 1, 4)
-
-
-@pytest.mark.some(1)
-def test_rows_that_are_appended_are_seen_by_what_is_loaded_then(
+@pytest.mark.parametrize("pushdown", ["true"], indirect=True)
+def test_a_filter_leaves_no_row_out_of_the_next_query_and_appended_rows_are_seen_by_what_is_loaded_then(
     tfrecord: SparkSession, tmp_path: Path, pushdown: str
 ) -> None:
     """What was loaded before may show the version of its first query."""

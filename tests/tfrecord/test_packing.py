@@ -53,34 +53,33 @@ def small_files(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def tasks_of(spark: SparkSession, path: Path, format_name: str = "tfrecord") -> int:
-    return spark.read.format(format_name).load(str(path)).rdd.getNumPartitions()
-
-
 def test_small_files_are_read_in_as_many_tasks_as_by_sparks_own_sources(
     tfrecord: SparkSession, small_files: Path
 ) -> None:
-    assert tasks_of(tfrecord, small_files) == tasks_of(tfrecord, small_files, "binaryFile") == 2
-    rows = tfrecord.read.format("tfrecord").load(str(small_files)).collect()
-    assert [row.id for row in rows] == list(range(40))
+    def tasks_of(format_name: str = "tfrecord", **options: str) -> int:
+        return tfrecord.read.format(format_name).options(**options).load(str(small_files)).rdd.getNumPartitions()
 
-
-@pytest.mark.slow
-def test_the_options_of_a_read_win_over_the_session(tfrecord: SparkSession, small_files: Path) -> None:
-    reader = tfrecord.read.format("tfrecord").schema("id int").option("openCostInBytes", "1MiB")
-    assert reader.option("maxPartitionBytes", "4 MiB").load(str(small_files)).rdd.getNumPartitions() == 10
-
-
-def test_a_setting_counts_as_it_was_when_the_format_was_registered(tfrecord: SparkSession, small_files: Path) -> None:
+    assert tasks_of() == tasks_of("binaryFile") == 2
+    assert tasks_of(openCostInBytes="1MiB", maxPartitionBytes="4 MiB") == 10
     tfrecord.conf.set("spark.sql.files.maxPartitionBytes", "20m")
     try:
-        ctr_samples.register(tfrecord)
+        ctr_samples.register(tfrecord)  # a setting counts as it was then
         assert packing_of(tfrecord) == Packing(20 << 20, 4 << 20, 2)
-        assert tasks_of(tfrecord, small_files) == tasks_of(tfrecord, small_files, "binaryFile") == 8
+        assert tasks_of() == tasks_of("binaryFile") == 8
     finally:
         tfrecord.conf.unset("spark.sql.files.maxPartitionBytes")
         ctr_samples.register(tfrecord)
-    assert tasks_of(tfrecord, small_files) == 2
+
+
+def test_spark_reads_rows_in_order_and_counts_them_without_columns(tfrecord: SparkSession, small_files: Path) -> None:
+    rows = tfrecord.read.format("tfrecord").load(str(small_files)).collect()
+    assert [row.id for row in rows] == list(range(40))
+    without_columns = tfrecord.read.format("tfrecord").schema(StructType()).load(str(small_files))
+    if COUNTS_WITHOUT_COLUMNS:
+        assert without_columns.count() == 40
+    else:
+        with pytest.raises(PySparkException, match=r"Spark 4\.0 loses rows without columns; expected a schema with a"):
+            without_columns.count()
 
 
 def test_the_rows_of_small_files_are_handed_over_together(small_files: Path) -> None:
@@ -90,15 +89,6 @@ def test_the_rows_of_small_files_are_handed_over_together(small_files: Path) -> 
         [{"id": list(range(32))}],
         [{"id": list(range(32, 40))}],
     ]
-
-
-def test_rows_are_counted_without_columns(tfrecord: SparkSession, small_files: Path) -> None:
-    rows = tfrecord.read.format("tfrecord").schema(StructType()).load(str(small_files))
-    if COUNTS_WITHOUT_COLUMNS:
-        assert rows.count() == 40
-    else:
-        with pytest.raises(PySparkException, match=r"Spark 4\.0 loses rows without columns; expected a schema with a"):
-            rows.count()
 
 
 def test_batches_of_many_rows_are_handed_over_as_they_are(tmp_path: Path) -> None:

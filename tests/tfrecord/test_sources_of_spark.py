@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,7 @@ from pyspark.sql import SparkSession
 
 from tests.tfrecord.tensorflow_files import example, tensorflow_writes
 
-
-@pytest.fixture
-def table(tfrecord: SparkSession, tmp_path: Path) -> str:
-    path = str(tmp_path / "table")
-    tfrecord.range(0, 3, 1, 1).write.format("tfrecord").mode("append").save(path)
-    return path
+Read = Callable[..., list[dict[str, Any]]]
 
 
 def test_a_table_of_the_catalog_is_refused_when_it_is_made(tfrecord: SparkSession, tmp_path: Path) -> None:
@@ -53,59 +49,13 @@ def test_a_table_of_the_catalog_that_spark_makes_without_asking_is_refused_when_
         tfrecord.catalog.dropTempView("seen")
 
 
-def test_files_of_other_days_are_not_read_where_paths_name_the_days(tfrecord: SparkSession, tmp_path: Path) -> None:
+def test_files_of_other_days_are_not_read_where_paths_name_the_days(
+    tfrecord: SparkSession, tmp_path: Path, read: Read
+) -> None:
     for day in (1, 2, 3):
         tensorflow_writes(tmp_path / f"day={day}/a", example(x=[day]))
     (tmp_path / "day=2/a").write_bytes(b"damaged: whoever reads it fails")
-    reader = tfrecord.read.format("tfrecord").schema("x int, day int").option("basePath", str(tmp_path))
-    for paths in ([f"{tmp_path}/day=1", f"{tmp_path}/day=3"], f"{tmp_path}/day={{1,3}}"):
-        assert sorted(reader.load(paths).collect()) == [(1, 1), (3, 3)]
-
-
-# Reading as a stream
-
-
-def batches_of(spark: SparkSession, path: Path, checkpoint: Path, **options: Any) -> list[list[int]]:
-    """The rows of each micro-batch until nothing is left."""
-    batches: list[list[int]] = []
-    reader = spark.readStream.format("tfrecord").schema("id bigint").options(**options)
-    query = (
-        reader.load(str(path))
-        .writeStream.foreachBatch(lambda frame, _: batches.append(sorted(row.id for row in frame.collect())))
-        .option("checkpointLocation", str(checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
-    return batches
-
-
-@pytest.mark.slow
-def test_a_stream_reads_each_file_of_others_once_also_after_a_restart(tfrecord: SparkSession, tmp_path: Path) -> None:
-    lake, checkpoint = tmp_path / "lake", tmp_path / "checkpoint"
-    for number in (1, 2, 3):
-        tensorflow_writes(lake / f"{number}", example(id=[number]))
-    assert batches_of(tfrecord, lake, checkpoint) == [[1, 2, 3]]
-    assert batches_of(tfrecord, lake, checkpoint) == []
-    tensorflow_writes(lake / "0", example(id=[4]))  # before the others by name
-    assert batches_of(tfrecord, lake, checkpoint) == [[4]]
-
-
-@pytest.mark.slow
-def test_a_stream_takes_at_most_the_files_of_a_trigger(tfrecord: SparkSession, tmp_path: Path) -> None:
-    for number in (1, 2, 3):
-        tensorflow_writes(tmp_path / f"lake/{number}", example(id=[number]))
-    rows = batches_of(tfrecord, tmp_path / "lake", tmp_path / "checkpoint", maxFilesPerTrigger=2)
-    assert rows == [[1, 2], [3]]
-
-
-@pytest.mark.slow
-def test_a_stream_reads_what_a_table_gains_and_nothing_that_no_manifest_names(
-    tfrecord: SparkSession, table: str, tmp_path: Path
-) -> None:
-    checkpoint = tmp_path / "checkpoint"
-    assert batches_of(tfrecord, Path(table), checkpoint) == [[0, 1, 2]]
-    (shard,) = Path(table).glob("part-*")
-    shard.with_name("part-00009-9-0123abcd.tfrecord").write_bytes(shard.read_bytes())
-    tfrecord.range(7, 9, 1, 1).write.format("tfrecord").mode("append").save(table)
-    assert batches_of(tfrecord, Path(table), checkpoint) == [[7, 8]]
+    schema, base = "x int, day int", str(tmp_path)
+    assert read(tmp_path / "day={1,3}", schema, basePath=base) == [{"x": 1, "day": 1}, {"x": 3, "day": 3}]
+    reader = tfrecord.read.format("tfrecord").schema(schema).option("basePath", base)
+    assert sorted(reader.load([f"{base}/day=1", f"{base}/day=3"]).collect()) == [(1, 1), (3, 3)]
