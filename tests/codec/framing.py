@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 import numpy as np
-import tensorflow as tf
 
 REMAINDERS = [0] * 256
 for byte in range(256):
@@ -31,21 +30,6 @@ def header(length: int) -> bytes:
 
 def frame(message: bytes) -> bytes:
     return header(len(message)) + message + struct.pack("<I", masked_crc(message))
-
-
-def example(**features: list[int] | list[float] | list[bytes]) -> bytes:
-    """A serialized tf.train.Example; the type of the first value decides the kind."""
-    return tf.train.Example(
-        features=tf.train.Features(feature={name: feature(values) for name, values in features.items()})
-    ).SerializeToString(deterministic=True)
-
-
-def feature(values: list[int] | list[float] | list[bytes]) -> tf.train.Feature:
-    if values and isinstance(values[0], bytes):
-        return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
-    if values and isinstance(values[0], float):
-        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
 
 def array(data: bytes) -> np.ndarray:

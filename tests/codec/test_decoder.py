@@ -20,7 +20,8 @@ from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder, fram
 from ctr_samples.codec.decoder import Messages, byte_arrays
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile
-from tests.codec.framing import array, example, feature, frame
+from tests.codec.framing import array, frame
+from tests.support.tensorflow_files import example, sequence_example
 from tests.support.wire_messages import altered, delimited, odd_message, varint
 
 ANY = ExampleContract(
@@ -194,13 +195,8 @@ def test_the_last_of_two_equal_keys_counts() -> None:
 
 def test_the_last_of_two_equal_sequences_counts() -> None:
     contract = ExampleContract((FeatureSpec("s", "int64", None, sequence=True),), "sequence_example")
-
-    def sequence(*steps: list[int]) -> bytes:
-        lists = {"s": tf.train.FeatureList(feature=[feature(step) for step in steps])}
-        return tf.train.SequenceExample(feature_lists=tf.train.FeatureLists(feature_list=lists)).SerializeToString()
-
-    twice = sequence([1, 2], [3]) + sequence([4])
-    assert read(contract, twice, sequence([5])) == [{"s": [[4]]}, {"s": [[5]]}]
+    twice = sequence_example({}, {"s": [[1, 2], [3]]}) + sequence_example({}, {"s": [[4]]})
+    assert read(contract, twice, sequence_example({}, {"s": [[5]]})) == [{"s": [[4]]}, {"s": [[5]]}]
 
 
 def test_a_feature_without_a_kind_is_absent() -> None:
@@ -325,15 +321,7 @@ def test_sequences_agree_with_tensorflows_parser() -> None:
         ),
         "sequence_example",
     )
-    message = tf.train.SequenceExample(
-        context=tf.train.Features(feature={"user": feature([7])}),
-        feature_lists=tf.train.FeatureLists(
-            feature_list={
-                "clicks": tf.train.FeatureList(feature=[feature([5]), feature([6])]),
-                "words": tf.train.FeatureList(feature=[feature([b"x", b"yy"]), tf.train.Feature(), feature([b"z"])]),
-            }
-        ),
-    ).SerializeToString()
+    message = sequence_example({"user": [7]}, {"clicks": [[5], [6]], "words": [[b"x", b"yy"], None, [b"z"]]})
     context, sequences = tf.io.parse_single_sequence_example(
         message,
         {"user": tf.io.FixedLenFeature([], tf.int64)},

@@ -22,7 +22,8 @@ from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.records.read import damage_of
 from ctr_samples.shards import Shard, open_storage
 from ctr_samples.shards.naming import SUFFIXES
-from tests.codec.framing import example, frame, header
+from tests.codec.framing import frame, header
+from tests.support.tensorflow_files import example
 
 RECORDS = [
     example(a=[1, -1, 300], b=[0.5, 1.5], c=[b"one"]),

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder, SchemaSurvey, frame_offsets, infer_contract
 from ctr_samples.contract import ExampleContract, FeatureSpec, RecordType
 from ctr_samples.errors import ContractError, DamagedFile
-from tests.codec.framing import example, feature, frame
+from tests.codec.framing import frame
 from tests.codec.random_batches import samples
+from tests.support.tensorflow_files import example, sequence_example
 from tests.support.wire_messages import odd_message
 
 
@@ -57,15 +58,7 @@ def test_keys_with_values_of_several_kinds_are_named() -> None:
 
 
 def test_sequences_are_told_from_the_context() -> None:
-    message = tf.train.SequenceExample(
-        context=tf.train.Features(feature={"user": feature([1])}),
-        feature_lists=tf.train.FeatureLists(
-            feature_list={
-                "clicks": tf.train.FeatureList(feature=[feature([1]), feature([2])]),
-                "words": tf.train.FeatureList(feature=[feature([b"a", b"b"])]),
-            }
-        ),
-    ).SerializeToString()
+    message = sequence_example({"user": [1]}, {"clicks": [[1], [2]], "words": [[b"a", b"b"]]})
     assert inferred(message, record="sequence_example") == (
         FeatureSpec("clicks", "int64", (), sequence=True),
         FeatureSpec("user", "int64"),
@@ -194,10 +187,7 @@ def test_what_is_no_text_in_one_file_is_none_in_all() -> None:
 
 def test_keys_without_a_single_type_hold_up_only_those_who_want_them() -> None:
     survey = SchemaSurvey("sequence_example")
-    lists = {"c": tf.train.FeatureList(feature=[feature([1])])}
-    survey.add(
-        chunk(tf.train.SequenceExample(feature_lists=tf.train.FeatureLists(feature_list=lists)).SerializeToString())
-    )
+    survey.add(chunk(sequence_example({}, {"c": [[1]]})))
     survey.add(chunk(example(a=[1], b=[1], c=[1])))
     survey.add(chunk(example(a=[2], b=[0.5])))
     assert survey.names() == ["a", "b", "c"]

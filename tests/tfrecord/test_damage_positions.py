@@ -14,7 +14,7 @@ import pytest
 
 from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.tfrecord.data_source import TfrecordSource
-from tests.tfrecord.tensorflow_files import example, tensorflow_writes
+from tests.support.tensorflow_files import example, tensorflow_writes
 
 Read = Callable[..., list[dict[str, Any]]]
 

@@ -15,7 +15,7 @@ from pyspark.sql.types import StructType
 
 from ctr_samples.errors import InputError
 from ctr_samples.tfrecord.data_source import TfrecordSource
-from tests.tfrecord.tensorflow_files import example, tensorflow_writes
+from tests.support.tensorflow_files import example, tensorflow_writes
 
 Read = Callable[..., list[dict[str, Any]]]
 

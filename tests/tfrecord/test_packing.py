@@ -14,7 +14,7 @@ from ctr_samples.shards import open_storage
 from ctr_samples.sparksql.releases import COUNTS_WITHOUT_COLUMNS
 from ctr_samples.tfrecord.data_source import TfrecordSource
 from ctr_samples.tfrecord.files import DataFile, Packing, packing_of
-from tests.tfrecord.tensorflow_files import example, tensorflow_writes
+from tests.support.tensorflow_files import example, tensorflow_writes
 
 
 def sizes_of_tasks(packing: Packing, *sizes: int) -> list[list[int]]:

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.tfrecord.tensorflow_files import example, tensorflow_writes
+from tests.support.tensorflow_files import example, tensorflow_writes
 
 Read = Callable[..., list[dict[str, Any]]]
 

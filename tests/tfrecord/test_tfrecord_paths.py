@@ -16,8 +16,8 @@ from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile, Inpu
 from ctr_samples.records.paths import FilePattern, place_of, regex_of
 from ctr_samples.tfrecord.data_source import TfrecordSource
 from tests.support.tampering import rewrite
+from tests.support.tensorflow_files import example, tensorflow_writes
 from tests.tfrecord.published_tables import publish_day, publish_table
-from tests.tfrecord.tensorflow_files import example, tensorflow_writes
 
 Ddl = Callable[[str], StructType]
 Read = Callable[..., list[dict[str, Any]]]

@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 
 from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.tfrecord.data_source import TfrecordSource
+from tests.support.tensorflow_files import example, sequence_example, tensorflow_writes
 from tests.tfrecord.published_tables import publish_table
-from tests.tfrecord.tensorflow_files import example, sequence_example, tensorflow_writes
 
 Ddl = Callable[[str], StructType]
 Read = Callable[..., list[dict[str, Any]]]

@@ -17,8 +17,8 @@ from ctr_samples.tfrecord.data_source import TfrecordSource
 from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.stream_reading import stream_id
 from ctr_samples.tfrecord.writing import ReceiptMessage
+from tests.support.tensorflow_files import example, tensorflow_writes
 from tests.tfrecord.published_tables import publish_table
-from tests.tfrecord.tensorflow_files import example, tensorflow_writes
 
 
 @pytest.mark.slow

@@ -1,9 +1,10 @@
-"""TFRecord files as TensorFlow writes and reads them: the oracle of these tests."""
+"""TFRecord files as TensorFlow writes and reads them: an oracle."""
 
 from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +14,19 @@ with warnings.catch_warnings():  # its import warns about itself
     import tensorflow as tf
 
 
-def example(**features: list[int] | list[float] | list[bytes]) -> bytes:
-    return tf.train.Example(features=features_of(features)).SerializeToString()
+Values = list[int] | list[float] | list[bytes]
 
 
-def sequence_example(context: dict[str, Any], lists: dict[str, list[Any]]) -> bytes:
+def example(**features: Values) -> bytes:
+    """A serialized Example; the type of the first value decides the kind of a feature."""
+    return tf.train.Example(features=features_of(features)).SerializeToString(deterministic=True)
+
+
+def sequence_example(context: dict[str, Values], lists: dict[str, Sequence[Values | None]]) -> bytes:
+    """A serialized SequenceExample; a step that is None has no kind."""
     feature_lists = {
-        name: tf.train.FeatureList(feature=[feature(step) for step in steps]) for name, steps in lists.items()
+        name: tf.train.FeatureList(feature=[tf.train.Feature() if step is None else feature(step) for step in steps])
+        for name, steps in lists.items()
     }
     message = tf.train.SequenceExample(
         context=features_of(context), feature_lists=tf.train.FeatureLists(feature_list=feature_lists)
@@ -27,11 +34,11 @@ def sequence_example(context: dict[str, Any], lists: dict[str, list[Any]]) -> by
     return message.SerializeToString()
 
 
-def features_of(features: dict[str, Any]) -> tf.train.Features:
+def features_of(features: dict[str, Values]) -> tf.train.Features:
     return tf.train.Features(feature={name: feature(values) for name, values in features.items()})
 
 
-def feature(values: list[Any]) -> tf.train.Feature:
+def feature(values: Values) -> tf.train.Feature:
     if values and isinstance(values[0], bytes):
         return tf.train.Feature(bytes_list=tf.train.BytesList(value=values))
     if values and isinstance(values[0], float):
