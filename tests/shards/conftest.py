@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,21 @@ CONTRACT = ExampleContract((FeatureSpec("clicked", "float32", role="label", null
 @pytest.fixture
 def storage(tmp_path: Path) -> Storage:
     return open_storage(tmp_path / "out")
+
+
+@pytest.fixture(params=["directory", "bucket"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
+    """Each kind of store in turn."""
+    if request.param == "directory":
+        return open_storage(tmp_path / "out")
+    request.getfixturevalue("s3")
+    return open_storage("s3://lake/samples")
+
+
+@pytest.fixture(autouse=True)
+def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To wait for the disk would be most of the time, and no reader here looks after a power cut."""
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 @pytest.fixture

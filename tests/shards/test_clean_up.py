@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -22,6 +21,7 @@ from ctr_samples.shards.clean import (
     plan_table,
 )
 from ctr_samples.shards.table import Table, TableWrite, next_manifest
+from tests.shards.files import grow_old
 from tests.support.small_publish import put_shards
 
 DAY = date(2019, 6, 5)
@@ -61,12 +61,6 @@ def gone(cleanup: Cleanup) -> list[str]:
 
 def needed(numbers: Sequence[int], files: list[StoredFile], keep: int = 2) -> list[int]:
     return sorted(needed_generations(DAY, numbers, files, replace(KEPT_TWO, generations=keep), NOW))
-
-
-def grow_old(storage: Storage) -> None:
-    """Let all files be of long ago, by the clock of their store."""
-    for file in storage.files(""):
-        os.utime(storage.locate(file.path), (0, 0))
 
 
 def test_the_last_generations_stay_and_earlier_ones_go(manifest: Manifest) -> None:

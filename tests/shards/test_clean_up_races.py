@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,16 +12,8 @@ from ctr_samples.shards import Storage, check_age, check_store, day_output, publ
 from ctr_samples.shards import table as tables
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day, cleanups_of
 from ctr_samples.shards.generations import time_of
-from ctr_samples.shards.storage import open_storage
+from tests.shards.files import grow_old
 from tests.support.small_publish import DAY, append, publish_day, runs_of_day, runs_of_table
-
-
-@pytest.fixture(params=["directory", "bucket"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    if request.param == "directory":
-        return open_storage(tmp_path / "out")
-    request.getfixturevalue("s3")
-    return open_storage("s3://lake/samples")
 
 
 def clean(storage: Storage) -> None:
@@ -52,8 +42,7 @@ def test_shards_that_are_removed_right_before_the_put_are_missed_and_nothing_is_
     storage: Storage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def clean_what_is_old(at: Storage) -> None:
-        for file in at.files(""):
-            os.utime(at.locate(file.path), (0, 0))
+        grow_old(at)
         clean(at)
 
     clean_before_the_put(monkeypatch, clean_what_is_old)
@@ -69,8 +58,7 @@ def test_shards_of_a_table_that_are_removed_right_before_the_put_are_missed(
     on_disk = tables.on_disk
 
     def cleaned_meanwhile(*given: Any) -> Any:
-        for file in storage.files(""):
-            os.utime(storage.locate(file.path), (0, 0))
+        grow_old(storage)
         for cleanup in cleanups_of(storage, None, Retention()):
             carry_out(storage, cleanup)
         return on_disk(*given)

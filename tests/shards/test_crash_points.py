@@ -63,12 +63,6 @@ def publisher() -> Iterator[Publisher]:
         process.stdin.close()
 
 
-@pytest.fixture(autouse=True)
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waiting for the disk some thousand times would be most of the time, and no reader here looks after a power cut."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 @pytest.fixture
 def fresh(scenario: str, tmp_path: Path) -> Callable[[], str]:
     """Another output directory with what the scenario finds, each time."""

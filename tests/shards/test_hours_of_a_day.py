@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -18,7 +17,6 @@ from ctr_samples.shards import (
     Storage,
     days_of,
     latest_manifest,
-    open_storage,
     periods_of,
     publish,
     published_days,
@@ -27,17 +25,13 @@ from ctr_samples.shards import (
 from ctr_samples.shards.clean import Retention, carry_out, cleanups_of
 from ctr_samples.shards.generation_history import generations_of, rollback
 from ctr_samples.shards.naming import day_directory, manifest_path, run_directory
+from tests.shards.files import grow_old
 from tests.support.manifests import manifest
 
 WEDNESDAY, BACK = date(2019, 6, 5), date(2019, 10, 27)
 SEVEN, TWO, TWO_AGAIN = Hour(WEDNESDAY, 7), Hour(BACK, 2), Hour(BACK, 2, again=True)
 RUN = "20191028T020000-aaaaaaaa"
 PERIODS = [SEVEN, TWO_AGAIN, WHOLE]
-
-
-@pytest.fixture
-def storage(tmp_path: Path) -> Storage:
-    return open_storage(tmp_path)
 
 
 def published(storage: Storage, period: Period, generation: int = 1) -> Manifest:
@@ -98,8 +92,7 @@ def test_what_a_killed_run_left_is_cleaned_up_and_what_is_published_stays(storag
     killed = run_directory(period, "20191028T010000-dddddddd")
     with storage.new_file(f"{killed}/train/part-00000-0-0000000b.tfrecord") as file:
         file.write(b"half")
-    for file_of_run in Path(storage.locate("")).rglob("*.tfrecord"):
-        os.utime(file_of_run, (0, 0))
+    grow_old(storage)
     (cleanup,) = [one for one in cleanups_of(storage, None, Retention()) if one]
     assert (cleanup.directories, cleanup.files) == ((killed,), ())
     carry_out(storage, cleanup)

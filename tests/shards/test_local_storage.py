@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import pickle
 import signal
 import stat
 import subprocess
@@ -18,29 +17,13 @@ import pytest
 
 from ctr_samples.errors import StorageError, UsageError
 from ctr_samples.shards import NameTaken, Storage, open_storage
+from tests.shards.files import everything_below, write
 
 PATH = "dt=2019-06-05/data/run/train/part.tfrecord"
 
 
-def everything_below(storage: Storage) -> list[str]:
-    """All files, hidden ones too."""
-    root = Path(storage.url)
-    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
-
-
-def write(storage: Storage, path: str, data: bytes) -> None:
-    with storage.new_file(path) as file:
-        file.write(data)
-
-
 def put(storage: Storage, path: str, data: bytes) -> None:
     storage.put_new(path, data)
-
-
-def write_in_vain(storage: Storage, path: str, data: bytes, error: BaseException) -> None:
-    with storage.new_file(path) as file:
-        file.write(data)
-        raise error
 
 
 WAYS = pytest.mark.parametrize("create", [write, put])
@@ -69,31 +52,6 @@ def test_a_directory_that_could_not_be_looked_at_is_not_listed_as_a_file(
     assert [file.path for file in storage.files("")] == ["a/b"]
 
 
-def test_a_file_is_invisible_until_its_block_ends(storage: Storage) -> None:
-    with storage.new_file(PATH) as file:
-        assert file.write(b"one ") == 4
-        assert file.write(memoryview(b"two")) == 3
-        assert storage.names("dt=2019-06-05/data/run/train") == []
-        with pytest.raises(FileNotFoundError):
-            storage.size(PATH)
-    assert storage.read(PATH) == b"one two"
-    assert everything_below(storage) == [PATH]
-
-
-def test_an_error_inside_the_block_passes_unchanged_and_leaves_nothing(storage: Storage) -> None:
-    error = FileNotFoundError("some other file")
-    with pytest.raises(FileNotFoundError) as caught:
-        write_in_vain(storage, PATH, b"half", error)
-    assert caught.value is error
-    assert everything_below(storage) == []
-
-
-def test_an_interrupted_block_leaves_nothing(storage: Storage) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        write_in_vain(storage, PATH, b"half", KeyboardInterrupt())
-    assert everything_below(storage) == []
-
-
 def test_a_killed_process_leaves_nothing_to_be_seen_and_the_name_free(storage: Storage) -> None:
     program = f"""
 import os, signal
@@ -103,18 +61,10 @@ with open_storage({storage.url!r}).new_file({PATH!r}) as file:
     os.kill(os.getpid(), signal.SIGKILL)
 """
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == -signal.SIGKILL
-    assert storage.names("dt=2019-06-05/data/run/train") == []
-    assert len(everything_below(storage)) == 1  # the staged file, which no reader looks at
+    assert storage.names("dt=2019-06-05/data/run/train") == []  # no reader looks at the staged file
+    assert len(everything_below(storage)) == 1
     storage.put_new(PATH, b"whole")
     assert storage.read(PATH) == b"whole"
-
-
-def test_a_name_is_taken_once_and_keeps_its_content(storage: Storage) -> None:
-    storage.put_new("m/1.json", b"first")
-    with pytest.raises(NameTaken):
-        storage.put_new("m/1.json", b"second")
-    assert storage.read("m/1.json") == b"first"
-    assert everything_below(storage) == ["m/1.json"]
 
 
 def test_of_many_that_put_one_name_at_once_one_wins(storage: Storage) -> None:
@@ -247,63 +197,6 @@ def test_a_directory_that_was_there_keeps_its_mode(storage: Storage) -> None:
     root.chmod(0o2775)
     write(storage, "x", b"")
     assert stat.S_IMODE(root.stat().st_mode) == 0o2775
-
-
-@pytest.mark.parametrize("path", ["../x", "a/../../x", "/etc/x", "..", "a\\..\\x"])
-def test_a_path_that_leaves_the_directory_is_refused_by_every_method(storage: Storage, path: str) -> None:
-    calls: list[Callable[[], Any]] = [
-        lambda: write(storage, path, b""),
-        lambda: storage.put_new(path, b""),
-        lambda: storage.read(path),
-        lambda: storage.open(path),
-        lambda: storage.size(path),
-        lambda: storage.names(path),
-        lambda: storage.locate(path),
-    ]
-    for call in calls:
-        with pytest.raises(StorageError, match="leaves the output directory; expected a relative path"):
-            call()
-    assert not Path(storage.url).exists()
-
-
-def test_names_are_sorted_and_hide_staged_files(storage: Storage) -> None:
-    storage.put_new("d/b", b"")
-    storage.put_new("d/a/x", b"")
-    Path(storage.locate("d/.c.0123")).write_bytes(b"left by a killed process")
-    assert storage.names("d") == ["a", "b"]
-    assert storage.names("") == ["d"]
-
-
-def test_names_of_what_is_no_directory_are_none(storage: Storage) -> None:
-    storage.put_new("file", b"")
-    assert storage.names("nowhere") == []
-    assert storage.names("file") == []
-
-
-def test_a_file_reads_back_whole_and_in_pieces(storage: Storage) -> None:
-    storage.put_new("x", b"abcdef")
-    assert storage.size("x") == 6
-    with storage.open("x") as file:
-        assert [file.read(4), file.read(4), file.read(4)] == [b"abcd", b"ef", b""]
-
-
-def test_an_empty_file_is_a_file(storage: Storage) -> None:
-    write(storage, "empty", b"")
-    put(storage, "_SUCCESS", b"")
-    assert [storage.size("empty"), storage.size("_SUCCESS")] == [0, 0]
-
-
-def test_a_missing_file_is_file_not_found_and_named(storage: Storage) -> None:
-    for call in (storage.read, storage.open, storage.size):
-        with pytest.raises(FileNotFoundError) as caught:
-            call("a/b")
-        assert caught.value.filename == storage.locate("a/b")
-
-
-def test_it_pickles(storage: Storage) -> None:
-    storage.put_new("x", b"1")
-    copy = pickle.loads(pickle.dumps(storage))
-    assert (copy.url, copy.read("x")) == (storage.url, b"1")
 
 
 def test_a_relative_directory_stays_the_same_when_the_process_moves(

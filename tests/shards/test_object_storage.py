@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import os
-import pickle
 from typing import Any
 
 import obstore
@@ -13,8 +12,9 @@ import pytest
 from obstore.exceptions import GenericError
 
 from ctr_samples.errors import StorageError
-from ctr_samples.shards import NameTaken, Storage, open_storage
+from ctr_samples.shards import Storage, open_storage
 from ctr_samples.shards.storage import interface, objects
+from tests.shards.files import write
 
 MIB = 2**20
 
@@ -28,26 +28,6 @@ def keys(s3: Any) -> list[str]:
     return [item["Key"] for item in s3.list_objects_v2(Bucket="lake").get("Contents", [])]
 
 
-def write(storage: Storage, path: str, data: bytes) -> None:
-    with storage.new_file(path) as file:
-        assert file.write(data) == len(data)
-
-
-def write_in_vain(storage: Storage, path: str, data: bytes, error: BaseException) -> None:
-    with storage.new_file(path) as file:
-        file.write(data)
-        raise error
-
-
-def test_an_object_appears_when_its_block_ends(s3: Any, bucket: Storage) -> None:
-    with bucket.new_file("d/part") as file:
-        file.write(b"one ")
-        file.write(memoryview(b"two"))
-        assert keys(s3) == []
-    assert keys(s3) == ["samples/d/part"]
-    assert bucket.read("d/part") == b"one two"
-
-
 def test_an_object_over_the_multi_part_threshold_arrives_whole(s3: Any, bucket: Storage) -> None:
     data = os.urandom(12 * MIB)
     write(bucket, "large", data)
@@ -56,39 +36,6 @@ def test_an_object_over_the_multi_part_threshold_arrives_whole(s3: Any, bucket: 
     assert bucket.read("large") == data
     with bucket.open("large") as file:
         assert b"".join(iter(lambda: file.read(5 * MIB), b"")) == data
-
-
-@pytest.mark.parametrize("size", [5, 12 * MIB])
-def test_an_error_inside_the_block_passes_unchanged_and_leaves_no_object(s3: Any, bucket: Storage, size: int) -> None:
-    error = OSError("some other trouble")
-    with pytest.raises(OSError, match="some other") as caught:
-        write_in_vain(bucket, "part", bytes(size), error)
-    assert caught.value is error
-    assert keys(s3) == []
-
-
-def test_a_name_is_taken_once_and_keeps_its_content(bucket: Storage) -> None:
-    bucket.put_new("m/1.json", b"first")
-    with pytest.raises(NameTaken):
-        bucket.put_new("m/1.json", b"second")
-    assert bucket.read("m/1.json") == b"first"
-
-
-def test_an_empty_object_is_an_object(bucket: Storage) -> None:
-    write(bucket, "empty", b"")
-    bucket.put_new("_SUCCESS", b"")
-    assert [bucket.size("empty"), bucket.size("_SUCCESS")] == [0, 0]
-    with bucket.open("empty") as file:
-        assert file.read() == b""
-
-
-def test_names_are_those_right_below_a_directory(bucket: Storage) -> None:
-    for path in ("d/b", "d/a/x", "d/a/y", "d2/z"):
-        bucket.put_new(path, b"")
-    assert bucket.names("d") == ["a", "b"]
-    assert bucket.names("") == ["d", "d2"]
-    assert bucket.names("nowhere") == []
-    assert bucket.names("d/b") == []
 
 
 @pytest.mark.parametrize("url", ["s3://lake/samples", "s3://lake/samples/", "s3a://lake/samples"])
@@ -111,31 +58,6 @@ def test_a_whole_bucket_is_a_place_too(s3: Any, url: str) -> None:
 def test_a_neighbour_with_the_same_beginning_is_not_seen(s3: Any, bucket: Storage) -> None:
     open_storage("s3://lake/samples2").put_new("x", b"")
     assert bucket.names("") == []
-
-
-def test_a_missing_object_is_file_not_found_and_named(bucket: Storage) -> None:
-    for call in (bucket.read, bucket.open, bucket.size):
-        with pytest.raises(FileNotFoundError) as caught:
-            call("a/b")
-        assert str(caught.value) == "[Errno 2] No such file or directory: 's3://lake/samples/a/b'"
-
-
-def test_a_path_that_leaves_the_prefix_is_refused_by_every_method(s3: Any, bucket: Storage) -> None:
-    for call in (bucket.read, bucket.open, bucket.size, bucket.names, bucket.locate):
-        with pytest.raises(StorageError, match="leaves the output directory"):
-            call("../other/x")
-    for create in (write, lambda storage, path, data: storage.put_new(path, data)):
-        with pytest.raises(StorageError, match="leaves the output directory"):
-            create(bucket, "../other/x", b"")
-    assert keys(s3) == []
-
-
-def test_it_pickles_as_its_url_and_without_its_connection(bucket: Storage) -> None:
-    before = pickle.dumps(bucket)
-    bucket.put_new("x", b"1")
-    assert pickle.dumps(bucket) == before
-    copy = pickle.loads(before)
-    assert (copy.url, copy.read("x")) == (bucket.url, b"1")
 
 
 def test_one_connection_serves_all_calls(bucket: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

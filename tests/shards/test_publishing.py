@@ -20,7 +20,6 @@ from ctr_samples.shards import (
     check_store,
     latest_manifest,
     mark_success,
-    open_storage,
     published_days,
     read_manifest,
     require_manifest,
@@ -31,15 +30,6 @@ DAY = date(2019, 6, 5)
 MANIFEST = "dt=2019-06-05/manifests/00000001.json"
 SUCCESS = "dt=2019-06-05/_SUCCESS"
 OTHER_RUN = "20190606T020001-bbbbbbbb"
-
-
-@pytest.fixture(params=["directory", "bucket"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
-    """Each kind of store in turn."""
-    if request.param == "directory":
-        return open_storage(tmp_path / "out")
-    request.getfixturevalue("s3")
-    return open_storage("s3://lake/samples")
 
 
 class Troubled:

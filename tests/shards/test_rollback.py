@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -15,6 +14,7 @@ from ctr_samples.shards import generation_history as rollbacks
 from ctr_samples.shards.clean import Retention, carry_out, cleanup_of_day
 from ctr_samples.shards.generation_history import generations_of, rollback
 from ctr_samples.shards.manifest import Rollback
+from tests.shards.files import grow_old
 from tests.support.small_publish import by_another_run, publish_day, publish_literal, runs_of_day
 from tests.support.strange_files import STRANGE, replace_by
 
@@ -78,8 +78,7 @@ def test_later_runs_number_on_from_a_rollback(storage: Storage) -> None:
 
 def test_clean_up_leaves_what_was_gone_back_to(thrice: Storage) -> None:
     go_back(thrice, 1)
-    for file in thrice.files(""):
-        os.utime(thrice.locate(file.path), (0, 0))
+    grow_old(thrice)
     carry_out(thrice, cleanup_of_day(thrice, DAY, Retention(generations=1)))
     assert thrice.names("dt=2019-06-05/data") == [RUNS[0]]
     assert [line.note for line in generations_of(thrice, DAY)] == [

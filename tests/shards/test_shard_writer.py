@@ -7,7 +7,6 @@ import json
 import math
 import os
 import re
-from pathlib import Path
 from threading import Semaphore
 from typing import Any, BinaryIO
 
@@ -18,7 +17,8 @@ import pytest
 from ctr_samples.codec import EncodedBatch
 from ctr_samples.crc32c import crc32c
 from ctr_samples.errors import StorageError
-from ctr_samples.shards import Receipt, Shard, ShardWriter, Storage
+from ctr_samples.shards import Receipt, Shard, ShardWriter, Storage, open_storage
+from tests.shards.files import everything_below
 
 DIRECTORY = "dt=2019-06-05/data/20190606T020000-aaaaaaaa"
 
@@ -94,12 +94,6 @@ class Watched:
             self._written.acquire()
 
 
-def files(storage: Storage) -> list[str]:
-    """All files below the root, hidden ones too."""
-    root = Path(storage.url)
-    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
-
-
 def summary(receipt: Receipt) -> list[tuple[str, int, int, dict[str, float]]]:
     return [(s.split, s.records, s.bytes, dict(s.label_sums)) for s in receipt.shards]
 
@@ -159,7 +153,7 @@ def test_nothing_written_is_a_receipt_without_shards_and_no_file(storage: Storag
     writer = writer_of(storage)
     writer.write(rows(clicked=0), "train")
     assert writer.close() == Receipt(3, 17, ())
-    assert files(storage) == []
+    assert everything_below(storage) == []
 
 
 def test_a_roll_at_the_very_end_leaves_no_empty_shard(storage: Storage) -> None:
@@ -168,7 +162,7 @@ def test_a_roll_at_the_very_end_leaves_no_empty_shard(storage: Storage) -> None:
     writer.write(rows(), "train")
     receipt = writer.close()
     assert summary(receipt) == [("train", 1, 10, {})]
-    assert files(storage) == [receipt.shards[0].path]
+    assert everything_below(storage) == [receipt.shards[0].path]
 
 
 def test_two_splits_are_written_in_one_pass_each_to_its_own_directory(storage: Storage) -> None:
@@ -227,7 +221,7 @@ def test_abandoned_shards_never_appear_and_rolled_ones_stay(storage: Storage) ->
     writer.write(rows(b"open"), "eval")
     frames.wait_for(3)
     writer.abandon(ValueError("a bad row"))
-    (rolled,) = files(storage)
+    (rolled,) = everything_below(storage)
     assert storage.read(rolled) == b"0123456789"
 
 
@@ -237,7 +231,7 @@ def test_abandoning_twice_or_with_nothing_open_is_harmless(storage: Storage) -> 
     writer.write(rows(b"open"), "train")
     writer.abandon(KeyboardInterrupt())
     writer.abandon(ValueError())
-    assert files(storage) == []
+    assert everything_below(storage) == []
 
 
 def test_abandoning_keeps_the_error_even_when_the_store_fails_too(
@@ -255,7 +249,7 @@ def test_abandoning_keeps_the_error_even_when_the_store_fails_too(
     with monkeypatch.context() as broken:
         broken.setattr(os, "fsync", fail)
         writer.abandon(OSError("the socket of the task is gone"))
-    assert files(storage) == []
+    assert everything_below(storage) == []
 
 
 @pytest.mark.parametrize("call", ["fsync", "rename"])
@@ -273,7 +267,7 @@ def test_an_error_while_closing_one_shard_leaves_none_of_the_open_ones(
     with pytest.raises(StorageError, match="No space left on device") as caught:
         writer.close()
     writer.abandon(caught.value)
-    assert files(storage) == []
+    assert everything_below(storage) == []
 
 
 def test_an_error_in_what_compression_held_back_leaves_nothing(storage: Storage) -> None:
@@ -286,7 +280,7 @@ def test_an_error_in_what_compression_held_back_leaves_nothing(storage: Storage)
     with pytest.raises(StorageError) as caught:
         writer.close()
     writer.abandon(caught.value)
-    assert files(storage) == []
+    assert everything_below(storage) == []
 
 
 def test_an_error_in_a_roll_can_be_abandoned(storage: Storage) -> None:
@@ -300,7 +294,7 @@ def test_an_error_in_a_roll_can_be_abandoned(storage: Storage) -> None:
     with pytest.raises(StorageError) as caught:
         writer.close()
     writer.abandon(caught.value)
-    assert files(storage) == []
+    assert everything_below(storage) == []
 
 
 def test_nothing_is_written_after_a_gap(storage: Storage) -> None:
@@ -316,7 +310,7 @@ def test_nothing_is_written_after_a_gap(storage: Storage) -> None:
     with pytest.raises(StorageError) as caught:
         writer.close()
     writer.abandon(caught.value)
-    assert files(storage) == []
+    assert everything_below(storage) == []
 
 
 def test_a_store_that_fails_stops_a_writer_that_has_far_to_go(storage: Storage) -> None:
@@ -333,7 +327,7 @@ def test_a_store_that_fails_stops_a_writer_that_has_far_to_go(storage: Storage) 
     with pytest.raises(StorageError), writer_of(storage, encode=encode, open_frames=Full) as writer:
         writer.write(rows(*[b"x"] * 512 * 1000), "train")
     assert len(pieces) < 1000
-    assert files(storage) == []
+    assert everything_below(storage) == []
 
 
 def test_a_block_closes_its_shards_and_abandons_them_after_an_error(storage: Storage) -> None:
@@ -342,7 +336,7 @@ def test_a_block_closes_its_shards_and_abandons_them_after_an_error(storage: Sto
     assert [storage.read(shard.path) for shard in writer.close().shards] == [b"whole"]
     with pytest.raises(KeyError), writer_of(storage, labels=["clicked"]) as writer:
         writer.write(rows(b"without a label"), "train")
-    assert len(files(storage)) == 1
+    assert len(everything_below(storage)) == 1
 
 
 def test_large_rows_are_encoded_a_few_at_a_time(storage: Storage) -> None:
@@ -359,8 +353,6 @@ def test_large_rows_are_encoded_a_few_at_a_time(storage: Storage) -> None:
 
 
 def test_an_abandoned_shard_in_a_bucket_never_appears(s3: Any) -> None:
-    from ctr_samples.shards import open_storage
-
     bucket = open_storage("s3://lake/samples")
     frames = Watched()
     writer = writer_of(bucket, open_frames=frames)

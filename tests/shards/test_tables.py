@@ -17,12 +17,9 @@ from ctr_samples.shards.table import Table, TableManifest, TableWrite, next_mani
 SCHEMA = {"fields": ["id"]}
 
 
-@pytest.fixture(params=["directory", "bucket"])
-def table(request: pytest.FixtureRequest, tmp_path: Path) -> Table:
-    if request.param == "directory":
-        return Table(open_storage(tmp_path / "out"))
-    request.getfixturevalue("s3")
-    return Table(open_storage("s3://lake/table"))
+@pytest.fixture
+def table(store: Storage) -> Table:
+    return Table(store)
 
 
 def shard(name: str, storage: Storage | None = None, directory: str = "") -> Shard:
