@@ -64,12 +64,6 @@ def test_a_copied_manifest_is_refused_by_who_reads_and_who_writes_with_the_way_b
         publish_day(twice, 3)
 
 
-def test_the_manifest_of_another_day_is_refused(twice: Storage) -> None:
-    copy(twice, f"{MANIFESTS}/00000001.json", "dt=2019-06-06/manifests/00000001.json")
-    with pytest.raises(DamagedFile, match="says it is generation 1 of 2019-06-05, so it was copied or renamed"):
-        require_manifest(twice, date(2019, 6, 6))
-
-
 def test_a_history_goes_on_past_what_is_missing_or_was_put_there_by_hand(twice: Storage) -> None:
     copy(twice, f"{MANIFESTS}/00000001.json", f"{MANIFESTS}/00000005.json")
     copy(twice, f"{MANIFESTS}/00000002.json", f"{MANIFESTS}/99999999.json")

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from ctr_samples.errors import CtrSamplesError, DamagedFile, PublishConflict, StorageError
-from ctr_samples.shards import NameTaken, Storage, check_store, latest_manifest, open_storage
+from ctr_samples.shards import NameTaken, check_store, latest_manifest, open_storage
 from ctr_samples.shards.generations import last_forgotten, mark_forgotten
 from ctr_samples.shards.naming import generations_among
 from ctr_samples.shards.storage import LocalStorage, objects
@@ -204,14 +204,3 @@ def test_a_probe_that_exists_and_is_not_found_is_refused(lying: Lying) -> None:
     lying.unreadable = "probe"
     with pytest.raises(StorageError, match="Use a store that honours If-None-Match"):
         check_store(lying, "run")
-
-
-def test_a_store_that_takes_every_name_for_taken_is_refused(storage: Storage) -> None:
-    class Full(LocalStorage):
-        def put_new(self, path: str, data: bytes) -> None:
-            with self.new_file(path) as file:
-                file.write(b"what someone else put")
-            raise NameTaken(path)
-
-    with pytest.raises(StorageError, match="let a create-only put replace"):
-        check_store(Full(storage.url), "run")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +12,7 @@ import pytest
 from ctr_samples.errors import DamagedFile, InputError, PublishConflict, PublishUnknown, StorageError
 from ctr_samples.shards import (
     Manifest,
+    NameTaken,
     Storage,
     check_directory,
     check_shards,
@@ -63,16 +62,13 @@ def in_place(storage: Storage) -> tuple[list[str], list[str]]:
     return storage.names("dt=2019-06-05"), storage.names("dt=2019-06-05/manifests")
 
 
-def test_the_first_generation_becomes_what_readers_see(store: Storage, manifest: Manifest) -> None:
+def test_each_generation_replaces_the_one_before_and_deletes_nothing(store: Storage, manifest: Manifest) -> None:
     assert latest_manifest(store, DAY) is None
     publish_literal(store, manifest)
     assert latest_manifest(store, DAY) == manifest
-    assert in_place(store) == (["_SUCCESS", "data", "manifests"], ["00000001.json"])
     assert store.read(SUCCESS) == b""
-
-
-def test_the_second_generation_replaces_it_and_deletes_nothing(store: Storage, manifest: Manifest) -> None:
-    publish_literal(store, manifest)
+    with pytest.raises(FileNotFoundError):
+        read_manifest(store, DAY, 2)
     second = by_another_run(manifest, OTHER_RUN, generation=2, parent=manifest.run_id)
     publish_literal(store, second)
     assert latest_manifest(store, DAY) == second
@@ -94,49 +90,26 @@ def test_the_second_of_two_runs_is_a_conflict_and_changes_nothing(store: Storage
     assert in_place(store) == (["_SUCCESS", "data", "manifests"], ["00000001.json"])
 
 
-def test_of_racing_runs_one_publishes_and_the_others_conflict(storage: Storage, manifest: Manifest) -> None:
-    runs = [f"20190606T020000-0000000{i}" for i in range(8)]
-    barrier = threading.Barrier(len(runs))
-    published: list[str] = []
-    refused: list[str] = []
-
-    def race(run: str) -> None:
-        barrier.wait()
-        try:
-            publish_literal(storage, by_another_run(manifest, run))
-            published.append(run)
-        except PublishConflict:
-            refused.append(run)
-
-    threads = [threading.Thread(target=race, args=(run,)) for run in runs]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    winner = require_manifest(storage, DAY).run_id
-    assert published == [winner]
-    assert sorted([*refused, winner]) == runs
-
-
-def test_a_put_that_took_effect_before_its_error_is_recognised(storage: Storage, manifest: Manifest) -> None:
+def test_a_put_that_took_effect_is_recognised_and_marked_whatever_was_answered(
+    storage: Storage, manifest: Manifest
+) -> None:
     def put_then_fail(path: str, data: bytes) -> None:
         storage.put_new(path, data)
         timeout()
 
-    publish_literal(Troubled(storage, put_new=put_then_fail), manifest)
-    assert latest_manifest(storage, DAY) == manifest
-    assert storage.read(SUCCESS) == b""
-
-
-def test_a_put_whose_answer_was_lost_and_that_was_tried_again_is_recognised(
-    storage: Storage, manifest: Manifest
-) -> None:
     def put_twice(path: str, data: bytes) -> None:
         storage.put_new(path, data)
         storage.put_new(path, data)  # the name is taken, by this very run
 
-    publish_literal(Troubled(storage, put_new=put_twice), manifest)
-    assert latest_manifest(storage, DAY) == manifest
+    for generation, put in enumerate((storage.put_new, put_then_fail, put_twice), 1):
+        made, watched = replace(manifest, generation=generation), Troubled(storage, put_new=put)
+        publish_literal(watched, made)
+        assert latest_manifest(storage, DAY) == made
+        assert watched.puts == [f"dt=2019-06-05/manifests/{generation:08}.json", SUCCESS]  # in this order
+    refused = Troubled(storage)
+    with pytest.raises(PublishConflict):
+        publish_literal(refused, by_another_run(manifest, OTHER_RUN))
+    assert refused.puts == [MANIFEST]
 
 
 def test_a_put_that_failed_with_nothing_there_is_its_own_error(storage: Storage, manifest: Manifest) -> None:
@@ -174,16 +147,6 @@ def test_a_name_that_is_taken_and_then_not_there_is_unknown(storage: Storage, ma
         publish_literal(Troubled(storage, read=absent), manifest)
 
 
-def test_success_is_marked_after_the_manifest_and_only_then(storage: Storage, manifest: Manifest) -> None:
-    watched = Troubled(storage)
-    publish_literal(watched, manifest)
-    assert watched.puts == [MANIFEST, SUCCESS]
-    refused = Troubled(storage)
-    with pytest.raises(PublishConflict):
-        publish_literal(refused, by_another_run(manifest, OTHER_RUN))
-    assert refused.puts == [MANIFEST]
-
-
 def test_a_mark_of_success_that_is_there_already_is_right(store: Storage, manifest: Manifest) -> None:
     store.put_new(SUCCESS, b"")
     publish_literal(store, manifest)
@@ -206,12 +169,6 @@ def test_a_mark_that_fails_says_that_the_samples_are_published(storage: Storage,
 
 
 # What readers find.
-
-
-def test_a_generation_that_was_never_published_is_file_not_found(store: Storage, manifest: Manifest) -> None:
-    publish_literal(store, manifest)
-    with pytest.raises(FileNotFoundError):
-        read_manifest(store, DAY, 2)
 
 
 def test_published_days_are_those_with_a_manifest_in_order(store: Storage, manifest: Manifest) -> None:
@@ -249,13 +206,9 @@ def test_a_damaged_latest_manifest_is_an_error_and_never_the_one_before(storage:
 # What is checked before.
 
 
-def test_shards_that_stand_at_their_store_are_right(store: Storage, manifest: Manifest) -> None:
-    put_shards(store, manifest)
-    check_shards(store, manifest.shards)
-
-
 def test_a_shard_that_is_missing_or_of_another_size_is_named(store: Storage, manifest: Manifest) -> None:
     put_shards(store, manifest)
+    check_shards(store, manifest.shards)
     last = manifest.shards[-1]
     with pytest.raises(DamagedFile) as caught:
         check_shards(store, [*manifest.shards, replace(last, path="dt=2019-06-05/lost")])
@@ -265,41 +218,34 @@ def test_a_shard_that_is_missing_or_of_another_size_is_named(store: Storage, man
     assert str(caught.value) == f"{store.locate(last.path)} has 7 bytes, but its task wrote 8; run again."
 
 
-def test_a_store_that_refuses_a_second_put_passes_the_check(store: Storage) -> None:
-    check_store(store, "dt=2019-06-05/data/run")
-    assert store.files("") == []
-
-
-def test_a_store_that_overwrites_where_it_should_create_is_refused(storage: Storage) -> None:
-    class Overwrites(Troubled):
-        def put_new(self, path: str, data: bytes) -> None:
-            with self._real.new_file(path) as file:
-                file.write(data)
-
-    with pytest.raises(StorageError, match="Use a store that honours If-None-Match"):
-        check_store(Overwrites(storage), "run")
-
-
-def test_a_store_that_says_no_and_overwrites_all_the_same_is_refused(storage: Storage) -> None:
-    class Lies(Troubled):
-        def put_new(self, path: str, data: bytes) -> None:
-            try:
-                self._real.put_new(path, data)
-            except Exception:
-                Path(self._real.locate(path)).write_bytes(data)
-                raise
-
-    with pytest.raises(StorageError, match="let a create-only put replace"):
-        check_store(Lies(storage), "run")
-
-
-def test_a_first_put_whose_answer_was_lost_passes_the_check(storage: Storage) -> None:
+def test_a_store_that_refuses_a_second_put_passes_the_check_though_an_answer_was_lost(store: Storage) -> None:
     class Twice(Troubled):
         def put_new(self, path: str, data: bytes) -> None:
             self._real.put_new(path, data)
             self._real.put_new(path, data)
 
-    check_store(Twice(storage), "run")
+    for checked in (store, Twice(store)):
+        check_store(checked, "dt=2019-06-05/data/run")
+        assert store.files("") == []
+
+
+def test_a_store_whose_create_only_puts_overwrite_is_refused(storage: Storage) -> None:
+    class Overwrites(Troubled):
+        def put_new(self, path: str, data: bytes) -> None:
+            with self._real.new_file(path) as file:
+                file.write(data)
+
+    class Lies(Overwrites):
+        def put_new(self, path: str, data: bytes) -> None:
+            super().put_new(path, data)
+            raise NameTaken(path)
+
+    for kind, problem in (
+        (Overwrites, "Use a store that honours If-None-Match"),
+        (Lies, "let a create-only put replace"),
+    ):
+        with pytest.raises(StorageError, match=problem):
+            check_store(kind(storage), "run")
 
 
 def test_a_day_in_which_others_have_put_files_is_refused(store: Storage, manifest: Manifest) -> None:

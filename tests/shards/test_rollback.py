@@ -89,13 +89,6 @@ def test_clean_up_leaves_what_was_gone_back_to(thrice: Storage) -> None:
     ]
 
 
-def test_a_day_whose_newest_manifest_is_damaged_can_go_back(thrice: Storage) -> None:
-    Path(thrice.locate("dt=2019-06-05/manifests/00000003.json")).write_bytes(b"{")
-    made = go_back(thrice, 2)
-    assert (made.generation, made.parent, made.made_by) == (4, None, RUNS[1])
-    assert latest_manifest(thrice, DAY) == made
-
-
 @pytest.mark.parametrize("kind", STRANGE)
 def test_a_day_goes_back_past_whatever_has_the_name_of_a_manifest(thrice: Storage, kind: str) -> None:
     replace_by(kind, Path(thrice.locate("dt=2019-06-05/manifests/00000003.json")))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -123,28 +124,43 @@ def test_what_is_known_of_one_stream_outlives_other_streams_later_batches_and_ov
     try_again(7, stream=("clicks", 0))
 
 
-def test_an_append_that_loses_a_race_goes_behind_the_winner(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def overtaken_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[TableWrite], None]:
+    """``overtaken_by(a_write)``: between looking and putting of the next writer, another one commits this."""
+
+    def overtaken_by(other: TableWrite) -> None:
+        current, others = Table.current, [other]
+
+        def current_then_overtaken(self: Table) -> TableManifest | None:
+            manifest = current(self)
+            if others:
+                self.commit(others.pop())
+            return manifest
+
+        monkeypatch.setattr(Table, "current", current_then_overtaken)
+
+    return overtaken_by
+
+
+def test_an_append_that_loses_a_race_goes_behind_the_winner(
+    table: Table, overtaken_by: Callable[[TableWrite], None]
+) -> None:
     one, two = shard("1", table.storage), shard("2", table.storage)
-    current = Table.current
-    other = [write(one, run="other")]
-
-    def overtaken(self: Table) -> TableManifest | None:
-        manifest = current(self)
-        if other:  # between looking and putting, another writer commits
-            self.commit(other.pop())
-        return manifest
-
-    monkeypatch.setattr(Table, "current", overtaken)
+    overtaken_by(write(one, run="other"))
     assert table.commit(write(two)).generation == 2
     assert seen(table) == ["001", "002"]
 
 
-@pytest.mark.thorough
-def test_a_writer_that_always_loses_gives_up_in_words(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    table.commit(write(shard("1", table.storage), run="other"))
-    monkeypatch.setattr(Table, "current", lambda _: None)
-    with pytest.raises(PublishConflict, match="100 other writers of .* were faster"):
-        table.commit(write(shard("2", table.storage)))
+def test_an_overwrite_of_partitions_that_loses_a_race_replaces_what_the_winner_added_to_them(
+    table: Table, overtaken_by: Callable[[TableWrite], None]
+) -> None:
+    parts = {"partition_by": ("day",)}
+    table.commit(write(shard("1", table.storage, "day=1/"), **parts))
+    mine = write(shard("4", table.storage, "day=1/"), run="mine", mode="overwrite_partitions", **parts)
+    theirs = [shard("2", table.storage, "day=1/"), shard("3", table.storage, "day=2/")]
+    overtaken_by(write(*theirs, run="other", **parts))
+    assert table.commit(mine).generation == 3
+    assert seen(table) == ["003", "004"]
 
 
 def test_a_put_whose_answer_was_lost_is_this_writers_own(table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,8 +207,11 @@ def test_an_append_of_another_kind_is_refused_and_an_overwrite_is_not(table: Tab
         InputError, match="has records of type example, but this write has records of type byte_array; use another"
     ):
         table.commit(replace(write(two), record_type="byte_array"))
-    with pytest.raises(InputError, match=r"is partitioned by nothing, but this write is partitioned by \['country'\]"):
-        table.commit(write(two, partition_by=("country",)))
+    for mode in ("append", "overwrite_partitions"):
+        with pytest.raises(
+            InputError, match=r"is partitioned by nothing, but this write is partitioned by \['country'\]"
+        ):
+            table.commit(write(two, mode=mode, partition_by=("country",)))
     table.commit(replace(write(two, mode="overwrite"), record_type="byte_array"))
     assert seen(table) == ["002"]
 
@@ -228,34 +247,6 @@ def test_an_overwrite_of_partitions_replaces_those_that_it_brings_and_no_others(
     table.commit(write(run="r6", mode="overwrite_partitions", partition_by=("day",)))  # no rows: no partition
     add("7", 3, "r7")
     assert seen(table) == ["001", "004", "005", "007"]
-
-
-def test_an_overwrite_of_partitions_that_loses_a_race_replaces_what_the_winner_added_to_them(
-    table: Table, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    parts = {"partition_by": ("day",)}
-    table.commit(write(shard("1", table.storage, "day=1/"), **parts))
-    mine = write(shard("4", table.storage, "day=1/"), run="mine", mode="overwrite_partitions", **parts)
-    theirs = [shard("2", table.storage, "day=1/"), shard("3", table.storage, "day=2/")]
-    current = Table.current
-    others = [write(*theirs, run="other", **parts)]
-
-    def overtaken(self: Table) -> TableManifest | None:
-        manifest = current(self)
-        if others:
-            self.commit(others.pop())
-        return manifest
-
-    monkeypatch.setattr(Table, "current", overtaken)
-    assert table.commit(mine).generation == 3
-    assert seen(table) == ["003", "004"]
-
-
-def test_an_overwrite_of_partitions_of_another_kind_is_refused(table: Table) -> None:
-    table.commit(write(shard("1", table.storage)))
-    with pytest.raises(InputError, match=r"is partitioned by nothing, but this write is partitioned by \['day'\]"):
-        table.commit(write(shard("2", table.storage, "day=1/"), mode="overwrite_partitions", partition_by=("day",)))
-    assert seen(table) == ["001"]
 
 
 def test_a_shard_that_is_not_there_is_never_published(table: Table) -> None:

@@ -1,18 +1,15 @@
-"""What is no failure of a store is not told as one, and a block that cannot end well leaves nothing."""
+"""What is no failure of a store is not told as one."""
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import numpy as np
-import pyarrow as pa
 import pytest
 
-from ctr_samples.codec import EncodedBatch
 from ctr_samples.errors import StorageError
-from ctr_samples.shards import CheckedFile, Shard, ShardWriter, Storage, open_storage
+from ctr_samples.shards import CheckedFile, Shard, Storage, open_storage
 from ctr_samples.shards.clean import Cleanup, carry_out
 from ctr_samples.shards.storage.interface import reading, writing
 
@@ -25,37 +22,18 @@ def test_a_mistake_in_the_code_passes_unchanged(asking: Any) -> None:
     assert caught.value is mistake
 
 
-def test_a_block_whose_end_fails_leaves_nothing_of_any_split(storage: Storage) -> None:
-    class Full:
-        records = size = crc32c = 0
-
-        def __init__(self, file: Any) -> None:
-            self._file = file
-
-        def write(self, batch: Any) -> None:
-            self._file.write(batch.buffer.tobytes())
-
-        def room(self, size: int) -> int:
-            return size
-
-        def close(self) -> NoReturn:
-            raise StorageError("Cannot write: No space left on device.")
-
-    frame = EncodedBatch(np.frombuffer(b"open", np.uint8), np.array([0, 4]))
-    rows = pa.RecordBatch.from_pydict({"line": [b"open"]})
-    writer = ShardWriter(storage, "run", encode=lambda piece: frame, open_frames=Full)
-    writer.write(rows, "train")
-    writer.write(rows, "eval")
-    with pytest.raises(StorageError, match="No space left"), writer:
-        pass  # close() is what fails
-    assert [path for path in Path(storage.url).rglob("*") if path.is_file()] == []
-
-
 @pytest.mark.parametrize("path", ["a\nb", "run/\x7f", "d/\u202egpj.exe", "\0"])
 def test_a_name_with_a_character_that_cannot_be_seen_is_refused(storage: Storage, path: str) -> None:
     with pytest.raises(StorageError, match="has a character that cannot be seen; expected a plain name"):
         storage.put_new(path, b"")
     assert not Path(storage.url).exists()
+
+
+def test_a_name_may_have_blanks_and_joined_characters_of_any_script(storage: Storage) -> None:
+    names = ["\U0001f469\u200d\U0001f33e", "\u6771\u3000\u4eac", "New\u00a0York"]
+    for name in names:
+        storage.put_new(f"d/{name}", b"")
+    assert storage.names("d") == sorted(names)
 
 
 def test_what_no_one_reads_of_a_file_is_checked_too() -> None:
