@@ -15,16 +15,15 @@ from ctr_samples.shards import NameTaken, check_store, latest_manifest, open_sto
 from ctr_samples.shards.generations import last_forgotten, mark_forgotten
 from ctr_samples.shards.naming import generations_among
 from ctr_samples.shards.storage import LocalStorage, objects
-from tests.shards.lossy_proxy import LossyProxy, lossy_proxy
 from tests.support.small_publish import DAY, append, publish_day, runs_of_day, runs_of_table
+from tests.support.tampering_proxy import Answer, TamperingProxy, tampering_proxy
 
 
 @pytest.fixture
-def proxy(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[LossyProxy]:
+def proxy(s3: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[TamperingProxy]:
     """The bucket ``lake`` behind a proxy."""
-    server = urlsplit(s3.meta.endpoint_url)
-    with lossy_proxy((server.hostname or "", server.port or 0)) as running:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", running.url)
+    with tampering_proxy(urlsplit(s3.meta.endpoint_url).port or 0) as running:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{running.port}")
         yield running
 
 
@@ -40,12 +39,11 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.thorough
-def test_a_manifest_whose_reply_is_lost_is_put_twice_refused_and_recognised(proxy: LossyProxy) -> None:
+def test_a_manifest_whose_reply_is_lost_is_put_twice_refused_and_recognised(proxy: TamperingProxy) -> None:
     storage = open_storage("s3://lake/samples")
-    proxy.lose_first("PUT", "manifests/00000001.json")
+    proxy.harm("PUT", "manifests/00000001.json", "reply left out")
     publish_day(storage, 1)
-    puts = [line for line in proxy.requests if line.startswith("PUT ") and "manifests/00000001.json" in line]
-    assert len(puts) == 2
+    assert proxy.count("PUT", "manifests/00000001.json") == 2
     assert runs_of_day(storage) == [1]
 
 
@@ -62,20 +60,19 @@ def test_a_manifest_whose_reply_is_lost_is_put_twice_refused_and_recognised(prox
         pytest.param("PUT", "_SUCCESS", marks=pytest.mark.slow),
     ],
 )
-def test_any_reply_that_is_lost_once_changes_nothing(proxy: LossyProxy, method: str, part: str) -> None:
+def test_any_reply_that_is_lost_once_changes_nothing(proxy: TamperingProxy, method: str, part: str) -> None:
     storage = open_storage("s3://lake/samples")
-    proxy.lose_first(method, part)
+    proxy.harm(method, part, "reply left out")
     publish_day(storage, 1)
-    lost = [line for line in proxy.requests if line.startswith(f"{method} ") and part in line]
-    assert len(lost) >= 2
+    assert proxy.count(method, part) >= 2
     assert runs_of_day(storage) == [1]
 
 
 @pytest.mark.thorough
-def test_a_commit_to_a_table_whose_reply_is_lost_is_not_committed_twice(proxy: LossyProxy) -> None:
+def test_a_commit_to_a_table_whose_reply_is_lost_is_not_committed_twice(proxy: TamperingProxy) -> None:
     storage = open_storage("s3://lake/table")
     append(storage, 1)
-    proxy.lose_first("PUT", "_manifests/00000002.json")
+    proxy.harm("PUT", "_manifests/00000002.json", "reply left out")
     append(storage, 2)
     assert runs_of_table(storage) == [1, 2]
 
@@ -91,14 +88,14 @@ ANSWERS = [(status, key, (n + m) % 2 == 0) for n, status in enumerate(STATUSES) 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("status", "key", "stored"), ANSWERS)
 def test_what_a_store_answers_to_a_put_that_creates_is_not_believed(
-    proxy: LossyProxy, quick: None, status: int, stored: bool, key: str
+    proxy: TamperingProxy, quick: None, status: int, stored: bool, key: str
 ) -> None:
     storage = open_storage("s3://lake/samples")
-    proxy.answer(status, key, stored=stored)
+    proxy.harm("PUT", key, Answer(status, stored), creations=True)
     publish_day(storage, 1)
     mark_forgotten(storage, DAY, 2)
     publish_day(storage, 2)
-    assert [line for line in proxy.requests if key in line]
+    assert proxy.count("PUT", key)
     assert storage.names("dt=2019-06-05") == ["_SUCCESS", "data", "manifests"]
     assert generations_among(storage.names("dt=2019-06-05/manifests")) == [1, 2]
     assert last_forgotten(storage, DAY) == 2
@@ -108,29 +105,31 @@ def test_what_a_store_answers_to_a_put_that_creates_is_not_believed(
 @pytest.mark.parametrize("stored", [True, False], ids=["stored", "not stored"])
 @pytest.mark.parametrize("status", [409, 500])
 def test_a_table_is_written_whatever_a_store_answers_once(
-    proxy: LossyProxy, quick: None, status: int, stored: bool
+    proxy: TamperingProxy, quick: None, status: int, stored: bool
 ) -> None:
     storage = open_storage("s3://lake/table")
-    proxy.answer(status, "", stored=stored)
+    proxy.harm("PUT", "", Answer(status, stored), creations=True)
     append(storage, 1)
     append(storage, 2)
     assert runs_of_table(storage) == [1, 2]
     assert "_SUCCESS" in storage.names("")
 
 
-def test_a_store_that_never_takes_a_manifest_ends_the_run_with_what_it_answered(proxy: LossyProxy, quick: None) -> None:
+def test_a_store_that_never_takes_a_manifest_ends_the_run_with_what_it_answered(
+    proxy: TamperingProxy, quick: None
+) -> None:
     storage = open_storage("s3://lake/samples")
-    proxy.answer(409, "manifests/00000001.json", stored=False, times=99)
-    with pytest.raises(StorageError, match=r"Cannot write s3://lake/.*00000001.json: .*Try again"):
+    proxy.harm("PUT", "manifests/00000001.json", Answer(409, False), times=99, creations=True)
+    with pytest.raises(StorageError, match=r"Cannot write s3://lake/.*00000001.json: .*as the test says"):
         publish_day(storage, 1)
     assert latest_manifest(storage, DAY) is None
 
 
-def test_another_run_that_was_faster_is_still_a_conflict(proxy: LossyProxy, quick: None) -> None:
+def test_another_run_that_was_faster_is_still_a_conflict(proxy: TamperingProxy, quick: None) -> None:
     storage = open_storage("s3://lake/samples")
     storage.put_new("name", b"theirs")
     for status in (409, 500):
-        proxy.answer(status, "name", stored=True)
+        proxy.harm("PUT", "name", Answer(status, True), creations=True)
         with pytest.raises(NameTaken):
             storage.put_new("name", b"ours")
     assert storage.read("name") == b"theirs"

@@ -14,9 +14,9 @@ from ctr_samples.errors import PublishConflict, PublishUnknown, StorageError
 from ctr_samples.shards import Manifest, Storage, open_storage
 from tests.storage import nightly_job
 from tests.storage.published_generations import Look, look_at_day
-from tests.storage.tampering_proxy import Fault, TamperingProxy, tampering_proxy
 from tests.support import ceph
 from tests.support.ceph import Gateway
+from tests.support.tampering_proxy import Fault, TamperingProxy, tampering_proxy
 
 DAY = date(2019, 6, 5)
 FIRST, SECOND = "/manifests/00000001.json", "/manifests/00000002.json"

@@ -6,37 +6,67 @@ import http.client
 import socket
 import struct
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Literal
+from typing import Literal, NamedTuple
+
+
+class Answer(NamedTuple):
+    """A status that the client gets in place of the reply, and whether the server does as asked."""
+
+    status: int
+    after_all: bool
+
 
 Fault = Literal[
-    "request lost", "reply lost", "reply cut", "refused", "refused after all", "error", "error after all", "slow down"
+    "request lost",
+    "reply lost",
+    "reply left out",
+    "reply cut",
+    "refused",
+    "refused after all",
+    "error",
+    "error after all",
+    "slow down",
 ]
-"""What happens to a request. ``... after all``: the server does as asked, and the client is told that it did not."""
+"""What happens to a request. ``... after all``: the server does as asked, and the client is told that it did not. Where a
+reply is lost, the client sees its connection reset; where it is left out, closed.
+"""
 
-_STATUS = {"refused": 403, "refused after all": 403, "error": 500, "error after all": 500, "slow down": 503}
-_REACHES_SERVER = {"reply lost", "reply cut", "refused after all", "error after all"}
+_ANSWERS = {
+    "refused": Answer(403, False),
+    "refused after all": Answer(403, True),
+    "error": Answer(500, False),
+    "error after all": Answer(500, True),
+    "slow down": Answer(503, False),
+}
 
 
 @dataclass(slots=True)
 class Harm:
-    """What is done to the requests of one method whose path has a part, as often as ``times`` says."""
+    """What is done to the requests of one method whose path has a part, as often as ``times`` says.
+
+    With ``creations`` only to those that create an object, so often to each.
+    """
 
     method: str
     part: str
-    fault: Fault
+    fault: Fault | Answer
     times: float
+    creations: bool
     meanwhile: Callable[[], object]
+    seen: Counter[str] = field(default_factory=Counter)
 
-    def takes(self, method: str, path: str) -> bool:
+    def takes(self, method: str, path: str, *, creates: bool) -> bool:
         """Whether this request is one of them."""
-        if method != self.method or self.part not in path or self.times <= 0:
+        if method != self.method or self.part not in path or (self.creations and not creates):
             return False
-        self.times -= 1
-        return True
+        alike = path if self.creations else ""
+        self.seen[alike] += 1
+        return self.seen[alike] <= self.times
 
 
 class TamperingProxy(ThreadingHTTPServer):
@@ -57,16 +87,23 @@ class TamperingProxy(ThreadingHTTPServer):
         return int(self.server_address[1])
 
     def harm(
-        self, method: str, part: str, fault: Fault, *, times: float = 1, meanwhile: Callable[[], object] = lambda: None
+        self,
+        method: str,
+        part: str,
+        fault: Fault | Answer,
+        *,
+        times: float = 1,
+        creations: bool = False,
+        meanwhile: Callable[[], object] = lambda: None,
     ) -> None:
         """Do ``fault`` to the next requests like that; ``meanwhile`` happens before the client learns of anything."""
-        self._harms.append(Harm(method, part, fault, times, meanwhile))
+        self._harms.append(Harm(method, part, fault, times, creations, meanwhile))
 
-    def noted(self, method: str, path: str) -> Harm | None:
+    def noted(self, method: str, path: str, *, creates: bool) -> Harm | None:
         """Note a request; what is to be done to it."""
         with self._lock:
             self.requests.append(f"{method} {path}")
-            return next((harm for harm in self._harms if harm.takes(method, path)), None)
+            return next((harm for harm in self._harms if harm.takes(method, path, creates=creates)), None)
 
     def count(self, method: str, part: str) -> int:
         """How often such a request has come."""
@@ -97,15 +134,17 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_any(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-        harm = self.server.noted(self.command, self.path)
+        harm = self.server.noted(self.command, self.path, creates="If-None-Match" in self.headers)
         if harm is None:
             self._pass(*self._ask(body))
             return
-        reply = self._ask(body) if harm.fault in _REACHES_SERVER else None
+        answer = harm.fault if isinstance(harm.fault, Answer) else _ANSWERS.get(harm.fault)
+        arrives = answer.after_all if answer else harm.fault != "request lost"
+        reply = self._ask(body) if arrives else None
         harm.meanwhile()
-        if harm.fault in _STATUS:
-            self._say(_STATUS[harm.fault])
-        else:
+        if answer:
+            self._say(answer.status)
+        elif harm.fault != "reply left out":
             if harm.fault == "reply cut" and reply is not None:
                 self._pass(*reply, cut=True)
             self._reset()
