@@ -149,22 +149,6 @@ def digits(root: Path) -> None:
         lines(root / f"taps/{day}/a.json", [json.dumps(one) for one in some])
 
 
-def midnight(root: Path) -> None:
-    """Directories of local days and milliseconds, in a zone that nothing names."""
-    for day, shown in by_day(timedelta(hours=8)):
-        some = [
-            {
-                "uid": f"u{r.user}",
-                "vid": r.item + 100,
-                "ts": millis(r.at),
-                "is_click": int(bool(r.clicked)),
-                "tab": r.item % 3,
-            }
-            for r in shown
-        ]
-        lines(root / f"log/dt={day}/part-0.json", [json.dumps(one) for one in some])
-
-
 def russian(root: Path) -> None:
     """Names in Cyrillic letters."""
     some = [
@@ -304,10 +288,6 @@ SETS = {
             "impressions.request": "rid",
             "sources.shown.schema": "rid STRING, viewer STRING, obj STRING, t BIGINT, slot BIGINT",
         },
-    ),
-    "midnight": Truth(
-        midnight, ("log",), "log", {"user": "uid", "item": "vid"}, ("is_click",), "timestamp_millis(ts)",
-        more={"timezone": "Etc/GMT-8"},
     ),
     "russian": Truth(
         russian, (".",), "log", {"user": "c2", "item": "c3"}, ("label",), "c1", dated=False, views={"log_2": "item"},

@@ -8,24 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from ctr_samples.config import EventView, JobConfig, load_config
+from ctr_samples.config import EventView
 from ctr_samples.errors import UsageError
-from ctr_samples.starter import Answers, Draft, as_yaml, draft, look_at
+from ctr_samples.starter import Draft
+from tests.starter.drafting import config_of, drafted, looked_at
 
 HOUR = 3_600_000
 START = 1_772_323_200_000  # 2026-03-01T00:00:00Z
 
 
-def made(root: Path, files: dict[str, Sequence[str]], **told: str) -> Draft:
+def made(root: Path, files: dict[str, Sequence[str]], **said: str) -> Draft:
     for name, lines in files.items():
         (root / name).write_text("\n".join([*lines, ""]))
-    answers = Answers({option: (said,) for option, said in told.items()})
-    return draft(look_at([str(root / name) for name in files], lambda name: None), answers)
-
-
-def configured(root: Path, of: Draft) -> JobConfig:
-    (root / "drafted.yaml").write_text(as_yaml(of.entries))
-    return load_config(root / "drafted.yaml", [f"output.path={root / 'out'}"]).config
+    return drafted(*(root / name for name in files), **said)
 
 
 def recommended_and_played(lacking: int = 0) -> dict[str, list[str]]:
@@ -41,13 +36,13 @@ def recommended_and_played(lacking: int = 0) -> dict[str, list[str]]:
 
 
 def test_lists_keep_the_request_by_which_actions_are_matched(tmp_path: Path) -> None:
-    config = configured(tmp_path, made(tmp_path, recommended_and_played()))
+    config = config_of(tmp_path, made(tmp_path, recommended_and_played()))
     assert config.impressions.request == "request"
     assert config.labels["play"].request == "request"  # type: ignore[union-attr]
 
 
 def test_impressions_without_an_item_are_allowed_for(tmp_path: Path) -> None:
-    config = configured(tmp_path, made(tmp_path, recommended_and_played(lacking=6)))
+    config = config_of(tmp_path, made(tmp_path, recommended_and_played(lacking=6)))
     assert config.sources["lists"].bad_records.max_rate == pytest.approx(0.03)  # twice the 6 of 480 that lack one
 
 
@@ -61,7 +56,7 @@ def test_impressions_without_an_item_are_allowed_for(tmp_path: Path) -> None:
 )
 def test_times_of_other_countries_are_read(written: str, read: str, tmp_path: Path) -> None:
     lines = ["at,user_id,item_id,click", *[f"{written % (n % 60)},u{n % 9},i{n % 7},{n % 5 // 4}" for n in range(200)]]
-    config = configured(tmp_path, made(tmp_path, {"log.csv": lines}))
+    config = config_of(tmp_path, made(tmp_path, {"log.csv": lines}))
     assert config.impressions.time == f"try_to_timestamp(at, '{read}')"
 
 
@@ -88,7 +83,7 @@ def test_actions_that_nothing_ties_to_the_log_are_refused(tmp_path: Path) -> Non
 def test_amounts_of_other_countries_are_numbers(price: str, value: float, tmp_path: Path) -> None:
     lines = [json.dumps({"click": n % 2, "item_id": f"i{n % 7}", "price": price % (n % 50)}) for n in range(200)]
     (tmp_path / "log.jsonl").write_text("\n".join([*lines, ""]))
-    (table,) = look_at([str(tmp_path / "log.jsonl")], lambda name: None)
+    (table,) = looked_at(tmp_path / "log.jsonl")
     column = table.find(lambda one: one.name == "price")
     assert column is not None
     assert column.kind == "DOUBLE"
@@ -100,6 +95,6 @@ def test_a_row_closes_no_sooner_than_the_row_behind_it_is_known(tmp_path: Path) 
     log += [f"2026-03-{1 + n % 7:02}T18:00:00Z,u{n % 9},i{n % 7},{n % 5 // 4}" for n in range(200)]
     offers = ["item_id,valid_from,valid_to,price"]
     offers += [f"i{n % 7},2026-03-0{1 + n // 7}T00:00:00Z,2026-03-0{2 + n // 7}T00:00:00Z,{n}" for n in range(49)]
-    view = configured(tmp_path, made(tmp_path, {"log.csv": log, "offers.csv": offers})).views["offers"]
+    view = config_of(tmp_path, made(tmp_path, {"log.csv": log, "offers.csv": offers})).views["offers"]
     assert isinstance(view, EventView)
     assert (view.valid_to, view.closed_available) == ("valid_to", "timestamp(valid_to) + interval 1 day")

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples.config import EventView, JobConfig, Label, RowLabel, SnapshotView, View, load_config
+from ctr_samples.config import load_config
 from ctr_samples.config.loading import LoadedConfig
 from ctr_samples.contract import ExampleContract
 from ctr_samples.errors import InputError
@@ -26,14 +26,10 @@ from ctr_samples.periods import parse_period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.records.read import first_examples
 from ctr_samples.shards import Manifest, open_storage
-from ctr_samples.starter import Answers, as_yaml, draft, look_at
+from ctr_samples.starter import as_yaml
+from tests.starter.drafting import drafted
 from tests.starter.samples_of_others import SAMPLES
 from tests.starter.truths_of_others import SETS, Truth
-
-
-def no_catalog(name: str) -> object:
-    raise AssertionError(f"the catalog was asked for {name}")
-
 
 BY_HAND = Path(__file__).parent / "by_hand"
 
@@ -55,48 +51,6 @@ def cataloged(spark: SparkSession) -> Iterator[Callable[[Truth, Path], None]]:
     yield make
     for name in names:
         spark.sql(f"DROP TABLE {name}")
-
-
-def time_of(view: View) -> dict[str, str | None]:
-    """The expressions and delays that say when a row of a view was true and known."""
-    keys = ("event_time", "available_time", "valid_to", "snapshot")
-    said = {key: getattr(view, key, None) for key in keys}
-    if isinstance(view, SnapshotView):
-        said["publish_delay"] = f"{view.publish_delay.total_seconds() // 3600:.0f}h"
-    return {key: value for key, value in said.items() if value}
-
-
-def kind_of(view: View) -> str:
-    if isinstance(view, EventView):
-        return "validity" if view.valid_to else "events"
-    return "snapshot" if isinstance(view, SnapshotView) else "static"
-
-
-def said_of(label: Label, config: JobConfig) -> tuple[Any, ...]:
-    """The source of a label, its rows or its value, its time, the keys that find its impression, and whether it is a number."""
-    if isinstance(label, RowLabel):
-        return (config.impressions.source, label.expr, "", (), not label.is_flag)
-    return (label.source, label.where or "", label.time or "", label.matches(config.impressions), not label.is_flag)
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_a_configuration_by_hand_says_what_is_true(name: str, tmp_path: Path) -> None:
-    truth, config = SETS[name], by_hand(name, tmp_path).config
-    shown = config.impressions
-    assert (shown.source, shown.time, shown.where or "") == (truth.source, truth.time, truth.where)
-    assert shown.keys_and_request == truth.keys
-    assert config.timezone == truth.zone
-    assert list(config.sources[shown.source].explode.values()) == ([truth.exploded] if truth.exploded else [])
-    labels = {label: (t.source, t.rows, t.time, t.match, t.number) for label, t in truth.labels.items()}
-    assert {label: said_of(one, config) for label, one in config.labels.items()} == labels
-    keys = {label: one.keys for label, one in truth.labels.items() if one.keys}
-    matched = {label: {key: one.keys_with(shown)[key] for key in keys[label]} for label, one in config.labels.items()
-               if label in keys and not isinstance(one, RowLabel)}  # fmt: skip
-    assert matched == keys
-    views = {view: (t.source, t.on, t.key, t.kind, t.times) for view, t in truth.tables.items()}
-    found = {view: (one.source, ".".join(one.joined_on), ".".join(one.keys), kind_of(one), time_of(one))
-             for view, one in config.views.items()}  # fmt: skip
-    assert found == views
 
 
 def samples_in(root: Path, manifest: Manifest) -> pd.DataFrame:
@@ -137,16 +91,16 @@ def test_the_samples_of_a_configuration_by_hand_are_those_of_pandas(
         assert sorted(found.columns) == sorted(expected.columns)
         columns = sorted(found.columns)
         pd.testing.assert_frame_equal(in_order(found, columns), in_order(expected, columns), check_dtype=False)
-        assert all(0 < expected[label].mean() < 0.5 for label, one in truth.labels.items() if not one.number)
+        assert all(0 < expected[label].mean() < 0.5 for label in truth.flags)
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_a_draft_asks_what_the_values_leave_open_and_nothing_else(name: str, tmp_path: Path) -> None:
     truth = SETS[name]
     truth.write(tmp_path)
-    made = draft(look_at([str(tmp_path / one) for one in truth.inputs], no_catalog))
-    assert tuple(question.option for question in made.open) == truth.drafted.asks
-    assert made.missing.partition(" of ")[0] == truth.drafted.lacks
+    made = drafted(*(tmp_path / one for one in truth.inputs))
+    assert tuple(question.option for question in made.open) == truth.asks
+    assert made.missing.partition(" of ")[0] == truth.lacks
 
 
 @pytest.mark.slow
@@ -158,15 +112,14 @@ def test_the_samples_of_a_draft_are_those_of_pandas_once_its_questions_are_answe
     truth.write(tmp_path)
     for array in tmp_path.glob("*.json"):  # as the draft asks for
         array.with_suffix(".jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in json.loads(array.read_text())))
-    made = draft(look_at([str(tmp_path / one) for one in truth.inputs], no_catalog), Answers(
-        {option: (said,) for option, said in truth.drafted.options.items()}))  # fmt: skip
+    made = drafted(*(tmp_path / one for one in truth.inputs), **truth.options)
     assert made.open == ()
     path = tmp_path / "drafted.yaml"
     path.write_text(as_yaml(made.entries))
     loaded = load_config(path, [
         f"output.path={tmp_path / 'samples'}", "split.eval=0", "features.user={expr: string(impression.user), dtype: string}",
         "features.item={expr: string(impression.item), dtype: string}",
-        "features.at={expr: unix_millis(impression.impression_time), dtype: int64}", *truth.drafted.edits])  # fmt: skip
+        "features.at={expr: unix_millis(impression.impression_time), dtype: int64}", *truth.edits])  # fmt: skip
     assert problems(spark, loaded) == []
     read = [
         *loaded.config.impressions.columns.values(),
@@ -179,7 +132,7 @@ def test_the_samples_of_a_draft_are_those_of_pandas_once_its_questions_are_answe
     )
     days = truth.days if loaded.config.grain == "day" else [truth.days[0] + timedelta(days=n) for n in range(-5, 9)]
     expected = pd.concat([SAMPLES[name](tmp_path, day) for day in days], ignore_index=True)
-    same = {own: expected.eval(column) for own, column in truth.drafted.same.items()}
+    same = {own: expected.eval(column) for own, column in truth.same.items()}
     keys = {"at": expected["at"], "item": expected["item"].map(str)}
     keys["user"] = expected["user"].map(str).replace("0", "")  # nobody
     columns = [*keys, *same]

@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
-from typer.testing import Result
 
 from ctr_samples.config import (
     CatalogSource,
@@ -30,20 +29,12 @@ from ctr_samples.job.checking import problems
 from ctr_samples.job.run import run
 from ctr_samples.periods import parse_period
 from ctr_samples.starter import as_yaml, draft, look_at
+from tests.starter.drafting import config_of, drafted, init, looked_at
 from tests.starter.logs_of_shapes import SHAPES, lines
-from tests.support.command_line import invoke
-
-
-def no_catalog(name: str) -> object:
-    raise AssertionError(f"the catalog was asked for {name}")
 
 
 def configured(tmp_path: Path, *inputs: Path) -> JobConfig:
-    """The configuration that is drafted for some inputs, as the loader of configurations reads it."""
-    made = draft(look_at([str(one) for one in inputs], no_catalog))
-    path = tmp_path / "drafted.yaml"
-    path.write_text(as_yaml(made.entries))
-    return load_config(path, [f"output.path={tmp_path / 'out'}"]).config
+    return config_of(tmp_path, drafted(*inputs))
 
 
 def shape(name: str, tmp_path: Path) -> JobConfig:
@@ -55,10 +46,6 @@ def shape(name: str, tmp_path: Path) -> JobConfig:
 def csv_log(name: str, tmp_path: Path, text: str) -> JobConfig:
     (tmp_path / name).write_text(text, newline="")
     return configured(tmp_path, tmp_path / name)
-
-
-def init(*arguments: object) -> Result:
-    return invoke("init", *map(str, arguments))
 
 
 @pytest.mark.slow
@@ -182,19 +169,14 @@ def test_clicks_in_a_log_of_their_own_are_labels_and_daily_tables_snapshots(tmp_
 def test_what_cannot_be_known_is_marked_with_a_safe_default(tmp_path: Path) -> None:
     (tmp_path / "logs").mkdir()
     SHAPES["kuairand"].write(tmp_path / "logs")
-    made = draft(look_at([str(tmp_path / "logs")], no_catalog))
+    made = drafted(tmp_path / "logs")
     text = as_yaml(made.entries)
     assert text.count("TODO: ") == len(made.todos)
     assert any(todo.startswith("views.authors.available_after: when does a row become known?") for todo in made.todos)
-    clicks = load_config_of(tmp_path, text).views["clicks_of_item"]
+    clicks = config_of(tmp_path, made).views["clicks_of_item"]
     assert isinstance(clicks, WindowView)
     assert clicks.delay.total_seconds() == 3600
     assert all("  # " in line or line.lstrip().startswith("#") for line in text.splitlines() if "is_click}" in line)
-
-
-def load_config_of(tmp_path: Path, text: str) -> JobConfig:
-    (tmp_path / "drafted.yaml").write_text(text)
-    return load_config(tmp_path / "drafted.yaml").config
 
 
 ROWS = [f"u{n % 9};i{n % 7};2022-04-22 {n % 24:02}:00:00+08:00;{n},5;{n % 4 // 3}" for n in range(60)]
@@ -216,20 +198,6 @@ def test_any_dialect_of_csv_is_read(name: str, text: str, tmp_path: Path) -> Non
     assert config.impressions.keys == {"user": "user_id", "item": "item_id"}
     assert config.impressions.columns == {"price": "try_cast(replace(price, ',', '.') as double)"}
     assert list(config.labels) == ["click"]
-
-
-def test_a_compressed_log_is_read(tmp_path: Path) -> None:
-    (tmp_path / "log.csv.gz").write_bytes(gzip.compress(LOG.encode()))
-    assert list(configured(tmp_path, tmp_path / "log.csv.gz").labels) == ["click"]
-
-
-def test_each_file_of_a_log_by_day_may_repeat_the_names(tmp_path: Path) -> None:
-    for day in ("2022-04-22", "2022-04-23"):
-        (tmp_path / f"log/dt={day}").mkdir(parents=True)
-        (tmp_path / f"log/dt={day}/part.csv").write_text(LOG)
-    config = configured(tmp_path, tmp_path / "log")
-    assert config.impressions.keys == {"user": "user_id", "item": "item_id"}
-    assert config.grain == "day"
 
 
 def test_advertisements_and_their_conversions_are_understood(tmp_path: Path) -> None:
@@ -269,17 +237,18 @@ def test_lines_that_do_not_fit_the_others_are_allowed_for(tmp_path: Path) -> Non
     assert csv_log("log.csv", tmp_path, LOG + "a;b\n").sources["log"].bad_records.max_rate == 0.03
 
 
+@pytest.mark.thorough
 def test_rows_beyond_those_that_are_looked_at_are_not_taken_for_bad_ones(tmp_path: Path) -> None:
     rows = [f"u{n % 9};i{n % 7};{n};{n % 4 // 3}" for n in range(70_000)]
     (tmp_path / "log.csv").write_text("\n".join(["user_id;item_id;price;click", *rows, "a;b", ""]))
-    (table,) = look_at([str(tmp_path / "log.csv")], no_catalog)
+    (table,) = looked_at(tmp_path / "log.csv")
     assert table.options["bad_records"][1] == "1 of the 70,001 sampled lines do not fit the others"
     assert {table.columns[2].values[0], table.columns[2].values[-1]} == {0, 69_999}  # the beginning and the end
 
 
 def test_a_log_of_which_half_is_broken_is_not_allowed_for(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text(LOG + "a;b\n" * 50)
-    (table,) = look_at([str(tmp_path / "log.csv")], no_catalog)
+    (table,) = looked_at(tmp_path / "log.csv")
     assert table.options["bad_records"][0] == {"max_rate": 0.05}
     assert table.todo == (
         f"50 of the 110 sampled lines of {tmp_path}/log.csv do not fit the others, such as 'a;b': mend them. A run allows "
@@ -326,7 +295,7 @@ def test_an_input_that_cannot_be_used_is_refused_in_a_sentence(
 ) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(InputError, match=sentence):
-        draft(look_at([str(tmp_path / name)], no_catalog))
+        drafted(tmp_path / name)
 
 
 def zstd(content: bytes) -> bytes:
@@ -339,21 +308,21 @@ def test_a_compressed_log_is_looked_at_as_a_plain_one(
 ) -> None:
     for name, content in (("log.csv", LOG.encode()), (f"log.csv{ending}", pack(LOG.encode()))):
         (tmp_path / name).write_bytes(content)
-    plain, packed = (look_at([str(tmp_path / name)], no_catalog) for name in ("log.csv", f"log.csv{ending}"))
+    plain, packed = (looked_at(tmp_path / name) for name in ("log.csv", f"log.csv{ending}"))
     assert plain[0].columns == packed[0].columns
     assert plain[0].rows == packed[0].rows > 0
 
 
 def test_a_path_that_names_hours_is_refused_with_the_days_to_name(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"names hours; name the days, as in logs/dt=\{date\}: what lies below"):
-        look_at(["logs/dt={date}/hour={hour}"], no_catalog)
+        looked_at("logs/dt={date}/hour={hour}")
 
 
 def test_the_hours_below_a_day_are_looked_at_with_it(tmp_path: Path) -> None:
     for hour in ("00", "23"):
         (tmp_path / f"dt=2019-06-05/hour={hour}").mkdir(parents=True)
         (tmp_path / f"dt=2019-06-05/hour={hour}/part-0.csv").write_text(LOG)
-    (table,) = look_at([str(tmp_path / "dt={date}")], no_catalog)
+    (table,) = looked_at(tmp_path / "dt={date}")
     assert table.options["path"] == (f"{tmp_path}/dt={{date}}", "1 day(s) are there, 2019-06-05 to 2019-06-05")
     assert table.rows == 2 * LOG.count("\n") - 2
 
@@ -371,7 +340,7 @@ def test_the_hours_below_a_day_are_looked_at_with_it(tmp_path: Path) -> None:
 def test_quotes_are_told_by_how_lines_split(cell: str, options: dict[str, str], tmp_path: Path) -> None:
     rows = "".join(f"u{n % 9},{cell.format(n) if n % 7 == 0 else 'plain'},{n % 2}\n" for n in range(60))
     (tmp_path / "log.csv").write_text(f"user,note,click\n{rows}")
-    (table,) = look_at([str(tmp_path / "log.csv")], no_catalog)
+    (table,) = looked_at(tmp_path / "log.csv")
     assert {key: table.options[key][0] for key in ("quote", "escape") if key in table.options} == options
     assert (table.rows, "bad_records" in table.options) == (60, False)
 
@@ -396,7 +365,7 @@ def test_days_in_paths_are_found_in_any_form(names: list[str], path: str, tmp_pa
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(LOG)
     for named in (tmp_path / "logs", tmp_path / "logs" / path):
-        (table,) = look_at([str(named)], no_catalog)
+        (table,) = looked_at(named)
         assert table.options["path"][0] == f"{tmp_path}/logs/{path}"
         assert (table.dated, len(table.days), len(set(table.row_days))) == (True, 2, 2)
 
@@ -404,7 +373,7 @@ def test_days_in_paths_are_found_in_any_form(names: list[str], path: str, tmp_pa
 def test_numbers_in_names_that_are_no_days_are_none(tmp_path: Path) -> None:
     for name in ("part-00000000.csv", "part-00000001.csv"):
         (tmp_path / name).write_text(LOG)
-    (table,) = look_at([str(tmp_path)], no_catalog)
+    (table,) = looked_at(tmp_path)
     assert not table.dated
 
 
@@ -424,12 +393,12 @@ def test_a_column_of_integers_in_one_file_and_of_floats_in_another_is_drafted_as
 def test_days_in_the_names_of_files_beside_other_files_are_one_input(tmp_path: Path) -> None:
     for name in ("log-2024-05-03.csv", "log-2024-05-04.csv", "things.csv"):
         (tmp_path / name).write_text(LOG)
-    assert [table.name for table in look_at([str(tmp_path)], no_catalog)] == ["log", "things"]
+    assert [table.name for table in looked_at(tmp_path)] == ["log", "things"]
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"There is no .*nowhere.csv"):
-        look_at([str(tmp_path / "nowhere.csv")], no_catalog)
+        looked_at(tmp_path / "nowhere.csv")
 
 
 def test_the_command_says_what_it_found_and_what_comes_next(tmp_path: Path) -> None:
@@ -443,14 +412,6 @@ def test_the_command_says_what_it_found_and_what_comes_next(tmp_path: Path) -> N
     assert "labels.click: how long after being shown does click still count?" in result.stderr
     commands = result.stderr.replace(" \\\n   ", "")  # which go on in a second line
     assert f"ctr-samples generate --config {written} --date 2019-03-13" in commands
-
-
-def test_the_command_replaces_no_file(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text("precious")
-    result = init(tmp_path, "--output", tmp_path / "mine.yaml")
-    assert result.exit_code == 2
-    assert "exists already" in result.stderr
-    assert (tmp_path / "mine.yaml").read_text() == "precious"
 
 
 def test_without_paths_and_a_terminal_the_command_says_what_it_needs(
@@ -471,7 +432,7 @@ def test_a_table_of_the_catalog_is_looked_at_through_spark_and_lies_by_day(tmp_p
         "click": [n % 4 // 3 for n in range(60)],
     }
     made = draft(look_at(["shop.impressions"], lambda name: pa.table(rows)))
-    config = load_config_of(tmp_path, as_yaml(made.entries))
+    config = config_of(tmp_path, made)
     source = config.sources["impressions"]
     assert isinstance(source, CatalogSource)
     assert (source.table, source.date_column) == ("shop.impressions", "dt")
