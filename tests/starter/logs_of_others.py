@@ -1,7 +1,7 @@
 """Logs as people of other trades and languages write them.
 
-Each function writes eight days below a directory. ``truths_of_others.py`` says what a draft of them asks and must say, a configuration
-written by hand is in ``by_hand/``, and ``samples_of_others.py`` makes their samples without the product.
+Each function writes eight days below a directory. ``truths_of_others.py`` says what a draft of them asks and must say, a
+configuration written by hand is in ``by_hand/``, and ``samples_of_others.py`` makes their samples without the product.
 """
 
 from __future__ import annotations
