@@ -71,14 +71,11 @@ def test_every_cut_is_found_by_the_reader_or_by_the_count(tmp_path: Path) -> Non
                 frame_offsets(FILE[:end])
 
 
-@pytest.mark.parametrize("stray", range(1, 12))
-def test_stray_bytes_after_the_last_record_are_found(stray: int) -> None:
+def test_bytes_after_the_last_record_are_found() -> None:
     """TensorFlow reads up to eleven of them as the end of the file."""
-    with pytest.raises(DamagedFile, match=f"byte {len(FILE)}"):
-        list(RecordReader(io.BytesIO(FILE + bytes(stray))))
-
-
-def test_a_hole_of_zeros_is_found() -> None:
+    for stray in range(1, 12):
+        with pytest.raises(DamagedFile, match=f"byte {len(FILE)}"):
+            list(RecordReader(io.BytesIO(FILE + bytes(stray))))
     with pytest.raises(DamagedFile, match="length does not match its checksum"):
         frame_offsets(FILE + bytes(64))
 
@@ -140,18 +137,24 @@ def test_every_cut_of_a_compressed_file_is_found(tmp_path: Path, compression: st
         assert len(damage(tmp_path, packed[:end], compression)) == 1
 
 
-def test_a_gzip_file_without_its_trailer_is_damage() -> None:
-    packed = gzip.compress(FILE)
-    for missing in range(1, 9):
-        with pytest.raises(DamagedFile, match="ends before its trailer"):
-            list(RecordReader(io.BytesIO(packed[:-missing]), "gzip"))
+GZIPPED, ZLIBBED = gzip.compress(FILE), zlib.compress(FILE)
 
 
-def test_a_gzip_file_with_a_wrong_checksum_is_damage() -> None:
-    packed = bytearray(gzip.compress(FILE))
-    packed[-8] ^= 1
-    with pytest.raises(DamagedFile, match="gzip stream is corrupt"):
-        list(RecordReader(io.BytesIO(packed), "gzip"))
+@pytest.mark.parametrize(
+    ("content", "compression", "problem"),
+    [
+        *((GZIPPED[:-missing], "gzip", "ends before its trailer") for missing in range(1, 9)),
+        (GZIPPED[:-8] + bytes([GZIPPED[-8] ^ 1]) + GZIPPED[-7:], "gzip", "gzip stream is corrupt"),  # its checksum
+        (FILE, "gzip", "gzip stream is corrupt"),
+        (ZLIBBED * 2, "zlib", "follow the end of the zlib stream"),  # TensorFlow passes over the second
+    ],
+    ids=range(11),
+)
+def test_a_compressed_file_whose_end_or_beginning_is_wrong_is_damage(
+    content: bytes, compression: str, problem: str
+) -> None:
+    with pytest.raises(DamagedFile, match=problem):
+        list(RecordReader(io.BytesIO(content), compression))  # type: ignore[arg-type]
 
 
 def test_gzip_members_in_a_row_are_one_content(tmp_path: Path) -> None:
@@ -159,17 +162,6 @@ def test_gzip_members_in_a_row_are_one_content(tmp_path: Path) -> None:
     assert damage(tmp_path, packed, "gzip") == []
     six = packed + gzip.compress(frame(b"more"))
     assert damage(tmp_path, six, "gzip") == ["holds 6 records, the manifest says 5."]
-
-
-def test_zlib_streams_in_a_row_are_damage() -> None:
-    """TensorFlow reads the first and passes over the second."""
-    with pytest.raises(DamagedFile, match="follow the end of the zlib stream"):
-        list(RecordReader(io.BytesIO(zlib.compress(FILE) + zlib.compress(FILE)), "zlib"))
-
-
-def test_a_plain_file_read_as_gzip_is_damage() -> None:
-    with pytest.raises(DamagedFile, match="gzip stream is corrupt"):
-        list(RecordReader(io.BytesIO(FILE), "gzip"))
 
 
 @pytest.mark.thorough

@@ -14,7 +14,7 @@ from ctr_samples.errors import ContractError, DamagedFile, UsageError
 from ctr_samples.readers import load_dataset, steps_per_epoch
 from tests.support.kinds_of_columns import CONTRACTS, rows_for
 from tests.support.marks import slow_except
-from tests.support.small_days import CONTRACT, published, rows
+from tests.support.small_days import published
 from tests.support.tampering import keep_only, resealed, rewrite
 
 DAY = "2019-06-05"
@@ -44,7 +44,7 @@ def batches(root: Path, **more: Any) -> list[Any]:
 @pytest.fixture(scope="module")
 def compressed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("engines")
-    published(root, CONTRACT, lambda split, first: rows(first, 50), compression=request.param)
+    published(root, compression=request.param)
     return root
 
 
@@ -116,7 +116,7 @@ def test_each_iteration_begins_anew_also_while_another_goes_on(samples: Path) ->
 def test_a_damaged_record_ends_the_iteration_with_the_sentence_that_says_where(tmp_path: Path) -> None:
     import tensorflow as tf
 
-    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
+    published(tmp_path)
     manifest = json.loads((tmp_path / f"dt={DAY}/manifests/00000001.json").read_text())
     shard = tmp_path / manifest["shards"][1]["path"]
     content = bytearray(shard.read_bytes())
@@ -148,7 +148,7 @@ def test_samples_in_an_object_store_are_read_like_those_on_a_disk(
         client = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1")
         client.create_bucket(Bucket="lake")
         client.close()
-        published("s3://lake/out", CONTRACT, lambda split, first: rows(first, 50))
+        published("s3://lake/out")
         more = {"date": DAY, "split": "train", "batch_size": 32, "shuffle": 64}
         dataset = load_dataset("s3://lake/out", **more)
         assert [tuple(map(plain, batch)) for batch in dataset] == batches(samples, shuffle=64)
@@ -162,7 +162,7 @@ def test_an_engine_that_is_not_there_is_refused(samples: Path) -> None:
 
 
 def test_a_later_generation_does_not_change_what_a_dataset_reads(tmp_path: Path) -> None:
-    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
+    published(tmp_path)
     dataset = load(tmp_path)
     path = tmp_path / f"dt={DAY}/manifests/00000001.json"
     later = json.loads(path.read_text())
@@ -175,7 +175,7 @@ def test_a_later_generation_does_not_change_what_a_dataset_reads(tmp_path: Path)
 def test_more_values_than_tensorflow_can_parse_at_once_are_refused_instead_of_ending_the_process(
     tmp_path: Path,
 ) -> None:
-    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
+    published(tmp_path)
 
     def enlarge(document: dict[str, Any]) -> None:
         document["contract"]["features"][1].update(shape=[2**27], nulls="omit")

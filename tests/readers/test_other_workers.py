@@ -49,7 +49,7 @@ def counted(*parts: Any) -> Counter[int]:
 
 
 def publish_two_days(root: Path) -> None:
-    published(root, CONTRACT, lambda split, first: rows(first, 50))
+    published(root)
     published(root, CONTRACT, lambda split, first: rows(1000 + first, 50), day=SECOND)
 
 
@@ -58,7 +58,7 @@ def by_request(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A day whose manifest says that samples of a request are adjacent, so that windows follow their size."""
     root = tmp_path_factory.mktemp("by_request")
     order = RequestOrder(("request",), 100, 4.0, 8)
-    published(root, CONTRACT, lambda split, first: rows(first, 50), order=order)
+    published(root, order=order)
     return root
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
-from ctr_samples.errors import InputError, UsageError
 from ctr_samples.readers import load_dataset
 from tests.support.small_days import RUN
 
@@ -53,12 +50,3 @@ def test_a_file_that_no_manifest_names_is_not_read(samples: Path) -> None:
         assert sum(len(labels) for _, labels in dataset) == 100
     finally:
         orphan.unlink()
-
-
-def test_a_split_day_or_date_that_is_not_there_is_named(samples: Path) -> None:
-    with pytest.raises(InputError, match=r"has no split 'test' on 2019-06-05; it has train, eval\."):
-        load_dataset(str(samples), date="2019-06-05", split="test", batch_size=8)
-    with pytest.raises(InputError, match="has no samples of 2019-06-06; it has 2019-06-05"):
-        load_dataset(str(samples), date="2019-06-06", split="train", batch_size=8)
-    with pytest.raises(UsageError, match="The date is 'today'"):
-        load_dataset(str(samples), date="today", split="train", batch_size=8)

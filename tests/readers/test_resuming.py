@@ -56,7 +56,7 @@ def publish_again(root: Path, contract: ExampleContract = CONTRACT) -> None:
 
 @pytest.fixture
 def two_days(tmp_path: Path) -> Path:
-    published(tmp_path, CONTRACT, lambda split, first: rows(first, 50))
+    published(tmp_path)
     published(tmp_path, CONTRACT, lambda split, first: rows(1000 + first, 50), day=SECOND)
     return tmp_path
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import replace
 from datetime import date
-from importlib import resources
-from typing import Any, get_args, get_type_hints
 
 import pytest
-from jsonschema import Draft202012Validator, ValidationError, validate
 
 from ctr_samples.errors import DamagedFile
 from ctr_samples.shards import Manifest, Receipt, Shard, check_receipts
-from ctr_samples.shards.manifest import FeaturesFrom, RequestOrder, Rollback
 
 SHARD = Shard(
     "dt=2019-06-05/data/r/train/part-00003-17-1a2b3c4d.tfrecord", "train", 3, 10, 640, 0xE3069283, {"read_ms": 1.5}
@@ -120,96 +116,3 @@ def test_bytes_that_are_no_manifest_are_damage_and_name_the_place(manifest: Mani
         message = str(caught.value)
         assert (what, message[:38]) == (what, "/out/00000001.json is not a manifest (")
         assert message.endswith("; restore it, or move it away and run the day again.")
-
-
-# The published schema.
-
-NEWER = {"features_from", "rollback", "checksum", "known_by", "order", "tied_repeats", "environment", "reads"}
-"""Fields that manifests of older releases lack."""
-
-
-@pytest.fixture(scope="module")
-def schema() -> dict[str, Any]:
-    path = resources.files("ctr_samples.shards") / "manifest.schema.json"
-    schema: dict[str, Any] = json.loads(path.read_text())
-    Draft202012Validator.check_schema(schema)
-    return schema
-
-
-def document(manifest: Manifest, **changes: Any) -> dict[str, Any]:
-    """The manifest as its file says it; a key with ``__`` changes the first shard."""
-    document: dict[str, Any] = json.loads(manifest.to_json())
-    document["contract"] = {
-        "record": "example",
-        "features": [{"name": "position", "dtype": "int64"}],
-        "fingerprint": "f",
-    }
-    document["fingerprint"] = "0" * 64
-    for key, value in changes.items():
-        place, name = (document["shards"][0], key[2:]) if key.startswith("__") else (document, key)
-        place[name] = value
-    return document
-
-
-def test_the_schema_has_each_field_of_a_manifest_and_no_other(schema: dict[str, Any]) -> None:
-    for described, kind in ((schema, Manifest), (schema["$defs"]["shard"], Shard)):
-        names = [field.name for field in fields(kind)]
-        assert list(described["properties"]) == names
-        assert set(names) - set(described["required"]) == (NEWER if kind is Manifest else set())
-
-
-PARTS = {
-    "features_from": FeaturesFrom(2, features=("age",), labels=True, path="/other"),
-    "rollback": Rollback(1, "20190606T020000-aaaaaaaa"),
-    "order": RequestOrder(("request",), 4, 2.5, 5),
-}
-"""One of each dataclass that a manifest may hold."""
-
-
-def test_the_schema_has_each_field_of_the_parts_of_a_manifest_and_no_other(
-    schema: dict[str, Any], manifest: Manifest
-) -> None:
-    hints = get_type_hints(Manifest).items()
-    assert {name for name, hint in hints if any(is_dataclass(one) for one in get_args(hint)) and name != "shards"} == {
-        *PARTS
-    }
-    for name, part in PARTS.items():
-        described = schema["properties"][name]
-        described = described.get("anyOf", [described])[-1]
-        assert (list(described["properties"]), described["additionalProperties"]) == (
-            [one.name for one in fields(part)],
-            False,
-        )
-    validate(document(replace(manifest, **PARTS)), schema)
-
-
-def test_a_manifest_follows_the_schema(schema: dict[str, Any], manifest: Manifest) -> None:
-    validate(document(manifest), schema)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"generation": 0},
-        {"run_id": "../../etc"},
-        {"run_id": "20190606T020000-aaaaaaaa/.."},
-        {"name": "Toutiao CTR"},
-        {"format": 2},
-        {"accounting": {"impressions": 1, "samples": 1, "lost": -1}},
-        {"accounting": {"samples": 1}},
-        {"fingerprint": "abc"},
-        {"more": 1},
-        {"__path": "../x.tfrecord"},
-        {"__path": "dt=2019-06-05/../../x.tfrecord"},
-        {"__path": "/etc/x.tfrecord"},
-        {"__path": "x.parquet"},
-        {"__records": 0},
-        {"__crc32c": 2**32},
-        {"__more": 1},
-    ],
-)
-def test_what_is_no_manifest_of_ours_breaks_the_schema(
-    schema: dict[str, Any], manifest: Manifest, changes: dict[str, Any]
-) -> None:
-    with pytest.raises(ValidationError):
-        validate(document(manifest, **changes), schema)

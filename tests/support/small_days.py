@@ -37,8 +37,8 @@ WEIGHTED = ExampleContract(
 
 def published(
     root: Path | str,
-    contract: ExampleContract,
-    batch: Callable[[str, int], pa.RecordBatch],
+    contract: ExampleContract = CONTRACT,
+    batch: Callable[[str, int], pa.RecordBatch] = lambda split, first: rows(first, 50),
     *,
     day: str = "2019-06-05",
     compression: Any = "none",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -21,35 +22,37 @@ def test_names_of_options_do_not_depend_on_case() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
-    [("Example", "example"), ("sequenceExample", "sequence_example"), ("ByteArray", "byte_array")],
-)
-def test_record_types_have_the_names_of_spark_tfrecord(text: str, expected: str) -> None:
-    assert parse_options({"path": "/x", "recordType": text}).record_type == expected
-
-
-@pytest.mark.parametrize(
-    ("option", "text", "expected"),
+    ("option", "field", "values"),
     [
-        ("codec", "org.apache.hadoop.io.compress.GzipCodec", "gzip"),
-        ("codec", "org.apache.hadoop.io.compress.DefaultCodec", "zlib"),
-        ("codec", "org.apache.hadoop.io.compress.DeflateCodec", "zlib"),
-        ("codec", "", "none"),
-        ("codec", "gzip", "gzip"),
-        ("compression", "GZIP", "gzip"),
-        ("compression", "deflate", "zlib"),
-        ("compression", "zlib", "zlib"),
-        ("compression", "uncompressed", "none"),
-        ("compression", "none", "none"),
+        (
+            "recordType",
+            "record_type",
+            {"Example": "example", "sequenceExample": "sequence_example", "ByteArray": "byte_array"},
+        ),
+        (
+            "codec",
+            "compression",
+            {
+                "org.apache.hadoop.io.compress.GzipCodec": "gzip",
+                "org.apache.hadoop.io.compress.DefaultCodec": "zlib",
+                "org.apache.hadoop.io.compress.DeflateCodec": "zlib",
+                "": "none",
+                "gzip": "gzip",
+            },
+        ),
+        (
+            "compression",
+            "compression",
+            {"GZIP": "gzip", "deflate": "zlib", "zlib": "zlib", "uncompressed": "none", "none": "none"},
+        ),
+        ("shardSize", "shard_size", {"1000": 1000, "128MiB": 2**27, "1 KB": 1000}),
     ],
 )
-def test_a_compression_has_a_short_name_or_that_of_a_hadoop_class(option: str, text: str, expected: str) -> None:
-    assert parse_options({"path": "/x", option: text}).compression == expected
-
-
-@pytest.mark.parametrize(("text", "size"), [("1000", 1000), ("128MiB", 2**27), ("1 KB", 1000)])
-def test_a_size_of_shards_is_in_bytes_or_has_a_unit(text: str, size: int) -> None:
-    assert parse_options({"path": "/x", "shardSize": text}).shard_size == size
+def test_values_have_the_names_of_spark_tfrecord_and_hadoop_and_sizes_have_units(
+    option: str, field: str, values: dict[str, Any]
+) -> None:
+    for text, expected in values.items():
+        assert getattr(parse_options({"path": "/x", option: text}), field) == expected
 
 
 def test_load_may_name_several_paths_and_save_must_name_one() -> None:

@@ -57,9 +57,11 @@ def test_a_partition_and_a_period_may_belong_to_a_directory_above(root: str, abo
     assert list(FilePattern(root).roots()) == [(root, ""), *above]
 
 
-def test_a_base_path_must_be_above_the_path() -> None:
+def test_a_path_outside_its_base_and_a_glob_with_a_bracket_too_few_are_refused() -> None:
     with pytest.raises(UsageError, match="basePath is /lake/y, which does not contain /lake/x"):
         place_of("/lake/x", "/lake/y")
+    with pytest.raises(UsageError, match="path pattern '{a' is malformed"):
+        regex_of("{a")
 
 
 @pytest.mark.parametrize(
@@ -79,11 +81,6 @@ def test_globs_are_those_of_hadoop(pattern: str, matching: list[str], other: lis
     assert not any(expression.match(path) for path in other)
 
 
-def test_a_glob_with_a_bracket_too_few_is_refused() -> None:
-    with pytest.raises(UsageError, match="path pattern '{a' is malformed"):
-        regex_of("{a")
-
-
 @pytest.fixture
 def lake(tmp_path: Path) -> Path:
     """Files of others, as they lie about: two days, compressed or not, and names that Spark passes over."""
@@ -97,40 +94,26 @@ def lake(tmp_path: Path) -> Path:
     return root
 
 
-def test_a_directory_of_others_is_read_whole_with_days_as_a_column(lake: Path, read: Read) -> None:
+def test_a_directory_of_others_or_a_part_of_it_is_read_with_days_as_a_column(lake: Path, read: Read) -> None:
     fifth, sixth = date(2019, 6, 5), date(2019, 6, 6)
     assert read(lake) == [{"x": 1, "day": fifth}, {"x": 2, "day": fifth}, {"x": 3, "day": sixth}]
-
-
-def test_a_part_of_a_directory_is_read_by_its_path_a_glob_a_pattern_or_a_file(lake: Path, read: Read) -> None:
     assert read(lake / "day=2019-06-06") == [{"x": 3}]
-    assert read(lake / "day=2019-06-06", basePath=str(lake)) == [{"x": 3, "day": date(2019, 6, 6)}]
+    assert read(lake / "day=2019-06-06", basePath=str(lake)) == [{"x": 3, "day": sixth}]
     assert [row["x"] for row in read(lake / "day=*/*.{gz,deflate}")] == [2, 3]
     assert [row["x"] for row in read(lake, pathGlobFilter="*.tfrecord")] == [1]
     assert read(lake / "day=2019-06-05/b.tfrecord.gz") == [{"x": 2}]
     assert read(lake, recursiveFileLookup="true") == [{"x": 1}, {"x": 2}, {"x": 3}]
     assert read(f"file:{lake}/day=2019-06-05/a.tfrecord") == [{"x": 1}]
-
-
-def test_several_paths_are_read_as_one(lake: Path, read: Read) -> None:
-    paths = f'["{lake}/day=2019-06-06", "{lake}/day=2019-06-05"]'
-    source = TfrecordSource({"paths": paths})
+    source = TfrecordSource({"paths": f'["{lake}/day=2019-06-06", "{lake}/day=2019-06-05"]'})
     (task,) = source.reader(source.schema()).partitions()
-    assert [Path(file.path).name for file in task.files] == [
-        "c.deflate",
-        "a.tfrecord",
-        "b.tfrecord.gz",
-    ]
+    assert [Path(file.path).name for file in task.files] == ["c.deflate", "a.tfrecord", "b.tfrecord.gz"]
 
 
-@pytest.mark.parametrize("schema", [None, "x bigint"])
-@pytest.mark.parametrize("name", ["a.tfrecord", "part-0", "a.gz", "a.zlib", "a.deflate", "a.snappy", "a.tfrecord.bz2"])
 @pytest.mark.parametrize("written", ["", "GZIP", "ZLIB"])
-def test_the_first_bytes_decide_the_compression_whatever_the_name(
-    tmp_path: Path, read: Read, written: str, name: str, schema: str | None
-) -> None:
-    tensorflow_writes(tmp_path / name, example(x=[1]), example(x=[2]), compression=written)
-    assert read(tmp_path, schema) == [{"x": 1}, {"x": 2}]
+def test_the_first_bytes_decide_the_compression_whatever_the_name(tmp_path: Path, read: Read, written: str) -> None:
+    for name in ("a.tfrecord", "part-0", "a.gz", "a.zlib", "a.deflate", "a.snappy", "a.tfrecord.bz2"):
+        path = tensorflow_writes(tmp_path / name, example(x=[1]), example(x=[2]), compression=written)
+        assert read(path) == read(path, "x bigint") == [{"x": 1}, {"x": 2}]
 
 
 @pytest.mark.parametrize(("written", "option"), [("", "gzip"), ("GZIP", "none"), ("ZLIB", "gzip"), ("GZIP", "zlib")])
@@ -220,46 +203,28 @@ def test_a_table_that_was_written_without_spark_has_its_columns_inferred(tmp_pat
     assert read(tmp_path) == [{"x": 1, "c": 3}, {"x": 2, "c": 3}]
 
 
-def test_columns_that_came_later_are_null_before_and_a_change_of_type_is_refused(
+def test_of_a_table_with_a_column_of_two_types_the_others_and_the_files_of_either_are_read(
     tmp_path: Path, ddl: Ddl, read: Read
 ) -> None:
-    publish_table(tmp_path / "t", ddl("x bigint"), {"": [1]})
-    publish_table(tmp_path / "t", ddl("y string"), {"": ["b"]}, run_id="20190606T020000-bbbbbbbb")
-    assert read(tmp_path / "t") == [{"x": 1, "y": None}, {"x": None, "y": "b"}]
-    publish_table(tmp_path / "t", ddl("x string"), {"": ["c"]}, run_id="20190606T020000-cccccccc")
-    with pytest.raises(ContractError, match="Column 'x' of .* is bigint and then string"):
-        read(tmp_path / "t")
-
-
-@pytest.fixture
-def torn(tmp_path: Path, ddl: Ddl) -> Path:
-    """A table as two writers at once could leave it: ``x`` has a type in each of the last two writes."""
-    publish_table(tmp_path / "t", ddl("id bigint"), {"": [1]})
-    publish_table(tmp_path / "t", ddl("x bigint"), {"": [7]}, run_id="20190606T020000-bbbbbbbb")
-    publish_table(tmp_path / "t", ddl("x string"), {"": ["c"]}, run_id="20190606T020000-cccccccc")
-    return tmp_path / "t"
-
-
-def test_of_a_table_with_a_column_of_two_types_the_others_are_read_by_a_schema_or_the_option_columns(
-    torn: Path, read: Read
-) -> None:
+    """As two writers at once could leave it: ``x``, which came later, has a type in each of the last two writes."""
+    publish_table(tmp_path, ddl("id bigint"), {"": [1]})
+    publish_table(tmp_path, ddl("x bigint"), {"": [7]}, run_id="20190606T020000-bbbbbbbb")
+    assert read(tmp_path) == [{"id": 1, "x": None}, {"id": None, "x": 7}]
+    publish_table(tmp_path, ddl("x string"), {"": ["c"]}, run_id="20190606T020000-cccccccc")
     with pytest.raises(
         ContractError,
         match="Column 'x' of .* is bigint and then string, so no type fits all of its files. To read the table, set the option "
         r"columns to those to read \(id\), or give a schema of your own",
     ):
-        read(torn)
-    assert read(torn, columns="id") == read(torn, "id bigint") == [{"id": 1}, {"id": None}, {"id": None}]
-
-
-def test_of_a_table_with_a_column_of_two_types_the_files_of_either_are_read_by_its_type(torn: Path, read: Read) -> None:
-    _, numbers, texts = (row["path"] for row in read(torn, "path string", fileColumn="path"))
+        read(tmp_path)
+    assert read(tmp_path, columns="id") == read(tmp_path, "id bigint") == [{"id": 1}, {"id": None}, {"id": None}]
+    _, numbers, texts = (row["path"] for row in read(tmp_path, "path string", fileColumn="path"))
     assert read(numbers, "x bigint") == [{"x": 7}]
     assert read(numbers, "x int, id bigint") == [{"x": 7, "id": None}]
     assert read(texts, "x string") == [{"x": "c"}]
     for asked, misfit in (("x bigint", texts), ("x string", numbers)):
         with pytest.raises(ContractError, match=f"{misfit}, record 0 .* Declare the column with the type of its data"):
-            read(torn, asked)
+            read(tmp_path, asked)
 
 
 @pytest.mark.parametrize(
@@ -322,9 +287,6 @@ def test_a_nightly_output_is_read_by_the_latest_manifest_of_each_day(nightly: Pa
     rows = sorted(read(nightly), key=lambda row: row["id"])
     assert rows[0] == {"id": 1, "vector": [1.5, -1.0], "clicked": 1, "dt": date(2019, 6, 5)}
     assert [(row["id"], row["dt"].day) for row in rows] == [(1, 5), (2, 5), (3, 5), (4, 6), (5, 6)]
-
-
-def test_a_day_of_it_is_read_by_its_path_and_a_split_by_its_option(nightly: Path, read: Read) -> None:
     assert sorted(row["id"] for row in read(nightly / "dt=2019-06-06")) == [4, 5]
     assert sorted(row["id"] for row in read(nightly / "dt=*-06", "id int")) == [4, 5]
     assert read(nightly / "dt=2019-06-06", "dt date, id int", split="eval") == [{"dt": date(2019, 6, 6), "id": 5}]
