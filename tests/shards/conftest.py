@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,10 +9,11 @@ import pytest
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.shards import Manifest, Shard, Storage, open_storage
 from tests.support.bucket_fixtures import s3, s3_server
+from tests.support.disk_fixtures import unsynced
 from tests.support.manifests import RUN
 from tests.support.manifests import manifest as small_manifest
 
-__all__ = ["s3", "s3_server"]
+__all__ = ["s3", "s3_server", "unsynced"]
 
 CONTRACT = ExampleContract((FeatureSpec("clicked", "float32", role="label", nulls="fail"),))
 
@@ -30,12 +30,6 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Storage:
         return open_storage(tmp_path / "out")
     request.getfixturevalue("s3")
     return open_storage("s3://lake/samples")
-
-
-@pytest.fixture(autouse=True)
-def unsynced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To wait for the disk would be most of the time, and no reader here looks after a power cut."""
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 @pytest.fixture
