@@ -1,10 +1,12 @@
-"""Framing by the book, one record at a time, independent of the code under test."""
+"""Framing by the book, one record at a time, independent of the code under test; and its records as the codec has them."""
 
 from __future__ import annotations
 
 import struct
 
 import numpy as np
+
+from ctr_samples.codec import EncodedBatch, frame_offsets
 
 REMAINDERS = [0] * 256
 for byte in range(256):
@@ -34,3 +36,13 @@ def frame(message: bytes) -> bytes:
 
 def array(data: bytes) -> np.ndarray:
     return np.frombuffer(data, np.uint8)
+
+
+def chunk(*messages: bytes) -> EncodedBatch:
+    """The records of a file, as a reader hands them over."""
+    data = array(b"".join(map(frame, messages)))
+    return EncodedBatch(data, frame_offsets(data))
+
+
+def messages_of(encoded: EncodedBatch) -> list[bytes]:
+    return [bytes(encoded.records(i, i + 1))[12:-4] for i in range(len(encoded))]

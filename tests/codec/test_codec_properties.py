@@ -5,7 +5,6 @@ A normal run tries a few thousand batches; ``HYPOTHESIS_PROFILE=nightly`` tries 
 
 from __future__ import annotations
 
-import itertools
 import math
 from typing import Any
 
@@ -15,17 +14,13 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder, frame_offsets
+from ctr_samples.codec import ExampleDecoder, ExampleEncoder, frame_offsets
 from ctr_samples.codec.reference import ReferenceEncoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
+from tests.codec.framing import messages_of
 from tests.codec.random_batches import samples
 
 Sample = tuple[ExampleContract, pa.RecordBatch]
-
-
-def messages(encoded: EncodedBatch) -> list[bytes]:
-    data, offsets = encoded.buffer.tobytes(), encoded.offsets.tolist()
-    return [data[a + 12 : b - 4] for a, b in itertools.pairwise(offsets)]
 
 
 def same(a: Any, b: Any) -> bool:
@@ -44,7 +39,7 @@ def test_the_bytes_are_those_that_tensorflow_writes(record: str, data: st.DataOb
     contract, batch = data.draw(samples(record))
     encoded = ExampleEncoder(contract).encode(batch)
     expected = ReferenceEncoder(contract).encode(batch)
-    assert messages(encoded) == messages(expected)
+    assert messages_of(encoded) == messages_of(expected)
     assert encoded.buffer.tobytes() == expected.buffer.tobytes()
     assert encoded.offsets.tolist() == expected.offsets.tolist() == frame_offsets(encoded.buffer).tolist()
 
@@ -67,7 +62,7 @@ def test_the_decoder_agrees_with_protobuf(record: str, data: st.DataObject) -> N
     contract, batch = data.draw(samples(record))
     encoded = ExampleEncoder(contract).encode(batch)
     decoded = ExampleDecoder(contract).decode(encoded.buffer)
-    for row, message in enumerate(messages(encoded)):
+    for row, message in enumerate(messages_of(encoded)):
         parsed = _parsed(message, record)
         for spec in contract.features:
             if spec.encoding == "list":
@@ -129,7 +124,7 @@ def test_the_decoder_agrees_with_parse_example(data: st.DataObject) -> None:
     decoded = ExampleDecoder(contract).decode(encoded.buffer)
     types = {"int64": tf.int64, "float32": tf.float32, "bytes": tf.string}
     parsed = tf.io.parse_example(
-        tf.constant(messages(encoded)), {f.name: tf.io.RaggedFeature(types[f.dtype]) for f in kept}
+        tf.constant(messages_of(encoded)), {f.name: tf.io.RaggedFeature(types[f.dtype]) for f in kept}
     )
     for spec in kept:
         expected = parsed[spec.name].to_list()

@@ -16,11 +16,11 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder, frame_offsets
+from ctr_samples.codec import ExampleDecoder, ExampleEncoder
 from ctr_samples.codec.decoder import Messages, byte_arrays
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, DamagedFile
-from tests.codec.framing import array, frame
+from tests.codec.framing import chunk, frame
 from tests.support.tensorflow_files import example, sequence_example
 from tests.support.wire_messages import altered, delimited, odd_message, varint
 
@@ -175,37 +175,30 @@ def _same(row: dict[str, Any], expected: dict[str, Any]) -> bool:
     }
 
 
-def test_numbers_that_are_not_packed_are_read() -> None:
-    unpacked = delimited(3, b"\x08\x05\x08" + varint(2**64 - 1))
-    message = delimited(1, delimited(1, delimited(1, b"a") + delimited(2, unpacked)))
-    assert read(ANY, message)[0]["a"] == [5, -1]
+def with_list(of_a: bytes) -> bytes:
+    """An Example whose feature a has this list of integers."""
+    return delimited(1, delimited(1, delimited(1, b"a") + delimited(2, delimited(3, of_a))))
 
 
-def test_a_list_in_two_chunks_is_read_whole() -> None:
-    """tf.io.parse_example reads the first chunk only."""
-    chunks = delimited(3, delimited(1, b"\x01\x02") + delimited(1, b"\x03"))
-    message = delimited(1, delimited(1, delimited(1, b"a") + delimited(2, chunks)))
-    assert read(ANY, message)[0]["a"] == [1, 2, 3]
-
-
-def test_the_last_of_two_equal_keys_counts() -> None:
-    message = example(a=[1, 2, 3]) + example(a=[4])
-    assert read(ANY, message)[0]["a"] == [4]
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        pytest.param(with_list(b"\x08\x05\x08" + varint(2**64 - 1)), [5, -1], id="not packed"),
+        # tf.io.parse_example reads the first chunk only.
+        pytest.param(with_list(delimited(1, b"\x01\x02") + delimited(1, b"\x03")), [1, 2, 3], id="in two chunks"),
+        pytest.param(example(a=[1, 2, 3]) + example(a=[4]), [4], id="the last of two equal keys"),
+        pytest.param(delimited(1, delimited(1, delimited(1, b"a") + delimited(2, b""))), None, id="without a kind"),
+        pytest.param(example(a=[]), [], id="empty"),
+    ],
+)
+def test_a_list_is_read_in_each_form_that_protobuf_allows(message: bytes, expected: list[int] | None) -> None:
+    assert read(ANY, message) == [{"a": expected, "b": None, "c": None}]
 
 
 def test_the_last_of_two_equal_sequences_counts() -> None:
     contract = ExampleContract((FeatureSpec("s", "int64", None, sequence=True),), "sequence_example")
     twice = sequence_example({}, {"s": [[1, 2], [3]]}) + sequence_example({}, {"s": [[4]]})
     assert read(contract, twice, sequence_example({}, {"s": [[5]]})) == [{"s": [[4]]}, {"s": [[5]]}]
-
-
-def test_a_feature_without_a_kind_is_absent() -> None:
-    message = tf.train.Example(features=tf.train.Features(feature={"a": tf.train.Feature()})).SerializeToString()
-    assert read(ANY, message) == [{"a": None, "b": None, "c": None}]
-
-
-def test_an_empty_list_is_not_absent() -> None:
-    assert read(ANY, example(a=[])) == [{"a": [], "b": None, "c": None}]
 
 
 def test_other_keys_are_passed_over() -> None:
@@ -362,17 +355,14 @@ def test_groups_deeper_than_any_writer_nests_them_are_damage() -> None:
         read(ANY, b"\x7b" * 100 + b"\x7c" * 100)
 
 
-def test_tensors_that_tensorflow_serialized_are_read() -> None:
+def test_tensors_that_tensorflow_serialized_are_read_and_those_of_another_shape_are_damage() -> None:
     contract = ExampleContract((FeatureSpec("t", "float32", (2, 2), encoding="tensor"),))
-    packed = tf.io.serialize_tensor(tf.constant([[1.0, 2.0], [3.0, 4.0]])).numpy()
-    assert read(contract, example(t=[packed])) == [{"t": [[1.0, 2.0], [3.0, 4.0]]}]
-
-
-def test_a_tensor_of_another_shape_is_damage() -> None:
-    contract = ExampleContract((FeatureSpec("t", "float32", (2, 2), encoding="tensor"),))
-    packed = tf.io.serialize_tensor(tf.constant([1.0, 2.0, 3.0, 4.0])).numpy()
+    square, flat = (
+        tf.io.serialize_tensor(tf.constant(t)).numpy() for t in ([[1.0, 2.0], [3.0, 4.0]], [1.0, 2.0, 3.0, 4.0])
+    )
+    assert read(contract, example(t=[square])) == [{"t": [[1.0, 2.0], [3.0, 4.0]]}]
     with pytest.raises(DamagedFile, match="'t'"):
-        read(contract, example(t=[packed]))
+        read(contract, example(t=[flat]))
 
 
 def test_columns_grow_from_record_to_record() -> None:
@@ -382,13 +372,8 @@ def test_columns_grow_from_record_to_record() -> None:
     assert read(contract, *[example(**row) for row in rows]) == rows
 
 
-def run_of(*messages: bytes) -> EncodedBatch:
-    data = array(b"".join(map(frame, messages)))
-    return EncodedBatch(data, frame_offsets(data))
-
-
 def test_records_of_several_buffers_are_read_in_any_order() -> None:
-    runs = [run_of(example(n=[10]), example(n=[11])), run_of(example(n=[12]), example(n=[13]))]
+    runs = [chunk(example(n=[10]), example(n=[11])), chunk(example(n=[12]), example(n=[13]))]
     decoder = ExampleDecoder(ExampleContract((FeatureSpec("n", "int64"),)))
     for order, expected in ((None, [10, 11, 12, 13]), (np.array([3, 0, 2]), [13, 10, 12])):
         (column,) = decoder.read(Messages(runs, order)).columns
@@ -396,14 +381,14 @@ def test_records_of_several_buffers_are_read_in_any_order() -> None:
 
 
 def test_a_record_that_does_not_fit_is_named_by_its_place_in_its_own_buffer() -> None:
-    runs = [run_of(example(n=[10])), run_of(example(n=[11]), example(n=[1, 2]))]
+    runs = [chunk(example(n=[10])), chunk(example(n=[11]), example(n=[1, 2]))]
     decoder = ExampleDecoder(ExampleContract((FeatureSpec("n", "int64"),)))
     with pytest.raises(ContractError, match=f"Record 1 of the buffer, at byte {len(frame(example(n=[11])))}, "):
         decoder.read(Messages(runs, np.array([0, 2, 1])))
 
 
 def test_plain_bytes_of_several_buffers_are_joined_in_any_order() -> None:
-    limits, content = byte_arrays(Messages([run_of(b"ab", b""), run_of(b"c")], np.array([2, 1, 0])))
+    limits, content = byte_arrays(Messages([chunk(b"ab", b""), chunk(b"c")], np.array([2, 1, 0])))
     assert (limits.tolist(), content.tobytes()) == ([0, 1, 1, 3], b"cab")
 
 

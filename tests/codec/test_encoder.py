@@ -14,19 +14,16 @@ import pyarrow as pa
 import pytest
 import tensorflow as tf
 
-from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder
+from ctr_samples.codec import ExampleDecoder, ExampleEncoder
 from ctr_samples.codec.reference import ReferenceEncoder
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import ContractError, EncodeError
+from tests.codec.framing import messages_of
 
 F = FeatureSpec
 VECTOR = pa.struct(
     {"type": pa.int8(), "size": pa.int32(), "indices": pa.list_(pa.int32()), "values": pa.list_(pa.float64())}
 )
-
-
-def messages(encoded: EncodedBatch) -> list[bytes]:
-    return [bytes(encoded.records(i, i + 1))[12:-4] for i in range(len(encoded))]
 
 
 def written(specs: list[FeatureSpec], batch: pa.RecordBatch | dict[str, Any]) -> list[dict[str, list[Any]]]:
@@ -36,7 +33,7 @@ def written(specs: list[FeatureSpec], batch: pa.RecordBatch | dict[str, Any]) ->
     encoded = ExampleEncoder(contract).encode(batch)
     assert encoded.buffer.tobytes() == ReferenceEncoder(contract).encode(batch).buffer.tobytes()
     rows = []
-    for message in messages(encoded):
+    for message in messages_of(encoded):
         features = tf.train.Example.FromString(message).features.feature
         rows.append({k: list(getattr(f, f.WhichOneof("kind")).value) for k, f in features.items()})
     return rows
@@ -59,7 +56,7 @@ def value_refusal(specs: list[FeatureSpec], batch: dict[str, Any]) -> str:
 def test_three_rows_have_exactly_these_bytes() -> None:
     batch = pa.RecordBatch.from_pydict({"n": pa.array([1, -1, None]), "f": pa.array([0.5, 1.0, 2.0], pa.float32())})
     encoded = ExampleEncoder(ExampleContract((F("n", "int64"), F("f", "float32")))).encode(batch)
-    assert messages(encoded) == [
+    assert messages_of(encoded) == [
         bytes.fromhex("0a1b0a0d0a0166120812060a040000003f0a0a0a016e12051a030a0101"),
         bytes.fromhex("0a240a0d0a0166120812060a040000803f0a130a016e120e1a0c0a0a" + "ff" * 9 + "01"),
         bytes.fromhex("0a0f0a0d0a0166120812060a0400000040"),
@@ -233,13 +230,13 @@ def test_batches_without_rows_or_without_columns_are_right() -> None:
     empty = ExampleEncoder(contract).encode(pa.RecordBatch.from_pydict({"a": pa.array([], pa.int64())}))
     assert (len(empty), empty.buffer.size, empty.offsets.tolist()) == (0, 0, [0])
     bare = pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))
-    assert messages(ExampleEncoder(ExampleContract(())).encode(bare)) == [b"\x0a\x00", b"\x0a\x00"]
+    assert messages_of(ExampleEncoder(ExampleContract(())).encode(bare)) == [b"\x0a\x00", b"\x0a\x00"]
 
 
 def test_byte_arrays_are_written_as_they_are() -> None:
     contract = ExampleContract((F("payload", "bytes"),), "byte_array")
     encoded = ExampleEncoder(contract).encode(pa.RecordBatch.from_pydict({"payload": ["x", "", "z" * 500]}))
-    assert messages(encoded) == [b"x", b"", b"z" * 500]
+    assert messages_of(encoded) == [b"x", b"", b"z" * 500]
     with pytest.raises(EncodeError, match="row 1 of the batch: the value is null"):
         ExampleEncoder(contract).encode(pa.RecordBatch.from_pydict({"payload": ["x", None]}))
 

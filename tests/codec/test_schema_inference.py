@@ -5,24 +5,18 @@ from __future__ import annotations
 import pickle
 import random
 
-import numpy as np
 import pytest
 import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctr_samples.codec import EncodedBatch, ExampleDecoder, ExampleEncoder, SchemaSurvey, frame_offsets, infer_contract
+from ctr_samples.codec import ExampleDecoder, ExampleEncoder, SchemaSurvey, infer_contract
 from ctr_samples.contract import ExampleContract, FeatureSpec, RecordType
 from ctr_samples.errors import ContractError, DamagedFile
-from tests.codec.framing import frame
+from tests.codec.framing import chunk, frame
 from tests.codec.random_batches import samples
 from tests.support.tensorflow_files import example, sequence_example
 from tests.support.wire_messages import odd_message
-
-
-def chunk(*messages: bytes) -> EncodedBatch:
-    data = np.frombuffer(b"".join(map(frame, messages)), np.uint8)
-    return EncodedBatch(data, frame_offsets(data))
 
 
 def inferred(*messages: bytes, record: RecordType = "example") -> tuple[FeatureSpec, ...]:
@@ -83,11 +77,6 @@ def test_surveys_of_several_files_come_together() -> None:
         FeatureSpec("b", "float32"),
         FeatureSpec("n", "int64", None),
     )
-
-
-def test_more_keys_than_there_was_room_for_are_found() -> None:
-    features = {f"k{i:04}": [i] for i in range(1000)}
-    assert [f.name for f in inferred(example(**features))] == sorted(features)
 
 
 def test_bytes_that_are_no_message_are_damage_at_their_place_in_the_file() -> None:

@@ -18,11 +18,9 @@ import ctr_samples
 from ctr_samples.sparksql.releases import arrow_schema
 from ctr_samples.tfrecord.data_source import TfrecordSource
 from tests.support.disk_fixtures import unsynced
-from tests.tfrecord.schemas import schema_from
+from tests.tfrecord.schemas import Read, schema_from
 
 __all__ = ["unsynced"]
-
-Read = Callable[..., list[dict[str, Any]]]
 
 
 BEFORE_4_1 = not hasattr(datasource, "EqualTo")

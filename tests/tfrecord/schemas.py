@@ -1,12 +1,17 @@
-"""Schemas from text without Spark, for what runs without it."""
+"""Schemas from text without Spark, for what runs without it; and the types of the fixtures ``ddl`` and ``read``."""
 
 from __future__ import annotations
 
 import re
 from collections import deque
+from collections.abc import Callable
+from typing import Any
 
 from pyspark.sql import types
 from pyspark.sql.types import ArrayType, DataType, DecimalType, MapType, StructType
+
+Ddl = Callable[[str], StructType]
+Read = Callable[..., list[dict[str, Any]]]
 
 _TOKEN = re.compile(r"`(?:[^`]|``)+`|[<>(),:]|[^\s<>(),:`]+")
 _SIMPLE: dict[str, DataType] = {

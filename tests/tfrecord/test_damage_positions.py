@@ -15,8 +15,7 @@ import pytest
 from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.tfrecord.data_source import TfrecordSource
 from tests.support.tensorflow_files import example, tensorflow_writes
-
-Read = Callable[..., list[dict[str, Any]]]
+from tests.tfrecord.schemas import Read
 
 RECORDS = 25_000
 """More than two batches of rows, and of these bytes more than one chunk."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from pyspark.sql.types import StructType
 from ctr_samples.errors import InputError
 from ctr_samples.tfrecord.data_source import TfrecordSource
 from tests.support.tensorflow_files import example, tensorflow_writes
-
-Read = Callable[..., list[dict[str, Any]]]
+from tests.tfrecord.schemas import Read
 
 SHAPES = {
     "flat": ["a", "b"],

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tests.support.tensorflow_files import example, tensorflow_writes
-
-Read = Callable[..., list[dict[str, Any]]]
+from tests.tfrecord.schemas import Read
 
 
 def test_a_table_of_the_catalog_is_refused_when_it_is_made(tfrecord: SparkSession, tmp_path: Path) -> None:

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql.types import StructType
 
 from ctr_samples.errors import ContractError, CtrSamplesError, DamagedFile, InputError, UsageError
 from ctr_samples.records.paths import FilePattern, place_of, regex_of
@@ -18,9 +16,7 @@ from ctr_samples.tfrecord.data_source import TfrecordSource
 from tests.support.tampering import rewrite
 from tests.support.tensorflow_files import example, tensorflow_writes
 from tests.tfrecord.published_tables import publish_day, publish_table
-
-Ddl = Callable[[str], StructType]
-Read = Callable[..., list[dict[str, Any]]]
+from tests.tfrecord.schemas import Ddl, Read
 
 
 @pytest.mark.parametrize(

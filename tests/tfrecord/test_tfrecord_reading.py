@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from pyspark.sql.datasource import InputPartition
-from pyspark.sql.types import StructType
 
 from ctr_samples.errors import ContractError, DamagedFile
 from ctr_samples.tfrecord.data_source import TfrecordSource
 from tests.support.tensorflow_files import example, sequence_example, tensorflow_writes
 from tests.tfrecord.published_tables import publish_table
-
-Ddl = Callable[[str], StructType]
-Read = Callable[..., list[dict[str, Any]]]
+from tests.tfrecord.schemas import Ddl, Read
 
 
 def inferred(path: Path, **options: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -19,8 +18,7 @@ from ctr_samples.errors import ContractError
 from ctr_samples.sparksql.releases import arrow_schema
 from ctr_samples.tfrecord.schema import contract_of, schema_as_stored, schema_of
 from ctr_samples.tfrecord.spark_columns import ColumnError, plan_reading
-
-Ddl = Callable[[str], StructType]
+from tests.tfrecord.schemas import Ddl
 
 
 def spec(name: str, dtype: Any, shape: Any = (), **more: Any) -> FeatureSpec:

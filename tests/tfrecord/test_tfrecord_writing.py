@@ -27,10 +27,7 @@ from ctr_samples.tfrecord.options import Options
 from ctr_samples.tfrecord.writing import ReceiptMessage, TfrecordWriter, by_directory, plan_writing, write_partition
 from tests.support.tensorflow_files import as_dict, sequence_example, tensorflow_reads, tensorflow_writes, tf
 from tests.tfrecord.published_tables import publish_day, publish_table
-from tests.tfrecord.schemas import schema_from
-
-Ddl = Callable[[str], StructType]
-Read = Callable[..., list[dict[str, Any]]]
+from tests.tfrecord.schemas import Ddl, Read, schema_from
 
 
 @pytest.mark.thorough

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from pathlib import Path
@@ -19,8 +18,7 @@ import ctr_samples
 from ctr_samples.errors import ContractError, EncodeError, InputError, PublishConflict, UsageError
 from ctr_samples.tfrecord import public
 from tests.tfrecord.published_tables import publish_table
-
-Read = Callable[..., list[dict[str, Any]]]
+from tests.tfrecord.schemas import Read
 
 
 @pytest.mark.thorough
