@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from ctr_samples.errors import ContractError, DamagedFile, UsageError
 from ctr_samples.readers import load_dataset, steps_per_epoch
@@ -130,30 +128,10 @@ def test_a_damaged_record_ends_the_iteration_with_the_sentence_that_says_where(t
 
 
 @pytest.mark.thorough
-def test_samples_in_an_object_store_are_read_like_those_on_a_disk(
-    monkeypatch: pytest.MonkeyPatch, samples: Path
-) -> None:
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        for name, value in {
-            "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-            "AWS_ACCESS_KEY_ID": "key",
-            "AWS_SECRET_ACCESS_KEY": "secret",
-            "AWS_REGION": "us-east-1",
-            "NO_PROXY": "127.0.0.1",
-        }.items():
-            monkeypatch.setenv(name, value)
-        client = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1")
-        client.create_bucket(Bucket="lake")
-        client.close()
-        published("s3://lake/out")
-        more = {"date": DAY, "split": "train", "batch_size": 32, "shuffle": 64}
-        dataset = load_dataset("s3://lake/out", **more)
-        assert [tuple(map(plain, batch)) for batch in dataset] == batches(samples, shuffle=64)
-    finally:
-        server.stop()
+def test_samples_in_an_object_store_are_read_like_those_on_a_disk(s3: Any, samples: Path) -> None:
+    published("s3://lake/out")
+    dataset = load_dataset("s3://lake/out", date=DAY, split="train", batch_size=32, shuffle=64)
+    assert [tuple(map(plain, batch)) for batch in dataset] == batches(samples, shuffle=64)
 
 
 def test_an_engine_that_is_not_there_is_refused(samples: Path) -> None:

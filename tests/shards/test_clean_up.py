@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from ctr_samples.errors import DamagedFile, InputError
-from ctr_samples.shards import Manifest, Shard, Storage, StoredFile, publish
+from ctr_samples.shards import Manifest, Shard, Storage, StoredFile
 from ctr_samples.shards.clean import (
     Cleanup,
     Retention,
@@ -22,7 +22,7 @@ from ctr_samples.shards.clean import (
 )
 from ctr_samples.shards.table import Table, TableWrite, next_manifest
 from tests.shards.files import grow_old
-from tests.support.small_publish import put_shards
+from tests.support.small_publish import publish_literal
 
 DAY = date(2019, 6, 5)
 NOW = datetime(2019, 6, 20, 12, tzinfo=UTC)
@@ -155,9 +155,7 @@ def test_cleaning_a_day_removes_what_was_planned_and_leaves_what_readers_see(
 ) -> None:
     runs = [run_of(day) for day in (6, 7, 8)]
     for number, run in enumerate(runs, 1):
-        made = generation(manifest, number, run, f"2019-06-{number + 5:02}T03:00:00+00:00")
-        storage.put_new(made.shards[0].path, b"bytes")
-        publish(storage, made)
+        publish_literal(storage, generation(manifest, number, run, f"2019-06-{number + 5:02}T03:00:00+00:00"))
     killed = f"dt=2019-06-05/data/{run_of(9)}/eval/part-00000-7-00000001.tfrecord"
     storage.put_new(killed, b"x")
     assert cleanup_of_day(storage, DAY, KEPT_TWO) == Cleanup()  # all of it is young
@@ -195,19 +193,13 @@ def test_a_directory_with_neither_is_said_to_hold_nothing(storage: Storage) -> N
         list(cleanups_of(storage, None, KEPT_TWO))
 
 
-def test_a_day_whose_manifests_are_gone_is_left_alone(storage: Storage, manifest: Manifest) -> None:
-    put_shards(storage, manifest)
-    publish(storage, manifest)
-    storage.delete("dt=2019-06-05/manifests/00000001.json")
-    with pytest.raises(DamagedFile, match="has no manifest, though the day was published"):
-        cleanup_of_day(storage, DAY, KEPT_TWO)
-
-
-def test_a_day_that_lacks_one_manifest_is_left_alone(storage: Storage, manifest: Manifest) -> None:
+def test_a_day_that_lacks_one_of_its_manifests_or_all_is_left_alone(storage: Storage, manifest: Manifest) -> None:
     for number in (1, 2):
-        made = generation(manifest, number, run_of(number + 5), "2019-06-06T03:00:00+00:00")
-        storage.put_new(made.shards[0].path, b"bytes")
-        publish(storage, made)
-    storage.delete("dt=2019-06-05/manifests/00000001.json")
-    with pytest.raises(DamagedFile, match=r"00000001\.json is missing, though there are later generations"):
-        cleanup_of_day(storage, DAY, KEPT_TWO)
+        publish_literal(storage, generation(manifest, number, run_of(number + 5), "2019-06-06T03:00:00+00:00"))
+    for number, problem in (
+        (1, r"00000001\.json is missing, though there are later generations"),
+        (2, "has no manifest, though the day was published"),
+    ):
+        storage.delete(f"dt=2019-06-05/manifests/{number:08}.json")
+        with pytest.raises(DamagedFile, match=problem):
+            cleanup_of_day(storage, DAY, KEPT_TWO)

@@ -31,11 +31,6 @@ A, B = "a" * 16, "b" * 16
 D1, D2 = "1" * 16, "2" * 16
 
 
-@pytest.fixture
-def storage(tmp_path: Path) -> LocalStorage:
-    return LocalStorage(tmp_path)
-
-
 def put(
     storage: Storage, day: str = "2019-06-05", inputs: str = A, run: str = "1" * 8, data: bytes = b"steps"
 ) -> Partial:
@@ -54,14 +49,16 @@ def found(*asked: Any) -> list[Partial | DamagedPartial]:
     return [one for _, one in find_partials(*asked)]
 
 
-def test_a_partial_is_found_by_the_inputs_it_was_made_from(storage: LocalStorage) -> None:
+def test_a_partial_is_found_by_the_inputs_it_was_made_from(storage: Storage) -> None:
     made = put(storage)
     assert found(storage, "item", D1, {"2019-06-05": A}) == [made]
     assert found(storage, "item", D1, {"2019-06-05": B, "2019-06-04": A}) == []
     assert found(storage, "item", D2, {"2019-06-05": A}) == []
+    restated = put(storage, inputs=B, run="2" * 8)
+    assert found(storage, "item", D1, {"2019-06-05": B}) == [restated] != [made]
 
 
-def test_of_two_runs_that_make_a_partial_the_first_wins_and_the_other_takes_it(storage: LocalStorage) -> None:
+def test_of_two_runs_that_make_a_partial_the_first_wins_and_the_other_takes_it(storage: Storage) -> None:
     first = put(storage)
     assert put(storage, run="2" * 8, data=b"the same rows otherwise") == first
     assert [file.path for file in storage.files("")] == sorted([first.path, first.files[0].path])
@@ -127,13 +124,31 @@ def test_files_that_were_put_while_they_were_listed_are_there(tmp_path: Path) ->
     assert found(Early(tmp_path), "item", D1, {"2019-06-05": A}) == [made]
 
 
-def test_a_partial_that_was_copied_to_another_day_is_damaged(storage: LocalStorage, tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", ["cut short", "gone", "unreadable"])
+def test_a_damaged_partial_is_named(storage: Storage, damage: str) -> None:
     made = put(storage)
-    other = tmp_path / made.path.replace("06-05", "06-04")
-    other.parent.mkdir()
-    (tmp_path / made.path).rename(other)
-    (error,) = found(storage, "item", D1, {"2019-06-04": A})
-    assert str(error) == f"{other} says it is {made.path}; it is made anew."
+    file = Path(storage.locate(made.path if damage == "unreadable" else made.files[0].path))
+    if damage == "gone":
+        file.unlink()
+    else:
+        file.write_bytes(file.read_bytes()[:-3])
+    (error,) = found(storage, "item", D1, {"2019-06-05": A})
+    assert isinstance(error, DamagedPartial)
+    assert str(error).startswith(str(file))
+    assert str(error).endswith("it is made anew.")
+
+
+def test_a_partial_that_was_copied_to_another_day_or_is_of_a_later_format_is_damaged(storage: Storage) -> None:
+    made = put(storage)
+    data = storage.read(made.path)
+    storage.put_new(made.path.replace("06-05", "06-04"), data)
+    storage.delete(made.path)
+    publish_partial(storage, replace(made, format=3))
+    copied, later = found(storage, "item", D1, {"2019-06-04": A, "2019-06-05": A})
+    assert str(copied) == (
+        f"{storage.locate(made.path.replace('06-05', '06-04'))} says it is {made.path}; it is made anew."
+    )
+    assert "has format 3" in str(later)
 
 
 FOREIGN = [
@@ -145,7 +160,7 @@ FOREIGN = [
 ]
 
 
-def test_files_of_others_are_neither_listed_nor_removed(storage: LocalStorage) -> None:
+def test_files_of_others_are_neither_listed_nor_removed(storage: Storage) -> None:
     made = put(storage)
     for path in FOREIGN:
         storage.put_new(path, b"")
@@ -155,7 +170,7 @@ def test_files_of_others_are_neither_listed_nor_removed(storage: LocalStorage) -
     assert [file.path for file in storage.files("")] == sorted(FOREIGN)
 
 
-def test_what_a_run_writes_while_its_day_is_removed_stays(storage: LocalStorage) -> None:
+def test_what_a_run_writes_while_its_day_is_removed_stays(storage: Storage) -> None:
     put(storage)
     (day,) = kept_days(storage)
     made = put(storage, inputs=B, run="2" * 8)
@@ -163,41 +178,23 @@ def test_what_a_run_writes_while_its_day_is_removed_stays(storage: LocalStorage)
     assert found(storage, "item", D1, {"2019-06-05": B}) == [made]
 
 
-def test_a_restated_day_is_another_partial(storage: LocalStorage) -> None:
-    before, after = put(storage), put(storage, inputs=B, run="2" * 8)
-    assert found(storage, "item", D1, {"2019-06-05": B}) == [after] != [before]
-
-
-@pytest.mark.parametrize("damage", ["cut short", "gone", "unreadable"])
-def test_a_damaged_partial_is_named(storage: LocalStorage, tmp_path: Path, damage: str) -> None:
-    made = put(storage)
-    file = tmp_path / (made.path if damage == "unreadable" else made.files[0].path)
-    if damage == "gone":
-        file.unlink()
-    else:
-        file.write_bytes(file.read_bytes()[:-3])
-    (error,) = found(storage, "item", D1, {"2019-06-05": A})
-    assert isinstance(error, DamagedPartial)
-    assert str(file) in str(error)
-    assert str(error).endswith("it is made anew.")
-
-
-def test_a_file_whose_bytes_were_changed_is_not_read(storage: LocalStorage, tmp_path: Path) -> None:
+def test_a_file_whose_bytes_were_changed_is_not_read(storage: Storage, tmp_path: Path) -> None:
     made, sound = put(storage), put(storage, day="2019-06-04")
-    (tmp_path / made.files[0].path).write_bytes(b"Steps")
+    (tmp_path / "out" / made.files[0].path).write_bytes(b"Steps")
     with pytest.raises(DamagedPartial, match=r"steps-00000-1\.parquet was changed after it was written"):
         read_partial_file(storage, made.files[0])
     assert read_partial_file(storage, sound.files[0]) == b"steps"
-    assert drop_damaged(storage) == [str(tmp_path / made.path)]
+    assert drop_damaged(storage) == [storage.locate(made.path)]
     assert drop_damaged(storage) == []
     assert found(storage, "item", D1, {"2019-06-05": A, "2019-06-04": A}) == [sound]
 
 
-def test_days_that_no_window_reaches_go_and_others_stay(storage: LocalStorage) -> None:
+def test_days_that_no_window_reaches_go_and_others_stay(storage: Storage) -> None:
     for day in ("2019-05-01", "2019-05-02", "2019-06-05"):
         put(storage, day=day)
     days = kept_days(storage)
     oldest = {("item", D1): date(2019, 5, 2)}
+    assert unneeded(days, oldest, NOW, KEEP) == []  # a run of an earlier day may use them
     gone = unneeded(days, oldest, LATER, KEEP)
     assert [day.day for day in gone] == [date(2019, 5, 1)]
     remove_day(storage, gone[0])
@@ -205,7 +202,7 @@ def test_days_that_no_window_reaches_go_and_others_stay(storage: LocalStorage) -
     assert not storage.names(f"item/{D1}/dt=2019-05-01")
 
 
-def test_what_another_configuration_kept_goes_once_nobody_has_written_it_for_a_while(storage: LocalStorage) -> None:
+def test_what_another_configuration_kept_goes_once_nobody_has_written_it_for_a_while(storage: Storage) -> None:
     put(storage)
     days = kept_days(storage)
     current = {("item", D2): date(2019, 5, 2)}
@@ -213,20 +210,7 @@ def test_what_another_configuration_kept_goes_once_nobody_has_written_it_for_a_w
     assert unneeded(days, current, LATER, KEEP) == days
 
 
-def test_a_day_that_no_window_reaches_stays_while_a_run_of_an_earlier_day_may_use_it(storage: LocalStorage) -> None:
-    put(storage, day="2019-05-01")
-    assert unneeded(kept_days(storage), {("item", D1): date(2019, 5, 2)}, NOW, KEEP) == []
-
-
-def test_a_day_that_was_begun_and_never_put_is_not_complete(storage: LocalStorage) -> None:
+def test_a_day_that_was_begun_and_never_put_is_not_complete(storage: Storage) -> None:
     storage.delete(put(storage).path)
     (day,) = kept_days(storage)
     assert (day.complete, day.bytes) == (False, 5)
-
-
-def test_a_partial_of_a_later_format_is_made_anew(storage: LocalStorage, tmp_path: Path) -> None:
-    made = put(storage)
-    storage.delete(made.path)
-    publish_partial(storage, replace(made, format=3))
-    (error,) = found(storage, "item", D1, {"2019-06-05": A})
-    assert "has format 3" in str(error)

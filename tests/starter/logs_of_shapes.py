@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -12,6 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 from pyarrow import orc, parquet
+
+from tests.starter.logs_of_anybody import lines
 
 START = datetime(2022, 4, 22, 0, 30)
 ROWS = 48
@@ -28,11 +30,6 @@ class Shape:
     day: str = "all"
     matched: dict[str, float] = field(default_factory=dict)
     """The share of the samples for which a view has a row."""
-
-
-def lines(path: Path, rows: Sequence[str]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(f"{row}\n" for row in rows))
 
 
 def moment(n: int) -> datetime:

@@ -30,7 +30,8 @@ from ctr_samples.job.run import run
 from ctr_samples.periods import parse_period
 from ctr_samples.starter import as_yaml, draft, look_at
 from tests.starter.drafting import config_of, drafted, init, looked_at
-from tests.starter.logs_of_shapes import SHAPES, lines
+from tests.starter.logs_of_anybody import lines
+from tests.starter.logs_of_shapes import SHAPES
 
 
 def configured(tmp_path: Path, *inputs: Path) -> JobConfig:
