@@ -84,12 +84,6 @@ def test_a_schema_may_be_inferred_from_a_share_of_the_files(tmp_path: Path, read
     assert len(read(tmp_path, samplingRatio="0.3")) == 10
 
 
-def test_columns_of_directories_alone_need_no_file_to_be_read(tmp_path: Path, read: Read) -> None:
-    (tmp_path / "day=1").mkdir()
-    (tmp_path / "day=1/a").write_bytes(b"damaged")
-    assert inferred(tmp_path, columns="day") == "struct<day:int>"
-
-
 def test_the_path_of_each_rows_file_can_be_a_column(tmp_path: Path, read: Read) -> None:
     one = tensorflow_writes(tmp_path / "a", example(x=[1]))
     two = tensorflow_writes(tmp_path / "b", example(x=[2]))
@@ -117,12 +111,6 @@ def test_sequences_are_arrays_of_arrays_and_byte_arrays_one_column(tmp_path: Pat
     assert read(tmp_path, "anything binary", recordType="bytearray") == [{"anything": message}]
 
 
-def test_only_the_columns_of_the_schema_are_decoded(tmp_path: Path, read: Read) -> None:
-    tensorflow_writes(tmp_path / "a", example(x=[1], broken=[b"not a number"]))
-    assert read(tmp_path, "x int, missing string") == [{"x": 1, "missing": None}]
-    assert read(tmp_path, columns="x") == [{"x": 1}]
-
-
 def test_a_value_that_does_not_fit_its_column_is_an_error_that_names_file_and_record(
     tmp_path: Path, read: Read
 ) -> None:
@@ -139,17 +127,24 @@ def test_a_value_that_does_not_fit_its_column_is_an_error_that_names_file_and_re
             read(tmp_path, column)
 
 
-def test_a_file_without_features_needs_a_schema(tmp_path: Path, read: Read) -> None:
-    (tmp_path / "a").write_bytes(b"")
-    with pytest.raises(ContractError, match="no feature to infer a schema from; give a schema, or set recordType"):
-        read(tmp_path)
-    assert read(tmp_path, "x int") == []
-
-
-def test_nothing_is_read_where_no_file_is_left(tmp_path: Path, ddl: Ddl) -> None:
-    tensorflow_writes(tmp_path / "a", example(x=[1]))
+def test_files_without_features_need_a_schema(tmp_path: Path, ddl: Ddl, read: Read) -> None:
+    for number, subject in enumerate(("f0 has no", "f0 and 1 other file have no", "f0 and 2 other files have no")):
+        tensorflow_writes(tmp_path / f"f{number}", *[example()] * number)
+        with pytest.raises(
+            ContractError, match=f"{subject} feature to infer a schema from; give a schema, or set recordType"
+        ):
+            read(tmp_path)
+    assert read(tmp_path, "x int") == [{"x": None}] * 3
     reader = TfrecordSource({"path": str(tmp_path)}).reader(ddl("x int"))
     assert list(reader.read(InputPartition(None))) == []  # what Spark plans for no partitions
+
+
+def test_only_the_columns_of_the_schema_are_decoded(tmp_path: Path, read: Read) -> None:
+    path = tensorflow_writes(tmp_path / "day=1/a", example(x=[1], broken=[b"not a number"]))
+    assert read(tmp_path, "x int, missing string") == [{"x": 1, "missing": None}]
+    assert read(tmp_path, columns="x") == [{"x": 1}]
+    path.write_bytes(b"damaged")
+    assert inferred(tmp_path, columns="day") == "struct<day:int>"  # needs no file
 
 
 def test_a_file_of_a_table_must_be_byte_for_byte_what_its_manifest_says(tmp_path: Path, ddl: Ddl, read: Read) -> None:
@@ -205,19 +200,6 @@ def test_the_advice_lists_only_names_that_the_option_can_hold(
     if "" in names:
         assert str(refused.value).startswith(f"{path}: A record has a feature with an empty key")
         assert read(path, columns="a") == [{"a": 1}, {"a": None}]
-
-
-@pytest.mark.parametrize(
-    ("files", "subject"),
-    [(1, "f0 has no feature"), (2, "f0 and 1 other file have no"), (3, "f0 and 2 other files have")],
-)
-def test_records_without_features_are_told_with_the_number_of_files(
-    tmp_path: Path, read: Read, files: int, subject: str
-) -> None:
-    for number in range(files):
-        tensorflow_writes(tmp_path / f"f{number}", example())
-    with pytest.raises(ContractError, match=subject):
-        read(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["a*b", "a[1]", "a\nb", "a\u202eb"])
