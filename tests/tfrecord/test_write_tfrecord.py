@@ -84,6 +84,7 @@ def test_the_public_names_are_there_without_importing_them_and_no_others() -> No
         _ = ctr_samples.registr
 
 
+@pytest.mark.thorough
 def test_a_mode_says_what_happens_to_data_that_are_there(
     tfrecord: SparkSession, tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
 ) -> None:
