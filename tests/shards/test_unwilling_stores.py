@@ -118,7 +118,7 @@ def test_a_store_that_refuses_for_a_while_is_asked_until_it_answers(endpoint: En
 
 @pytest.mark.parametrize("what", ["names", "read", "put"])
 def test_a_store_that_never_answers_is_told(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    monkeypatch.setitem(objects.AT_FIRST["client_options"], "timeout", timedelta(milliseconds=50))
+    monkeypatch.setitem(objects.AT_FIRST["client_options"], "timeout", timedelta(milliseconds=200))
     endpoint.replies = lambda method, path: None
     storage = open_storage("s3://lake/samples")
     call = {
@@ -127,7 +127,7 @@ def test_a_store_that_never_answers_is_told(endpoint: Endpoint, monkeypatch: pyt
         "put": lambda: storage.put_new("a", b""),
     }
     with pytest.raises(
-        StorageError, match="s3://lake/samples does not answer: two requests had no reply within 0.05 s each"
+        StorageError, match="s3://lake/samples does not answer: two requests had no reply within 0.2 s each"
     ):
         call[what]()
     assert len(endpoint.requests) == 2
