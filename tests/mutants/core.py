@@ -36,11 +36,20 @@ CORE = {
     ),
     "windows": Part(
         ("samples/views/aggregates.py", "samples/views/counts.py"),
-        ("samples/views/test_aggregates.py", "samples/views/as_of/test_validity.py", "samples/views/test_static_views.py"),
+        (
+            "samples/views/test_aggregates.py",
+            "samples/views/as_of/test_validity.py",
+            "samples/views/test_static_views.py",
+        ),
     ),
     "sampling": Part(
         ("samples/sampling.py", "samples/requests.py", "samples/training_rows.py"),
-        ("samples/test_sampling.py", "samples/test_requests.py"),
+        (
+            "samples/test_sampling.py",
+            "samples/test_requests.py",
+            "job/test_fitted_nights.py",
+            "job/test_order_by_request.py",
+        ),
     ),
     "order": Part(("samples/sink.py",), ("samples/test_sink.py", "samples/test_one_shuffle.py")),
     "blocks": Part(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -47,10 +48,10 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> EarlierFeatures:
     return EarlierFeatures(storage, writer.close().shards, CONTRACT)
 
 
-def found(earlier: EarlierFeatures, shown: list[tuple[str, int]]) -> list[tuple[object, ...]]:
-    """Rows with labels of 1, and what is found for them, in the task of a partition."""
+def found(earlier: EarlierFeatures, shown: list[tuple[str, int]], size: int | None = None) -> list[tuple[object, ...]]:
+    """Rows with labels of 1, and what is found for them, in the task of a partition, in batches of a size."""
     rows = table("_split string, impression_id bigint, clicked bigint", [(*one, 1) for one in shown])
-    samples = earlier.behind(stage_of(rows)).task(iter)(rows.combine_chunks().to_batches())
+    samples = earlier.behind(stage_of(rows)).task(iter)(rows.combine_chunks().to_batches(size))
     columns = ("name", "grid", "clicked", "impression_id")
     return [tuple(row[name] for name in columns) for batch in samples for row in batch.to_pylist()]
 
@@ -85,3 +86,13 @@ def test_each_row_gets_the_features_of_its_record_and_keeps_its_label(earlier: E
 def test_other_rows_are_refused(earlier: EarlierFeatures, shown: list[tuple[str, int]], why: str) -> None:
     with pytest.raises(UnusableFeatures, match=why):
         found(earlier, shown)
+
+
+@pytest.mark.parametrize("size", [1, 2, None])
+def test_of_few_rows_each_finds_its_record_and_other_records_are_passed_over(
+    earlier: EarlierFeatures, size: int | None
+) -> None:
+    few, shown = replace(earlier, few=True), [SAME[1], *SAME[2:4], SAME[6]]
+    assert [row[3] for row in found(few, shown, size)] == [4, 1, 2, 7]
+    with pytest.raises(UnusableFeatures, match="it lacks some of the impressions"):
+        found(few, [*shown, ("train", 9)], size)

@@ -13,10 +13,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from ctr_samples.config import JobConfig
+from ctr_samples.config import Impressions, JobConfig
 from ctr_samples.config.order import order_problems
+from ctr_samples.periods import parse_period
 from ctr_samples.samples.features.row import IMPRESSION
-from ctr_samples.samples.period import Span
+from ctr_samples.samples.labels.plans import impression_reach
+from ctr_samples.samples.period import EVER, Reach, Span
 from ctr_samples.samples.requests import BEGINNING, request_hash, with_beginning
 from ctr_samples.samples.sampling import split_column
 from tests.support.marks import slow_except
@@ -229,3 +231,12 @@ def test_only_a_time_may_put_the_parts_of_a_request_that_midnight_cuts_into_two_
         "a time": {"eval", "train"},
         "a share": {"train"},
     }
+
+
+def test_what_an_hour_shows_may_repeat_what_its_request_showed_since_midnight() -> None:
+    shown = Impressions(source="log", time="at", request="request", article="item")
+    config = JobConfig.model_construct(impressions=shown, labels={}, timezone="Asia/Kolkata")
+    for hour, before in (("2019-06-05T00", 0), ("2019-06-05T13", 13)):
+        span = Span.of(parse_period(hour), "Asia/Kolkata")
+        assert impression_reach(config, span) == Reach(timedelta(hours=before), timedelta())
+    assert impression_reach(config, EVER) == Reach(timedelta(), timedelta())

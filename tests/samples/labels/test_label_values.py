@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Any
 
+import numpy as np
 import pytest
 from pyspark.sql import DataFrame, Row
 
 from ctr_samples.config import ActionLabel, Impressions
+from ctr_samples.samples.labels.attribution import LabelState
 from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import Span
 from tests.samples.labels.labelling import label, label_in_spark
@@ -136,3 +138,10 @@ def test_a_sum_of_fractions_does_not_depend_on_the_order_of_the_log() -> None:
         (row,) = labelled([(1, "2019-06-05 10:00:00", None, "u", "a")], order, ["sum"])
         sums.add(row["sum"])
     assert len(sums) == 1
+
+
+def test_of_actions_that_two_keys_find_the_first_counts_and_at_one_time_the_smaller() -> None:
+    state, each = LabelState.of(plan_label("first", LABELS["first"], SHOWN), 4), np.arange(4)
+    state.add(each, np.array([5.0, 5.0, 5.0, 5.0]), np.array([10, 10, 10, 10]))
+    state.add(each, np.array([9.0, 1.0, 9.0, 1.0]), np.array([9, 11, 10, 10]))
+    assert state.columns()["first"].to_pylist() == [9.0, 5.0, 5.0, 1.0]

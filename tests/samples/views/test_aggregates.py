@@ -403,3 +403,10 @@ def test_names_of_a_view_of_aggregates_must_differ() -> None:
         "views.v.aggregates.rates.n: 'n' is a count too; rename one",
         "views.v.aggregates.sums.n: 'n' is also one of `counts`; rename one",
     ]
+
+
+def test_what_the_first_impression_knows_is_one_row_as_old_as_its_last_change(frame: Frame) -> None:
+    rows = log(frame, [(7, "2019-06-04 20:10:00", 1, 0.0, "u"), (7, "2019-06-04 22:10:00", 1, 0.0, "v")])
+    counted = of_day(rows, view("1h", "1d"), DAY, "UTC", ["clicks_1d"]).orderBy("available_time")
+    found = counted.select(F.date_format("available_time", "dd HH:mm"), "payload.clicks_1d").collect()
+    assert [tuple(row) for row in found] == [("04 23:00", 2), ("05 21:00", 1), ("05 23:00", 0)]

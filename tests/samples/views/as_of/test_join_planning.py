@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from ctr_samples.samples.views.as_of.planning import JoinLimits, JoinStep, ViewFacts, described, plan_joins
+from ctr_samples.samples.views.as_of.planning import (
+    JoinLimits,
+    JoinStep,
+    ViewFacts,
+    described,
+    order_steps,
+    plan_joins,
+    views_of,
+)
 
 LIMITS = JoinLimits(broadcast_bytes=1000)
 
@@ -72,3 +80,16 @@ def test_a_plan_reads_like_a_sentence() -> None:
         "1. small by broadcast on the article: it is small (1,000 bytes)",
         "2. profile, counts by a shuffle on the user: one shuffle for all of them",
     ]
+
+
+def test_a_small_view_that_gives_a_key_comes_before_the_shuffle_on_it() -> None:
+    steps = plan_joins(
+        [
+            ViewFacts("item", ("article",), bytes_in_memory=1),
+            ViewFacts("brand", ("item.brand",), level=1),
+            ViewFacts("city", ("city",), bytes_in_memory=1),
+        ],
+        LIMITS,
+    )
+    before, after = order_steps(steps)
+    assert (views_of(before), views_of(after)) == (["item", "brand"], ["item", "city"])
