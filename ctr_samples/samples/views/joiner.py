@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial, reduce
 
+from pyspark import inheritable_thread_target
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
@@ -75,8 +78,8 @@ class ViewJoiner:
             self._needed = {n: [one for one in self._deciding[n] if one.lower() in some] for n, some in lowered.items()}
         self._limits = JoinLimits(broadcast_bytes=smallest_memory(spark) // _SHARE_OF_MEMORY)
         self._joins = {name: self._cut(self._join(name)) for name in self._views}
-        self._steps: Sequence[JoinStep] = ()
         self._hot: dict[tuple[str, ...], HotKeys] = {}
+        self._reading: Future[SmallViews] | None = None
         self._small: SmallViews | None = None
         self._check_given_keys(spark)
 
@@ -124,12 +127,18 @@ class ViewJoiner:
                 key_column(blank, part, f"views.{name}.on")
 
     def plan(self) -> Sequence[JoinStep]:
-        """Plan the joins of the views, before :meth:`add`. Measures those that may be small, in one short Spark job."""
-        if self._few is None:
-            self._steps = plan_joins(self._measured_facts(), self._limits)
-        else:
-            self._steps = plan_joins(declared_facts(self._inputs.config))
-        return self._steps
+        """Plan the joins of the views, after :meth:`compute` and before :meth:`add`. Measures those that may be small, in one
+        short Spark job, and begins to read those to broadcast, in a thread: planning the rest leaves the cores idle.
+        """
+        facts = self._measured_facts() if self._few is None else declared_facts(self._inputs.config)
+        steps = plan_joins(facts, self._limits)
+        small = [self._joins[name] for name in views_of(step for step in steps if step.method == "broadcast")]
+        if small:
+            of_this_run = inheritable_thread_target(self._inputs.spark)
+            thread = ThreadPoolExecutor(1, "small-views")
+            self._reading = thread.submit(of_this_run(copy_context().run), SmallViews.of, small)
+            thread.shutdown(wait=False)
+        return steps
 
     def _measured_facts(self) -> list[ViewFacts]:
         on_disk = self._maybe_small()
@@ -140,7 +149,7 @@ class ViewJoiner:
         return [self._facts(name, sizes.get(name)) for name in self._views]
 
     def add(self, stage: Stage, steps: Sequence[JoinStep], early: SampleColumns | None = None) -> Stage:
-        """Add a struct for each view of the steps. Runs a job for small views, and a count of keys if the log is large.
+        """Add a struct for each view of the steps. Waits for the small views, and counts keys if the log is large.
 
         With ``early``, which are computed next over joined rows, broadcast views have only the columns that these need, and
         impressions share lists and maps if they stay in Python until then.
@@ -158,10 +167,10 @@ class ViewJoiner:
         return stage
 
     def _read(self) -> SmallViews:
-        """Read the rows of all broadcast views, once."""
+        """Wait for the rows of all broadcast views."""
         if self._small is None:
-            names = views_of(step for step in self._steps if step.method == "broadcast")
-            self._small = SmallViews.of([self._joins[name] for name in names])
+            assert self._reading is not None
+            self._small = self._reading.result()
             self._inputs.watches.tasks.include(self._small.irregular())
         return self._small
 
