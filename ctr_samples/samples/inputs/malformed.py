@@ -26,7 +26,14 @@ from ctr_samples.config.problems import end_sentence
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.listing import SourceFrame
 from ctr_samples.samples.inputs.log_days import by_day, in_log_of, kinds_by_day
-from ctr_samples.samples.inputs.text_lines import csv_options, delimiter_hint, encoding_hint, is_undecoded
+from ctr_samples.samples.inputs.text_lines import (
+    csv_options,
+    delimiter_hint,
+    encoding_hint,
+    is_undecoded,
+    object_of,
+    parsed_line,
+)
 from ctr_samples.sparksql.columns import INTEGERS, quoted
 from ctr_samples.sparksql.expressions import IS_REPEAT, MALFORMED
 from ctr_samples.sparksql.observations import Aggregates
@@ -104,13 +111,14 @@ def _typed_fields(source_frame: SourceFrame, source: TextSource) -> list[StructF
 
 def _texts(source_frame: SourceFrame, source: TextSource, typed: list[StructField]) -> Column:
     """Return a struct with each column of a line as text. The last field is non-null if the line cannot be split."""
-    names = source_frame.csv.names if source_frame.csv else [field.name for field in typed]
-    schema = StructType([StructField(name, StringType()) for name in (*names, MALFORMED)])
-    options = {"columnNameOfCorruptRecord": MALFORMED}
-    if isinstance(source, CsvSource):
-        texts = ", ".join(f"{quoted(name)} STRING" for name in schema.fieldNames())
-        return F.from_csv(MALFORMED, texts, {**csv_options(source), **options})
-    return F.from_json(MALFORMED, schema, {**options, "maxStringLen": str(2**31 - 1)})
+    line = F.col(MALFORMED)
+    if isinstance(source, CsvSource) and source_frame.csv:
+        texts = ", ".join(f"{quoted(name)} STRING" for name in (*source_frame.csv.names, MALFORMED))
+        return F.from_csv(line, texts, {**csv_options(source), "columnNameOfCorruptRecord": MALFORMED})
+    schema = StructType([StructField(field.name, StringType()) for field in typed])
+    values, is_one_object = object_of(parsed_line(line, schema, MALFORMED), MALFORMED)
+    texts_of = [values[field.name].alias(field.name) for field in typed]
+    return F.struct(*texts_of, F.when(~is_one_object, line).alias(MALFORMED))
 
 
 def _counted(bad: DataFrame, typed: list[StructField], first_line: str, undecoded: Column) -> Mapping[str, Any]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, StringType, StructField, StructType, VariantType
+from pyspark.sql.types import ArrayType, BinaryType, DataType, StringType, StructField, StructType, VariantType
 
 from ctr_samples.config import CsvSource, JsonSource, TextSource
 from ctr_samples.config.problems import end_sentence, nearest
@@ -235,12 +235,10 @@ def _first_line(spark: SparkSession, where: str, source: CsvSource, paths: Seque
     return file, line, [cell or "" for cell in cells]
 
 
-_MARKS = 3
-"""Number of elements appended to a line's object. A larger number makes it less likely that a damaged line contains them."""
-
-_NESTED = r"^[ \t\r]*+" + r"\{[^{}]*+(?:" * 15 + r"\{[^{}]*+\}" + r")?\}" * 15 + r"\z"
-"""An object with at most fifteen others in one another, which ends with all its closing braces, as most lines do. Braces in a
-string may be miscounted, but cannot hide a second object.
+_LINE = "line"
+_BEFORE, _BEHIND = f'{{"{_LINE}":[', ",null]}"
+"""What a line is put between when it is parsed: it is one object if its list then has two elements, that and null. Whatever
+follows an object on its line makes the list longer, ends it before its null, or cannot be parsed.
 """
 
 
@@ -250,26 +248,33 @@ def objects_of(lines: DataFrame, source: JsonSource, schema: StructType, malform
     ``schema`` has the text column ``malformed``. It holds the line unless the line is exactly one object whose fields
     have the schema's types, in the encoding of the source. Blank lines give no rows.
     """
-    options = {"columnNameOfCorruptRecord": malformed, "maxStringLen": str(2**31 - 1), "timestampFormat": TIME_FORMAT}
     line = F.col("value")
     keys = [name for name in lines.columns if name != "value"]
     known = {key.lower() for key in keys}
+    of_line = StructType([field for field in schema if field.name != malformed])
     rows = lines.where(F.startswith(line, F.lit("{")) | line.rlike(r"[^ \t\r]")).select(
-        F.from_json(line, schema, options).alias("_object"),
-        F.when(~_is_whole(line) | is_undecoded(line, source), line).alias("_glued"),
-        *keys,
+        parsed_line(line, of_line, malformed, timestampFormat=TIME_FORMAT).alias("_parsed"), "value", *keys
     )
+    values, is_one_object = object_of(F.col("_parsed"), malformed)
     fields = [
-        F.coalesce(f"_object.{malformed}", "_glued").alias(malformed)
+        F.when(~is_one_object | is_undecoded(line, source), line).alias(malformed)
         if field.name == malformed
-        else F.col("_object")[field.name].alias(field.name)
+        else values[field.name].alias(field.name)
         for field in schema
         if field.name.lower() not in known
     ]
     return rows.select(*fields, *keys)
 
 
-def _is_whole(line: Column) -> Column:
-    """Whether a line that begins with an object also ends with it."""
-    marked = F.concat(F.lit("["), line, F.lit(",1" * _MARKS + "]"))
-    return line.rlike(_NESTED) | F.coalesce(F.json_array_length(marked) == 1 + _MARKS, F.lit(False))
+def parsed_line(line: Column, schema: StructType, malformed: str, **options: str) -> Column:
+    """Parse a line that should be one object with the fields of ``schema``, for :func:`object_of`."""
+    parsed = StructType([StructField(_LINE, ArrayType(schema)), StructField(malformed, StringType())])
+    options |= {"columnNameOfCorruptRecord": malformed, "maxStringLen": str(2**31 - 1)}
+    return F.from_json(F.concat(F.lit(_BEFORE), line, F.lit(_BEHIND)), parsed, options)
+
+
+def object_of(parsed: Column, malformed: str) -> tuple[Column, Column]:
+    """Return the object of a :func:`parsed_line`, and whether the line is one object whose fields have their types."""
+    found = parsed[_LINE]
+    first = F.get(found, F.lit(0))
+    return first, parsed[malformed].isNull() & first.isNotNull() & (F.size(found) == 2)
