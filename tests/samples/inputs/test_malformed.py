@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, DecimalType, DoubleType, IntegerType, LongType, StructField, TimestampType
 
 from ctr_samples.config import CsvSource, JsonSource
-from ctr_samples.samples.inputs.malformed import _advice, reasons
+from ctr_samples.samples.inputs.listing import LOG_DAY
+from ctr_samples.samples.inputs.malformed import LineCounts, _advice, line_counts, line_kinds, reasons
 from ctr_samples.samples.inputs.sources import read_source
+from ctr_samples.sparksql.expressions import MALFORMED
+from ctr_samples.sparksql.observations import aggregated, counted
 from ctr_samples.sparksql.session import run_session
 
 
@@ -124,3 +128,17 @@ SAID: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
 def test_what_is_wrong_with_lines_is_said(spark: SparkSession, tmp_path: Path, what: str) -> None:
     lines, schema, more, said = SAID[what]
     assert reason(spark, tmp_path, lines, schema, **more) == said
+
+
+def test_lines_are_counted_for_each_day_of_the_log(frame: Callable[..., DataFrame]) -> None:
+    first, third = date(2019, 6, 5), date(2019, 6, 7)
+    rows = frame(
+        f"{LOG_DAY} date, {MALFORMED} string", [(str(day), bad) for day in (first, third, third) for bad in (None, "{")]
+    )
+    for days, expected in (
+        ([third, first], {first: LineCounts(2, 1), third: LineCounts(4, 2)}),
+        ([], {None: LineCounts(6, 3)}),
+    ):
+        kinds = line_kinds("log", rows, days)
+        sketches = rows.select(*[aggregated(kind).alias(name) for name, kind in kinds.items()]).first()
+        assert line_counts("log", {name: counted(sketches[name]) for name in kinds}) == expected
