@@ -353,8 +353,7 @@ def test_values_of_directories_are_text_whatever_the_first_day_has_unless_the_sc
     lines(tmp_path / f"typed/{FIFTH}/hour=07/x.json", '{"a": 1}')
     for country in ("CA", "NL"):
         pq.write_table(ONE, directory(tmp_path / f"items/country={country}") / "x.parquet")
-    timed = pa.table({"a": [1], "t": pa.array([NOON], pa.timestamp("us", "UTC"))})
-    orc.write_table(timed, str(directory(tmp_path / f"orc/{FIFTH}") / "x"))
+    session.sql("select 1 a, timestamp '2019-06-05 12:00:00' t").write.orc(f"{tmp_path}/orc/{FIFTH}")
 
     def read(source: Source, *columns: str) -> tuple[DataFrame, list[str]]:
         return read_source(session, "log", source, DAY).frame, ["a", *columns]
