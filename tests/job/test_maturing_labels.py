@@ -13,16 +13,15 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.config.explain import explain
-from ctr_samples.job import planning, reuse
+from ctr_samples.job import reuse
 from ctr_samples.job.many_days import Backfill
 from ctr_samples.job.reuse import seen_on
 from ctr_samples.periods import Hour
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.inputs.clocks import clocks_of
 from ctr_samples.samples.period import Span
-from ctr_samples.shards import DayOutput, FeaturesFrom, open_storage
-from ctr_samples.sparksql.observations import Silent
-from tests.support.whole_runs import Made, Told, made, make_unreadable, write_config, write_rows
+from ctr_samples.shards import FeaturesFrom
+from tests.support.whole_runs import Made, Told, made, make_unreadable, planned, write_config, write_rows
 
 DAY, NEXT = date(2019, 6, 5), date(2019, 6, 6)
 TAKEN = FeaturesFrom(1)
@@ -209,23 +208,11 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-def planned(spark: SparkSession, path: Path, why_joined: str = "") -> FeaturesFrom:
-    """Where a run of now would take its features from."""
-    loaded = load_config(path)
-    with planning.planning(spark, loaded):
-        prepared = planning.Prepared.of(spark, loaded, DAY, Silent())
-        config, storage = loaded.config, open_storage(loaded.config.output.path)
-        output = DayOutput.open(storage, DAY, config.name, planning.retention_of(config))
-        features_from = reuse.kind_of_run(prepared, output, why_joined).features_from
-    assert features_from is not None
-    return features_from
-
-
 @pytest.mark.thorough
 def test_all_is_joined_anew_after_a_late_action(spark: SparkSession, night: Path) -> None:
     change, reason = CHANGES["a late action"]
     change(night)
-    features = planned(spark, night / "kept.yaml")
+    features = planned(spark, load_config(night / "kept.yaml"), DAY)
     assert features.generation == 1
     assert reason in features.why
 
@@ -235,9 +222,10 @@ def test_all_is_joined_anew_by_another_release_or_if_asked_to(
     spark: SparkSession, night: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_log(night, NEXT)
-    assert planned(spark, night / "kept.yaml", "`--force` was given") == FeaturesFrom(1, "`--force` was given")
+    loaded = load_config(night / "kept.yaml")
+    assert planned(spark, loaded, DAY, "`--force` was given") == FeaturesFrom(1, "`--force` was given")
     monkeypatch.setattr(reuse, "RELEASE", "0.0.0")
-    assert planned(spark, night / "kept.yaml").why == "`release` changed"
+    assert planned(spark, loaded, DAY).why == "`release` changed"
 
 
 @pytest.mark.parametrize(

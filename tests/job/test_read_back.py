@@ -29,7 +29,7 @@ from ctr_samples.job.planning import why_stale
 from ctr_samples.samples.training_rows import count_days
 from tests.support.manifests import manifest
 from tests.support.marks import slow_except
-from tests.support.whole_runs import Made, made, write_rows
+from tests.support.whole_runs import Made, made, planned, write_rows
 
 FIRST = int(os.environ.get("RANDOM_CHANGES_FROM", "1"))
 SEEDS = range(FIRST, FIRST + int(os.environ.get("RANDOM_CHANGES", "6")))
@@ -413,35 +413,34 @@ def test_columns_that_tell_no_row_apart_now_may_do_so_with_a_column_more(spark: 
     assert {*third.values("item_color", "item_size")} <= {(color.encode(), float(size)) for color, size in colors}
 
 
+CHANGED = {
+    "FACTOR": ("1.5", "features.impression_price"),
+    "LARGEST": ("2", "features.item_price"),
+    "WINDOW": ("15s", ""),
+    "MOST": ("3", "`impressions` changed, with the value of ${MOST}"),
+    "ZONE": ("Asia/Tokyo", "`timezone`"),
+}
+"""A changed value of each variable, and what a run says that it changes."""
+
+
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("name", "value", "found"),
-    [
-        ("FACTOR", "15", "features.impression_price"),
-        ("LARGEST", "2", "features.item_price"),
-        ("WINDOW", "15s", ""),
-        ("MOST", "3", "`impressions` changed, with the value of ${MOST}"),
-        ("ZONE", "Asia/Tokyo", "`timezone`"),
-    ],
-)
-def test_a_changed_value_of_the_environment_is_a_changed_configuration(
-    spark: SparkSession, tied: Path, name: str, value: str, found: str
-) -> None:
+def test_a_changed_value_of_the_environment_is_a_changed_configuration(spark: SparkSession, tied: Path) -> None:
     write_rows(tied / f"log/{DAY}.json", few_shown())
     sizes = [{"i": i, "at": START - 3600, "price": i + 1.0, "color": "red", "size": i} for i in range(8)]
     write_rows(tied / "items.json", sizes)
-    config = config_of(of("impression.price", "item.price"))
-    first, again = check_read_back(spark, tied, config, config, VALUES | {name: value})
-    assert again.manifest.generation == 2
-    assert not again.features_from.labels, "samples of another environment were taken"
+    config, others = config_of(of("impression.price", "item.price")), VALUES | {"FACTOR": "15"}
+    first, again = check_read_back(spark, tied, config, config, others)
+    assert (again.manifest.generation, {*again.values("impression_price")}) == (2, {(15.0,)})
     then, now = first.manifest.environment, again.manifest.environment
-    assert VALUES[name] not in {*then.values()}
-    assert [key for key in VALUES if then[key] != now[key]] == [name]
-    stale = why_stale(spark, load_config(tied / "now.yaml", [f"output.path={tied}/first"], VALUES), again.manifest)
-    assert stale[0] == f"the value of ${{{name}}} changed, or is not known of then"
-    assert (found in again.features_from.why) or found in stale[1]
-    if name == "FACTOR":
-        assert {*again.values("impression_price")} == {(15.0,)}
+    assert {*VALUES.values()}.isdisjoint(then.values())
+    assert [key for key in VALUES if then[key] != now[key]] == ["FACTOR"]
+    for name, (value, found) in CHANGED.items():
+        loaded = load_config(tied / "now.yaml", [f"output.path={tied}/first"], others | {name: value})
+        kept = planned(spark, loaded, DAY)
+        assert not kept.labels, "samples of another environment were taken"
+        stale = why_stale(spark, loaded, again.manifest)
+        assert stale[0] == f"the value of ${{{name}}} changed, or is not known of then"
+        assert found in kept.why or found in stale[1]
 
 
 @pytest.mark.thorough

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.contract import ExampleContract
+from ctr_samples.job import planning, reuse
 from ctr_samples.job.gate import REPORT, read_metrics
 from ctr_samples.job.run import run
 from ctr_samples.job.summary import run_summary
@@ -25,7 +26,7 @@ from ctr_samples.periods import Period
 from ctr_samples.quality.checks import CHECKS
 from ctr_samples.quality.metrics import Metrics
 from ctr_samples.records.read import first_examples
-from ctr_samples.shards import FeaturesFrom, Manifest, Shard, latest_manifest, open_storage
+from ctr_samples.shards import DayOutput, FeaturesFrom, Manifest, Shard, latest_manifest, open_storage
 from ctr_samples.shards.naming import run_directory
 from ctr_samples.sparksql.observations import Silent
 
@@ -182,3 +183,14 @@ def make_unreadable(*files: Path) -> None:
         found = file.stat()
         file.write_bytes(bytes(found.st_size))
         os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def planned(spark: SparkSession, loaded: LoadedConfig, day: Period, why_joined: str = "") -> FeaturesFrom:
+    """Where a run of now would take its features from."""
+    with planning.planning(spark, loaded):
+        prepared = planning.Prepared.of(spark, loaded, day, Silent())
+        config, storage = loaded.config, open_storage(loaded.config.output.path)
+        output = DayOutput.open(storage, day, config.name, planning.retention_of(config))
+        features_from = reuse.kind_of_run(prepared, output, why_joined).features_from
+    assert features_from is not None
+    return features_from
