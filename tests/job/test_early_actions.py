@@ -71,8 +71,10 @@ def day_of(spark: SparkSession, root: Path, skew: str = "", after: str = "", mat
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("match", ["[[user, article]]", "[[request, article], [user, article]]"])
-@pytest.mark.parametrize(("unit", "name", "longer"), [(1, "1s", "1001ms"), (60, "1m", "60001ms")])
+@pytest.mark.parametrize(
+    ("unit", "name", "longer", "match"),
+    [(1, "1s", "1001ms", "[[user, article]]"), (60, "1m", "60001ms", "[[request, article], [user, article]]")],
+)
 def test_clicks_of_cut_times_are_found_again_by_the_skew_that_the_run_tells(
     spark: SparkSession, tmp_path: Path, unit: int, name: str, longer: str, match: str
 ) -> None:
