@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from ctr_samples.config import EventView
+from ctr_samples.samples.views.counts import irregular_rows
 from tests.support.whole_runs import made, write_config
 
 CONFIG = """\
@@ -38,3 +40,15 @@ def test_a_run_tells_of_keys_with_rows_that_differ(spark: SparkSession, tmp_path
     assert day.manifest.views["item"]["keys_with_several_rows"] == 2
     assert day.manifest.views["item"]["matched"] == day.manifest.accounting["samples"] == 3
     assert len(day.found("several_rows")) == 1
+
+
+def test_irregular_rows_are_told_of_views_whose_rows_end_and_ties_of_all() -> None:
+    rows = {"source": "log", "entity": "user", "key": "u", "event_time": "t"}
+    views = {
+        "plain": EventView.model_validate(rows | {"ttl": "1d"}),
+        "ended": EventView.model_validate(rows | {"ttl": "1d", "valid_to": "until"}),
+    }
+    assert irregular_rows(views, {"ended.empty": 3, "ended.overlaps": 2, "plain.ties": 1}) == {
+        "plain": {"ties": 1},
+        "ended": {"empty": 3, "overlaps": 2, "contradictions": 0, "ties": 0},
+    }
