@@ -21,6 +21,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.simulator import SimulationSpec, simulate
 from ctr_samples.simulator.truth import best_auc
+from tests.support.auc import standard_error
 from tests.support.whole_runs import made, write_config
 
 DAY = date(2019, 6, 5)
@@ -56,14 +57,6 @@ def scores_of(row: dict[str, Any]) -> list[tuple[datetime, float]]:
     if row["clicked"]:
         scores.append((row["impression_time"] + timedelta(seconds=row["click_delay_s"]) + minute, odds + 5.0))
     return scores
-
-
-def standard_error(auc: float, clicks: int, others: int) -> float:
-    """Of an AUC, by Hanley and McNeil (1982), *The meaning and use of the area under a ROC curve*, formula 1."""
-    q1, q2 = auc / (2 - auc), 2 * auc**2 / (1 + auc)
-    return math.sqrt(
-        (auc * (1 - auc) + (clicks - 1) * (q1 - auc**2) + (others - 1) * (q2 - auc**2)) / (clicks * others)
-    )
 
 
 @pytest.mark.slow
