@@ -44,6 +44,7 @@ def test_the_bytes_are_those_that_tensorflow_writes(record: str, data: st.DataOb
     assert encoded.offsets.tolist() == expected.offsets.tolist() == frame_offsets(encoded.buffer).tolist()
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("record", ["example", "sequence_example"])
 @given(data=st.data())
 def test_what_is_decoded_encodes_to_the_same_bytes(record: str, data: st.DataObject) -> None:

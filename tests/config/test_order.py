@@ -1,5 +1,6 @@
 """What `output.order` keeps together, and which splits would cut it."""
 
+import functools
 from itertools import permutations
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_a_split_that_cuts_a_request_is_refused_and_told_what_to_write(
 
 
 KEYS = ["user", "session", "item", "time", "request"]
-SHARES: list[dict[str, Any]] = [{}, {"eval": 0.3}, {"test": 0.2}, {"eval": 0.25, "test": 0.125}]
+SHARES: list[dict[str, Any]] = [{}, {"eval": 0.25, "test": 0.125}]
 SPLITS = [
     *[{"by": by, **shares} for by in ("request", "user", "session", "item", "impression") for shares in SHARES],
     *SHARES,
@@ -136,9 +137,10 @@ def test_what_a_refusal_says_to_write_is_accepted_and_keeps_all_that_is_configur
                     for one in said:
                         there = config(one["order"], {}, split=one.get("split", split), **row)
                         assert not list(order_problems(there)), problem.what
-    assert refused > 20
+    assert refused > 10
 
 
+@functools.cache
 def written(text: str) -> dict[str, Any]:
     """What a text says to write, such as `output.order: request` and `split: {by: request}`."""
     sections = {key: value for code in text.split("`")[1::2] for key, value in yaml.safe_load(code).items()}

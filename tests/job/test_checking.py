@@ -101,6 +101,7 @@ CASES: dict[str, tuple[list[tuple[str, str]], list[str]]] = {
 }
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("what", CASES)
 def test_everything_that_does_not_fit_the_inputs_is_told_at_once(
     spark: SparkSession, tmp_path: Path, what: str

@@ -179,6 +179,7 @@ PASTS: dict[str, tuple[list[Step], int, list[int], list[Step]]] = {
 """What happened, the generation with which users were forgotten, those that may have them, and what is possible then."""
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("past", PASTS)
 def test_no_rollback_brings_them_back(root: Path, past: str) -> None:
     happened, forgotten, may_have, possible = PASTS[past]

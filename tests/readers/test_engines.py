@@ -55,6 +55,7 @@ def test_both_engines_give_equal_batches_of_every_kind_of_column(layout: str, tm
     assert [tuple(map(plain, batch)) for batch in ours] == [tuple(map(plain, batch)) for batch in theirs]
 
 
+@pytest.mark.some(3)
 @pytest.mark.some(2)
 @pytest.mark.parametrize(
     ("compressed", "more"),

@@ -81,6 +81,7 @@ def test_clicks_happen_as_often_as_their_probabilities_say(scored: Scored) -> No
         assert abs(clicked[inside].sum() - p[inside].sum()) < 4 * deviation
 
 
+@pytest.mark.some(2)
 @pytest.mark.parametrize(
     "spec",
     [

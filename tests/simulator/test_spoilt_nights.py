@@ -59,7 +59,7 @@ def kinds(root: Path, day: date) -> list[str]:
     return actions
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("way", WAYS)
 def test_each_way_changes_the_day_and_neither_the_log_before_nor_the_truth(
     before: dict[str, str], logs: Path, way: str

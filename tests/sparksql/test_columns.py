@@ -139,6 +139,7 @@ def test_columns_that_cannot_be_what_is_asked_of_them_are_refused(frame: Frame) 
         assert said in str(refused.value)
 
 
+@pytest.mark.thorough
 def test_text_under_a_collation_is_refused_where_bytes_are_compared_unless_a_cast_frees_it(
     spark: SparkSession,
 ) -> None:

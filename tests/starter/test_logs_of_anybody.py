@@ -58,6 +58,7 @@ def expressions(config: JobConfig) -> str:
     return " ".join(named)
 
 
+@pytest.mark.some(3)
 @pytest.mark.parametrize("name", SETS)
 def test_a_log_of_anybody_is_understood_by_its_values(name: str, tmp_path: Path) -> None:
     truth = SETS[name]

@@ -94,6 +94,7 @@ def test_the_samples_of_a_configuration_by_hand_are_those_of_pandas(
         assert all(0 < expected[label].mean() < 0.5 for label in truth.flags)
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("name", SETS)
 def test_a_draft_asks_what_the_values_leave_open_and_nothing_else(name: str, tmp_path: Path) -> None:
     truth = SETS[name]

@@ -101,6 +101,7 @@ def test_any_sequence_of_queries_is_answered_as_by_parquet(
     tfrecord.catalog.dropTempView("rows_seen")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pushdown", ["true"], indirect=True)
 def test_a_filter_leaves_no_row_out_of_the_next_query_and_appended_rows_are_seen_by_what_is_loaded_then(
     tfrecord: SparkSession, tmp_path: Path, pushdown: str

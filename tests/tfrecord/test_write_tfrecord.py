@@ -115,6 +115,7 @@ def test_a_mode_says_what_happens_to_data_that_are_there(
     assert max(sizes) < 1200  # they roll once they have the size that was asked for
 
 
+@pytest.mark.thorough
 def test_an_error_in_a_task_is_ours_and_leaves_the_previous_version(
     tfrecord: SparkSession, tmp_path: Path, ddl: Any, read: Read
 ) -> None:

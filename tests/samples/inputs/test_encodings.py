@@ -57,6 +57,7 @@ CSV_FILES = [
 JSON_FILES = ["UTF-8", "windows-1252", "GBK", "UTF-16", "UTF-16LE", "UTF-32"]
 
 
+@pytest.mark.thorough
 def test_text_of_a_file_is_that_of_its_encoding_split_by_any_delimiter(spark: SparkSession, tmp_path: Path) -> None:
     frames, expected = {}, {}
     for encoding, delimiter, header in CSV_FILES:

@@ -123,7 +123,7 @@ SAID: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.some(6)
+@pytest.mark.some(3)
 @pytest.mark.parametrize("what", SAID)
 def test_what_is_wrong_with_lines_is_said(spark: SparkSession, tmp_path: Path, what: str) -> None:
     lines, schema, more, said = SAID[what]

@@ -343,6 +343,7 @@ def test_a_day_may_be_named_in_any_form(spark: SparkSession, tmp_path: Path, pat
     assert rows == {"1": dated[:2], "8": dated[:3], "whole": [(1,), (2,), (3,), (4,)]}
 
 
+@pytest.mark.thorough
 def test_values_of_directories_are_text_whatever_the_first_day_has_unless_the_schema_has_their_type_and_orc_keeps_times(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -377,6 +378,7 @@ def test_values_of_directories_are_text_whatever_the_first_day_has_unless_the_sc
 # Columns of files
 
 
+@pytest.mark.thorough
 def test_a_column_that_only_some_days_have_is_null_in_the_others_and_numbers_have_the_widest_type(
     spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -417,6 +419,7 @@ MIXED = {
 }
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("what", MIXED)
 def test_files_that_disagree_on_a_type_are_both_named(spark: SparkSession, tmp_path: Path, what: str) -> None:
     columns, problem = MIXED[what]
@@ -490,6 +493,7 @@ def optional_source(root: Path | str, kind: str = "parquet") -> Source:
     return source_of(f"{root}/dt={{date}}", format=kind, schema=schema, days_before=1, optional=True)
 
 
+@pytest.mark.thorough
 def test_an_optional_source_or_table_that_is_not_there_is_empty_with_the_columns_of_its_schema(
     spark: SparkSession, tmp_path: Path
 ) -> None:

@@ -193,6 +193,7 @@ WHOLE = {
 }
 
 
+@pytest.mark.thorough
 def test_a_whole_variant_is_no_feature_key_condition_or_time(spark: SparkSession, tmp_path: Path) -> None:
     write_rows(tmp_path / "log", PAYLOADS)
     config = load_config(configured(tmp_path, "json", OF_PAYLOADS, WHOLE))

@@ -29,7 +29,7 @@ CONFIG = {
 }
 
 
-@pytest.mark.some(2)
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("off_by", "seconds", "share"),
     [

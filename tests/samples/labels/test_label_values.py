@@ -101,6 +101,7 @@ def test_every_case() -> None:
     assert found == {name: expected for name, (_, expected) in CASES.items()}
 
 
+@pytest.mark.thorough
 def test_spark_reads_the_same_values(frame: Frame) -> None:
     shown, log = of_cases()
     actions = frame(
