@@ -6,6 +6,7 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -113,14 +114,21 @@ def room(module: Path) -> str:
 
 
 @cache
-def nodes(module: Path) -> tuple[ast.AST, ...]:
-    return tuple(ast.walk(ast.parse(module.read_text())))
+def statements(module: Path) -> tuple[ast.AST, ...]:
+    return tuple(_inside(ast.parse(module.read_text())))
+
+
+def _inside(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.expr):
+            yield from _inside(child)
 
 
 @cache
 def imported(module: Path) -> frozenset[str]:
     names = set()
-    for node in nodes(module):
+    for node in statements(module):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -206,7 +214,7 @@ TEST_MODULES = {
 def helpers_of(module: Path) -> set[str]:
     """The modules of tests that a module of tests imports by their full names."""
     named = set(imported(module))
-    for node in nodes(module):
+    for node in statements(module):
         if isinstance(node, ast.ImportFrom):
             named |= {f"{node.module}.{alias.name}" for alias in node.names}
     return named & TEST_MODULES.keys()

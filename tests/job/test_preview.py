@@ -161,6 +161,7 @@ def test_a_configuration_may_be_a_path_and_a_day_text(
     assert preview(spark, kind(path), day, 3).count() == 3
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize(
     ("time", "said"),
     [

@@ -96,6 +96,7 @@ def test_the_end_of_an_iteration_waits_for_no_tuner(samples: Path) -> None:
     assert load(samples).options().autotune.enabled is False
 
 
+@pytest.mark.some(1)
 @pytest.mark.parametrize("engine", ["native", "tensorflow"])
 def test_a_dataset_without_end_goes_on(samples: Path, engine: str) -> None:
     dataset = load(samples, epochs=None, shuffle=64, keys=True, engine=engine)

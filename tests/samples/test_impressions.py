@@ -282,6 +282,7 @@ def test_a_day_on_which_the_clocks_change_has_23_or_25_hours() -> None:
     assert autumn.end - autumn.start == timedelta(hours=25)
 
 
+@pytest.mark.thorough
 def test_ids_are_stable_and_differ_for_keys_that_read_alike_and_for_repeats_by_time(frame: Frame) -> None:
     log = frame(
         LOG,

@@ -45,6 +45,7 @@ def test_another_seed_gives_other_logs(small: Small, tmp_path: Path) -> None:
     assert [name for name in a if a[name] == b.get(name)] == ["channels/part-00000.csv"]
 
 
+@pytest.mark.thorough
 def test_a_longer_run_begins_with_the_same_draws_of_the_feed(tmp_path: Path) -> None:
     """The first hour of the first day depends on the seed and its own coordinates, not on what follows."""
     no_new_articles = {"impressions": 2_000, "new_article_rate": 0.0}

@@ -53,6 +53,7 @@ def small_files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough
 def test_small_files_are_read_in_as_many_tasks_as_by_sparks_own_sources(
     tfrecord: SparkSession, small_files: Path
 ) -> None:

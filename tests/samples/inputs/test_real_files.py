@@ -164,6 +164,7 @@ def read(spark: SparkSession, path: str, **more: object) -> SourceFrame:
 AWKWARD = ["ä ö", "50%25 off", "a#b?c+d", "[x]{y,z}", "back`tick", "back\\slash", "star*"]
 
 
+@pytest.mark.thorough
 def test_rows_behind_links_are_read_once_in_every_form_and_what_is_left_out_is_told(
     spark: SparkSession, day: Path, tmp_path: Path
 ) -> None:

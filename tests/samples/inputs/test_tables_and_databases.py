@@ -29,6 +29,7 @@ def table(name: str, **keys: object) -> CatalogSource:
     return CatalogSource.model_validate({"format": "table", "table": name, **keys})
 
 
+@pytest.mark.thorough
 def test_the_days_of_a_table_are_read_by_text_or_date_and_those_that_it_lacks_are_missing(spark: SparkSession) -> None:
     frames = {}
     for kind in ("string", "date"):
@@ -82,6 +83,7 @@ def test_a_time_is_of_its_day_where_the_clocks_skip_midnight(spark: SparkSession
     assert sorted(r.n for r in found.frame.collect()) == [1, 82800]
 
 
+@pytest.mark.thorough
 def test_a_table_or_date_column_that_is_not_there_or_of_another_type_is_named_with_a_hint_at_hive_while_its_catalog_is_off(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
