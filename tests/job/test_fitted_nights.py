@@ -46,7 +46,9 @@ def runs(spark: SparkSession, nights: Path, versions: list[FittedState]) -> list
     return [made(spark, nights / "nights.yaml", day) for day in DAYS[1:]]
 
 
-def test_known_tokens_keep_their_ids_and_new_ones_take_the_next(versions: list[FittedState]) -> None:
+def test_known_tokens_keep_their_ids_new_ones_take_the_next_and_the_growth_of_each_night_is_told(
+    versions: list[FittedState],
+) -> None:
     assert [state.vocabularies["cities"].tokens for state in versions] == [
         ("Oslo", "Lund"),
         ("Oslo", "Lund", "Kiel"),
@@ -55,9 +57,6 @@ def test_known_tokens_keep_their_ids_and_new_ones_take_the_next(versions: list[F
     assert [state.version for state in versions] == [1, 2, 3]
     assert len({state.lineage for state in versions}) == 1
     assert len({state.fingerprint for state in versions}) == 3
-
-
-def test_the_growth_of_each_night_is_reported(versions: list[FittedState]) -> None:
     first, second, third = (state.growth["cities"] for state in versions)
     # `words` shares the vocabulary: the first three rows of a day have 0, 1 and 2 words.
     assert (first.before, first.added, first.occurrences, first.covered) == (0, 2, 9, 8)  # one Rome is too few
@@ -65,13 +64,12 @@ def test_the_growth_of_each_night_is_reported(versions: list[FittedState]) -> No
     assert (third.before, third.added, third.left_out, third.occurrences, third.covered) == (3, 1, 0, 8, 7)
 
 
-def test_the_split_that_is_evaluated_is_never_fitted(versions: list[FittedState]) -> None:
+def test_moments_and_quantiles_are_fitted_once_and_never_to_the_split_that_is_evaluated(
+    versions: list[FittedState],
+) -> None:
     assert all("Atlantis" not in state.vocabularies["cities"].tokens for state in versions)
     assert versions[0].moments["price"].count == (6,)
     assert versions[0].moments["price"].mean == (2.5,)
-
-
-def test_moments_and_quantiles_are_fitted_once(versions: list[FittedState]) -> None:
     assert versions[0].moments == versions[2].moments
     assert versions[0].boundaries == versions[2].boundaries == {"price_bucket": (2.0,)}
 
@@ -83,43 +81,35 @@ def test_a_day_is_made_with_what_was_fitted_before_it_even_when_later_versions_e
     assert [city for split, city in second if split == "train"] == [2, 2, 3, 4, 4, 4]
     assert [city for split, city in third if split == "train"] == [1, 2, 2, 2, 4, 5]
     assert [city for split, city in third if split == "eval"] == [2] * 4
-
-
-def test_numbers_are_scaled_and_bucketised_by_the_first_night(runs: list[Made]) -> None:
+    # Numbers are scaled and cut by the first night.
     found = [row for row in runs[0].values("price", "price_bucket", "split") if row[2] == "train"]
     assert [bucket for _, bucket, _ in found] == [1, 1, 2, 2, 2, 2]
     expected = [(n - 2.5) / (35 / 12) ** 0.5 for n in range(6)]
     assert [price for price, *_ in found] == pytest.approx(expected, abs=1e-6)
 
 
-def test_days_of_one_lineage_have_one_contract(runs: list[Made]) -> None:
+def test_days_of_one_lineage_have_one_contract_and_their_vocabulary_beside_the_shards(runs: list[Made]) -> None:
     second, third = (day.manifest.contract for day in runs)
     assert second["fingerprint"] == third["fingerprint"]
     sizes = {f["name"]: f["buckets"] for f in second["features"]}
     assert sizes["city"] == sizes["words"] == 8  # padding, missing, one OOV bucket, room for five tokens
     assert sizes["price_bucket"] == 3
-
-
-def test_the_vocabulary_stands_beside_the_shards(runs: list[Made]) -> None:
     beside = runs[1].directory
     assert (beside / "vocabularies/cities.txt").read_text() == "Oslo\nLund\nKiel\n"
     files = "contract.json eval metrics.json report.html schema.pbtxt statistics.pbtxt train vocabularies"
     assert sorted(path.name for path in beside.iterdir()) == files.split()
 
 
-def test_the_first_day_cannot_be_made_since_nothing_was_fitted_before(
+def test_no_version_that_saw_a_day_is_given_to_that_day_so_the_first_cannot_be_made(
     spark: SparkSession, nights: Path, versions: list[FittedState]
 ) -> None:
-    with pytest.raises(InputError, match="has no fitted state from before 2019-06-03; the newest was fitted through"):
-        job.run(spark, load_config(nights / "nights.yaml"), DAYS[0])
-
-
-def test_no_version_that_saw_a_day_is_given_to_that_day(nights: Path, versions: list[FittedState]) -> None:
     storage = open_storage(nights / "state")
     for day in DAYS:
         state = state_before(storage, day)
         assert state is None or state.through < day
     assert state_before(storage, date(2019, 6, 6)) == versions[2] == latest_state(storage)
+    with pytest.raises(InputError, match="has no fitted state from before 2019-06-03; the newest was fitted through"):
+        job.run(spark, load_config(nights / "nights.yaml"), DAYS[0])
 
 
 def test_the_tokens_are_a_table_with_the_version_that_brought_each(nights: Path, versions: list[FittedState]) -> None:
@@ -127,7 +117,11 @@ def test_the_tokens_are_a_table_with_the_version_that_brought_each(nights: Path,
     assert table == {"id": [3, 4, 5, 6], "token": ["Oslo", "Lund", "Kiel", "Bonn"], "since": [1, 1, 2, 3]}
 
 
-def test_a_version_is_put_once(nights: Path, versions: list[FittedState]) -> None:
+def test_a_day_is_fitted_once_and_a_version_put_once(
+    spark: SparkSession, nights: Path, versions: list[FittedState]
+) -> None:
+    with pytest.raises(UsageError, match="version 3, fitted through 2019-06-05, so the next one must end later"):
+        fit(spark, load_config(nights / "nights.yaml"), DAYS[2])
     late = replace(versions[2], run_id="20190607T000000-ffffffff")
     with pytest.raises(PublishConflict, match="published .* first"):
         publish_state(open_storage(nights / "state"), late)
@@ -160,11 +154,6 @@ def test_a_state_that_does_not_fit_its_configuration_is_refused(
     changed = load_config(write_config(nights, "changed", CONFIG, {old: new}))
     with pytest.raises(ConfigError, match=message):
         job.run(spark, changed, DAYS[2])
-
-
-def test_a_day_is_not_fitted_twice(spark: SparkSession, nights: Path, versions: list[FittedState]) -> None:
-    with pytest.raises(UsageError, match="version 3, fitted through 2019-06-05, so the next one must end later"):
-        fit(spark, load_config(nights / "nights.yaml"), DAYS[2])
 
 
 def test_a_new_lineage_begins_with_new_ids_and_another_contract(spark: SparkSession, tmp_path: Path) -> None:

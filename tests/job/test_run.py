@@ -65,28 +65,21 @@ def test_a_week_of_real_logs_has_exactly_38_clicks_in_10000_impressions(spark: S
     assert [m.label_sum("clicked") for m in week] == [4, 3, 6, 10, 6, 8, 1]
 
 
-def test_the_published_bytes_are_what_the_manifest_says(tuesday: Made) -> None:
+def test_the_published_bytes_are_what_the_manifest_says_and_what_a_killed_run_left_is_gone(tuesday: Made) -> None:
     output, manifest = tuesday.output, tuesday.manifest
     assert list(damage_of(open_storage(output), manifest.shards)) == []
     assert latest_manifest(open_storage(output), TUESDAY) == manifest
     assert (output / "dt=2019-11-26/_SUCCESS").exists()
     assert manifest.accounting == {"impressions": 1300, "samples": 1300, "no_time": 0, "no_article": 0, "repeated": 0}
     assert manifest.label_mature
+    assert [path.name for path in (output / "dt=2019-11-26/data").iterdir()] == [manifest.run_id]
 
 
-def test_a_manifest_follows_its_published_schema(tuesday: Made) -> None:
-    schema = json.loads((PROJECT / "ctr_samples/shards/manifest.schema.json").read_text())
-    validate(json.loads(tuesday.manifest.to_json()), schema)
-
-
-def test_the_metrics_of_a_run_follow_their_published_schema(tuesday: Made) -> None:
-    schema = json.loads((PROJECT / "ctr_samples/quality/metrics.schema.json").read_text())
-    validate(json.loads((tuesday.directory / "metrics.json").read_text()), schema)
-
-
-@pytest.mark.slow
-def test_what_a_killed_run_left_behind_is_gone_after_the_next_run(tuesday: Made) -> None:
-    assert [path.name for path in (tuesday.output / "dt=2019-11-26/data").iterdir()] == [tuesday.manifest.run_id]
+def test_the_manifest_and_the_metrics_of_a_run_follow_their_published_schemas(tuesday: Made) -> None:
+    metrics = json.loads((tuesday.directory / "metrics.json").read_text())
+    documents = {"shards/manifest": json.loads(tuesday.manifest.to_json()), "quality/metrics": metrics}
+    for name, document in documents.items():
+        validate(document, json.loads((PROJECT / f"ctr_samples/{name}.schema.json").read_text()))
 
 
 def test_a_store_that_lets_nothing_be_removed_is_a_warning_and_no_reason_to_stop(
