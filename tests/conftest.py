@@ -74,6 +74,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config)
         "spark.driver.host": "127.0.0.1",  # no look-up of the machine's name
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.memory": "1g",
+        # Literal rows go through tasks like those of files.
+        "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation",
         "spark.sql.warehouse.dir": str(warehouse),  # nothing is written into the checkout
         "spark.driver.extraJavaOptions": (
             f"-Dderby.system.home={warehouse} -Dlog4j2.configurationFile={PROJECT / 'ctr_samples/sparksql/log4j2.properties'}"
@@ -101,12 +103,14 @@ def frame(spark: SparkSession) -> Callable[[str, Rows], DataFrame]:
     def make(schema: str, rows: Rows) -> DataFrame:
         from pyspark.sql.types import DateType, StructType, TimestampType
 
+        from tests.support.literal_frames import literal
+
         target = StructType.fromDDL(schema)
         texts = ", ".join(
             f"`{f.name}` {'string' if isinstance(f.dataType, TimestampType | DateType) else f.dataType.simpleString()}"
             for f in target
         )
-        loose = spark.createDataFrame(rows, texts)
+        loose = literal(spark, rows, texts)
         return loose.select(*[loose[f.name].cast(f.dataType).alias(f.name) for f in target])
 
     return make

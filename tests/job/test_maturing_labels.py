@@ -21,6 +21,7 @@ from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.inputs.clocks import clocks_of
 from ctr_samples.samples.period import Span
 from ctr_samples.shards import FeaturesFrom
+from tests.support.literal_frames import literal
 from tests.support.whole_runs import Made, Told, made, make_unreadable, planned, write_config, write_rows
 
 DAY, NEXT = date(2019, 6, 5), date(2019, 6, 6)
@@ -254,7 +255,7 @@ def test_a_row_matters_if_it_is_true_and_known_before_the_day_ends(spark: SparkS
         ("2019-06-02 23:59:59", "2019-06-05 12:00:00"): False,
         ("2019-06-05 12:00:00", None): False,
     }
-    rows = spark.createDataFrame([(*times, "u1") for times in matters], "since string, city string, user string")
+    rows = literal(spark, [(*times, "u1") for times in matters], "since string, city string, user string")
     (seen,) = seen_on(day, config, clocks_of(config, day, "users", "views", rows)).values()
     assert [(row.since, row.city) for row in rows.where(seen).collect()] == [
         times for times, is_seen in matters.items() if is_seen

@@ -21,6 +21,7 @@ from ctr_samples.samples.labels.plans import impression_reach
 from ctr_samples.samples.period import EVER, Reach, Span
 from ctr_samples.samples.requests import BEGINNING, request_hash, with_beginning
 from ctr_samples.samples.sampling import split_column
+from tests.support.literal_frames import literal
 from tests.support.marks import slow_except
 from tests.support.orders import config
 
@@ -61,7 +62,7 @@ def is_accepted(job: JobConfig) -> bool:
 
 def with_splits(spark: SparkSession, jobs: Sequence[JobConfig]) -> pd.DataFrame:
     """The log with the split of each impression, a column for each configuration, named by its place."""
-    rows = spark.createDataFrame(log(), SCHEMA)
+    rows = literal(spark, log(), SCHEMA)
     names = [F.col(name) for name in rows.columns]
     for number, job in enumerate(jobs):
         if job.split.needs_beginnings:
@@ -223,7 +224,7 @@ def test_only_a_time_may_put_the_parts_of_a_request_that_midnight_cuts_into_two_
     for name, split in splits.items():
         for number, (day, at) in enumerate(parts):
             job = job_of(split=split)
-            log = with_beginning(job, spark.createDataFrame([(number, at, "u", "s", f"i{number}", "r1")], SCHEMA))
+            log = with_beginning(job, literal(spark, [(number, at, "u", "s", f"i{number}", "r1")], SCHEMA))
             column = split_column(job, Span.of(day, "UTC")).alias("split")
             chosen.append(log.select(F.struct("*").alias(IMPRESSION)).select(F.lit(name).alias("name"), column))
     found = reduce(DataFrame.union, chosen).collect()

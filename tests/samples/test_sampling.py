@@ -33,6 +33,7 @@ from ctr_samples.samples.sampling import (
 )
 from ctr_samples.sparksql.session import run_session
 from ctr_samples.training.training_set import open_training_set
+from tests.support.literal_frames import literal
 from tests.support.open_bandit import TUESDAY, open_bandit
 from tests.support.project import PROJECT
 from tests.support.whole_runs import made
@@ -136,7 +137,7 @@ def test_the_last_hours_of_the_day_go_to_eval(spark: SparkSession) -> None:
     # On 2019-10-27 the clocks go back from 03:00 to 02:00: 20:00 is 19:00 UTC, and 02:30 comes at 00:30 UTC first.
     day = Span.of(date(2019, 10, 27), "Europe/Stockholm")
     times = ["00:29:59", "00:30:00", "18:59:59", "19:00:00"]
-    rows = session.createDataFrame([(i, f"2019-10-27 {t}Z") for i, t in enumerate(times)], "id int, at string")
+    rows = literal(session, [(i, f"2019-10-27 {t}Z") for i, t in enumerate(times)], "id int, at string")
     struct = F.struct(F.col("id").alias("impression_id"), F.col("at").cast("timestamp").alias("impression_time"))
     impressions = rows.select(struct.alias("impression"))
     expected = {

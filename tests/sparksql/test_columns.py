@@ -21,6 +21,7 @@ from ctr_samples.sparksql.columns import (
     stable_hash,
     time_column,
 )
+from tests.support.literal_frames import literal
 
 Frame = Callable[..., DataFrame]
 
@@ -62,7 +63,7 @@ def found(spark: SparkSession) -> dict[str, dict[str, Any]]:
         *[{"a": a, "b": b} for a, b in KEYS],
     ]
     schema = "ids string, at string, ms string, a string, b string"
-    rows = spark.createDataFrame([tuple((SPARE | row).values()) for row in texts], schema)
+    rows = literal(spark, [tuple((SPARE | row).values()) for row in texts], schema)
     read = rows.withColumns(
         {
             "list": key_list_column(rows, "ids", "here"),

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.sparksql.expressions import compile_expression, referenced_paths, typed_expression
+from tests.support.literal_frames import literal
 
 Frame = Callable[..., DataFrame]
 
@@ -280,7 +281,7 @@ def test_text_that_spark_reads_as_a_time_of_today_is_null_whatever_is_around_it(
 ) -> None:
     texts = [before + text + after for before in ["", *TRIMMED] for text in UNDATED for after in ("", "\x07", " ")]
     dated = [before + "2019-06-05 10:00:00" + after for before in ["", *TRIMMED] for after in ("", "\x1f")]
-    rows = spark.createDataFrame([(text,) for text in (*texts, *dated)], "at string").coalesce(1)
+    rows = literal(spark, [(text,) for text in (*texts, *dated)], "at string").coalesce(1)
     for text in ("try_to_timestamp(at)", "try_cast(at AS timestamp)", "date_trunc('second', try_to_timestamp(at))"):
         west, east = local_times(spark, rows, text, far_apart)
         assert west == east == [None] * len(texts) + ["2019-06-05 10:00:00"] * len(dated)
@@ -288,7 +289,7 @@ def test_text_that_spark_reads_as_a_time_of_today_is_null_whatever_is_around_it(
 
 def test_each_character_that_spark_passes_over_before_a_time_is_known(spark: SparkSession) -> None:
     around = [chr(code) for code in (*range(0x250), *range(0x2000, 0x2070), 0x3000, 0xFEFF)]
-    rows = spark.createDataFrame([(one,) for one in around], "c string")
+    rows = literal(spark, [(one,) for one in around], "c string")
     read = rows.where("try_to_timestamp(concat(c, '2019-06-05')) IS NOT NULL AND c NOT RLIKE '[0-9+-]'")
     assert sorted(row.c for row in read.collect()) == TRIMMED
 

@@ -17,6 +17,7 @@ from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.samples.features.values import joined_ids, with_joined_ids
 from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary
+from tests.support.literal_frames import literal
 
 Frame = Callable[..., DataFrame]
 Values = dict[str, dict[str, Any]]
@@ -156,7 +157,7 @@ def columns_of(
     config = job(**named)
     of_each = dict.fromkeys(named, MOMENTS) | (moments or {})
     state = replace(STATE, moments=of_each, boundaries=dict.fromkeys(named, QUARTILES))
-    rows = spark.createDataFrame([(tuple(item.values()),) for item in items], SCHEMA)
+    rows = literal(spark, [(tuple(item.values()),) for item in items], SCHEMA)
     rows = with_ids(rows.coalesce(1), config, state)
     return rows.select(
         *[feature_column(rows, name, config.features[name], config, state).alias(name) for name in named]

@@ -23,6 +23,7 @@ from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.session import run_session
 from tests.samples.inputs.reading import DAY, SOURCE, rows_of
 from tests.support.command_line import invoke
+from tests.support.literal_frames import literal
 
 
 def table(name: str, **keys: object) -> CatalogSource:
@@ -33,7 +34,7 @@ def table(name: str, **keys: object) -> CatalogSource:
 def test_the_days_of_a_table_are_read_by_text_or_date_and_those_that_it_lacks_are_missing(spark: SparkSession) -> None:
     frames = {}
     for kind in ("string", "date"):
-        rows = spark.createDataFrame([(1, "2019-06-04"), (2, "2019-06-05"), (3, "2019-06-07")], "a int, dt string")
+        rows = literal(spark, [(1, "2019-06-04"), (2, "2019-06-05"), (3, "2019-06-07")], "a int, dt string")
         rows.select("a", F.col("dt").cast(kind)).createOrReplaceTempView("v")
         found = read_source(spark, "t", table("v", date_column="dt", days_before=2, days_after=1), DAY)
         assert found.missing_days == (date(2019, 6, 6),)
@@ -61,7 +62,7 @@ TIMES_OF_ROWS = {
 @pytest.mark.parametrize("kind", ["timestamp_ltz", "timestamp_ntz"])
 def test_a_time_is_of_the_day_that_the_clocks_of_the_configuration_show(spark: SparkSession, kind: str) -> None:
     session = run_session(spark, "Asia/Shanghai")
-    rows = session.createDataFrame([*TIMES_OF_ROWS.items(), ("no time", None)], "name string, time string")
+    rows = literal(session, [*TIMES_OF_ROWS.items(), ("no time", None)], "name string, time string")
     rows.select("name", F.col("time").cast(kind).alias("at.time")).createOrReplaceTempView("times")
     source = table("times", date_column="AT.time")
     found = read_source(session, "t", source, DAY)

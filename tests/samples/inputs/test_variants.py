@@ -22,6 +22,7 @@ from ctr_samples.sparksql.columns import content_hash
 from ctr_samples.sparksql.expressions import compile_expression
 from ctr_samples.sparksql.session import run_session
 from tests.support.command_line import invoke
+from tests.support.literal_frames import literal
 from tests.support.marks import slow_except
 from tests.support.whole_runs import made, write_config, write_rows
 
@@ -124,7 +125,7 @@ def write_parquet(spark: SparkSession, path: Path, settings: dict[str, str]) -> 
     writing = spark.newSession()
     for key, value in settings.items():
         writing.conf.set(key, value)
-    rows = writing.createDataFrame([(json.dumps(row),) for row in ROWS], "text string")
+    rows = literal(writing, [(json.dumps(row),) for row in ROWS], "text string")
     rows.selectExpr("parse_json(text) AS payload").coalesce(1).write.parquet(str(path))
 
 

@@ -24,6 +24,7 @@ from ctr_samples.samples.watches.times import ClockCounts, ClocksByDay, check_cl
 from ctr_samples.sparksql.columns import time_column
 from ctr_samples.sparksql.expressions import MALFORMED
 from ctr_samples.sparksql.session import run_session
+from tests.support.literal_frames import literal
 from tests.support.whole_runs import write_rows
 
 Frame = Callable[..., DataFrame]
@@ -298,7 +299,7 @@ def test_local_times_of_odd_days_are_read_as_documented(spark: SparkSession) -> 
         "2019-06-05 12:00": "2019-06-05 10:00:00",
         "05.06.2019 12:00": None,
     }
-    rows = session.createDataFrame([(i, text) for i, text in enumerate(texts)], "i int, at string")
+    rows = literal(session, [(i, text) for i, text in enumerate(texts)], "i int, at string")
     found = rows.select(F.unix_micros(time_column(rows, "at", "here"))).orderBy("i").collect()
     utc = [text and datetime.fromisoformat(f"{text}+00:00") for text in texts.values()]
     assert [row[0] for row in found] == [time and int(time.timestamp() * 1_000_000) for time in utc]
