@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Iterator
@@ -13,78 +14,27 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from rich.console import Console
 from typer.testing import Result
 
-from ctr_samples.config import CatalogSource, DatabaseSource, Source
+from ctr_samples.cli.generate import listeners
+from ctr_samples.config import CatalogSource, DatabaseSource, Source, load_config
 from ctr_samples.config.source import ColumnarSource
-from ctr_samples.telemetry.lineage import dataset_of
+from ctr_samples.contract import ExampleContract, FeatureSpec
+from ctr_samples.errors import InputError
+from ctr_samples.job.many_days import DayOutcome
+from ctr_samples.shards import Shard
+from ctr_samples.telemetry.lineage import Lineage, dataset_of
 from tests.support.command_line import invoke
+from tests.support.manifests import RUN, manifest
 from tests.support.tiny_days import write_days
 
 FIRST = date(2019, 6, 5)
-NO_LOG = "2019-06-01"
 
 
 @pytest.fixture(scope="module")
-def config(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_days(tmp_path_factory.mktemp("tiny"), FIRST, 2)
-
-
-def generate(config: Path, out: Path, *more: str) -> Result:
-    return invoke("generate", "--config", str(config), "--set", f"output.path={out}", *more)
-
-
-@pytest.mark.thorough
-def test_a_collector_of_logs_reads_a_line_for_each_day(config: Path, tmp_path: Path) -> None:
-    done = generate(config, tmp_path, "--from", NO_LOG, "--to", "2019-06-05", "--log-json", "--keep-going")
-    lines = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [line["day"] for line in lines] == [f"2019-06-0{day}" for day in range(1, 6)]
-    missing, made = lines[0], lines[-1]
-    assert (missing["level"], missing["outcome"], missing["exit_code"], missing["kind"]) == (
-        "error", "refused", 3, "InputError",
-    )  # fmt: skip
-    assert missing["error"].startswith("sources.log: ")
-    told = (
-        "level",
-        "name",
-        "outcome",
-        "exit_code",
-        "generation",
-        "impressions",
-        "samples",
-        "dropped",
-        "labels",
-        "mature",
-    )
-    assert {key: made[key] for key in told} == {
-        "level": "info", "name": "tiny_days", "outcome": "published", "exit_code": 0, "generation": 1,
-        "impressions": 24, "samples": made["samples"], "dropped": {}, "labels": {"clicked": 4.0}, "mature": True,
-    }  # fmt: skip
-    assert sum(made["samples"].values()) == 24
-    assert made["manifest"] == f"{tmp_path}/dt=2019-06-05/manifests/00000001.json" == done.stdout.strip()
-    again = generate(config, tmp_path, "--date", "2019-06-05", "--log-json")
-    assert json.loads(again.stderr)["outcome"] == "unchanged"
-
-
-@pytest.mark.thorough
-def test_prometheus_finds_the_last_run_in_a_file_that_is_replaced_at_once(config: Path, tmp_path: Path) -> None:
-    file = tmp_path / "ctr.prom"
-    refused = generate(config, tmp_path / "out", "--date", NO_LOG, "--prometheus", str(file))
-    assert refused.exit_code == 3
-    assert 'ctr_samples_last_run_exit_code{sample_set="tiny_days"} 3' in file.read_text()
-    assert generate(config, tmp_path / "out", "--date", "2019-06-05", "--prometheus", str(file)).exit_code == 0
-    text = file.read_text()
-    assert 'ctr_samples_last_run_exit_code{sample_set="tiny_days"} 0' in text
-    assert 'ctr_samples_impressions{sample_set="tiny_days"} 24' in text
-    assert re.search(r'^ctr_samples_last_run_duration_seconds\{sample_set="tiny_days"\} [0-9.]+$', text, re.M)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["ctr.prom", "out"]
-
-
-def test_a_directory_that_is_not_there_is_named_before_anything_is_made(config: Path, tmp_path: Path) -> None:
-    done = generate(config, tmp_path / "out", "--date", "2019-06-05", "--prometheus", f"{tmp_path}/none/a.prom")
-    assert done.exit_code == 2
-    assert f"{tmp_path}/none is not a directory" in re.sub(r"\s+", " ", done.stderr)
-    assert not (tmp_path / "out").exists()
 
 
 @pytest.fixture
@@ -109,41 +59,86 @@ def posted(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[dict[str, Any]]]:
 
 
 @pytest.mark.thorough
-def test_an_endpoint_is_told_what_a_day_was_made_from_and_what_was_published(
-    config: Path, tmp_path: Path, posted: list[dict[str, Any]]
+def test_lines_gauges_and_events_tell_what_became_of_each_day(
+    spark: SparkSession, config: Path, tmp_path: Path, posted: list[dict[str, Any]]
 ) -> None:
-    assert generate(config, tmp_path, "--date", "2019-06-05", "--lineage").exit_code == 0
-    start, complete = posted
+    file, out = tmp_path / "ctr.prom", tmp_path / "out"
+
+    def generate(*days: str) -> Result:
+        told = ("--log-json", "--prometheus", file, "--lineage")
+        return invoke("generate", "--config", config, "--set", f"output.path={out}", *told, *days)
+
+    assert generate("--date", "2019-06-04").exit_code == 3
+    assert 'ctr_samples_last_run_exit_code{sample_set="tiny_days"} 3' in file.read_text()
+    done = generate("--from", "2019-06-04", "--to", "2019-06-05", "--keep-going")
+    missing, made = map(json.loads, done.stderr.splitlines())
+    assert missing["error"].startswith("sources.log: ")
+    assert (missing["day"], missing["level"], missing["outcome"], missing["exit_code"], missing["kind"]) == (
+        "2019-06-04", "error", "refused", 3, "InputError",
+    )  # fmt: skip
+    expected = {
+        "day": "2019-06-05", "level": "info", "name": "tiny_days", "outcome": "published", "exit_code": 0, "generation": 1,
+        "impressions": 24, "dropped": {}, "labels": {"clicked": 4.0}, "mature": True,
+    }  # fmt: skip
+    assert {key: made[key] for key in expected} == expected
+    assert sum(made["samples"].values()) == 24
+    assert made["manifest"] == f"{out}/dt=2019-06-05/manifests/00000001.json" == done.stdout.strip()
+    text = file.read_text()
+    assert 'ctr_samples_last_run_exit_code{sample_set="tiny_days"} 0' in text
+    assert 'ctr_samples_impressions{sample_set="tiny_days"} 24' in text
+    assert re.search(r'^ctr_samples_last_run_duration_seconds\{sample_set="tiny_days"\} [0-9.]+$', text, re.M)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ctr.prom", "out"]
+    assert json.loads(generate("--date", "2019-06-05").stderr)["outcome"] == "unchanged"
+    ends = [event for event in posted if event["eventType"] != "START"]  # the next day may begin before one ends
+    assert len(posted) == 2 * len(ends)
+    assert [event["eventType"] for event in ends] == ["FAIL", "FAIL", "COMPLETE", "COMPLETE"]
+    assert ends[1]["run"]["facets"]["errorMessage"]["message"].startswith("sources.log: ")
+    inputs = json.loads(Path(made["manifest"]).read_text())["inputs"]
+    assert ends[2]["inputs"][0]["facets"]["version"]["datasetVersion"] == inputs["log"]["fingerprint"]
+
+
+def test_a_directory_that_is_not_there_is_named_before_anything_is_made(config: Path, tmp_path: Path) -> None:
+    out = ("--set", f"output.path={tmp_path}/out", "--prometheus", f"{tmp_path}/none/a.prom")
+    done = invoke("generate", "--config", config, "--date", "2019-06-05", *out)
+    assert done.exit_code == 2
+    assert f"{tmp_path}/none is not a directory" in re.sub(r"\s+", " ", done.stderr)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_endpoint_is_told_what_was_published_and_from_what_or_why_a_day_failed(
+    config: Path, posted: list[dict[str, Any]]
+) -> None:
+    lineage = Lineage.of(load_config(config, ["output.path=/samples"]).config)
+    contract = ExampleContract((FeatureSpec("price", "float32"),))
+    shards = (Shard("a", "train", 0, 24, 99, 0),)
+    made = manifest(contract, name="tiny_days", inputs={"log": {"fingerprint": "f1"}}, shards=shards)
+    lineage.begins(FIRST)
+    lineage.ended(DayOutcome(FIRST, "published", manifest=made))
+    lineage.begins(FIRST)
+    lineage.ended(DayOutcome(FIRST, "refused", error=InputError("sources.log: no such file")))
+    start, complete, _, failed = posted
+    assert failed["eventType"] == "FAIL"
+    assert failed["run"]["facets"]["errorMessage"]["message"] == "sources.log: no such file"
     assert (start["eventType"], complete["eventType"]) == ("START", "COMPLETE")
     assert start["run"]["runId"] == complete["run"]["runId"]
     assert complete["job"] == {"namespace": "ctr-samples", "name": "tiny_days", "facets": complete["job"]["facets"]}
     assert complete["run"]["facets"]["nominalTime"]["nominalStartTime"] == "2019-06-05T00:00:00.000Z"
     (log,) = complete["inputs"]
     assert (log["namespace"], log["name"]) == ("file", str(config.parent / "log"))
-    manifest = json.loads((tmp_path / "dt=2019-06-05/manifests/00000001.json").read_text())
-    assert log["facets"]["version"]["datasetVersion"] == manifest["inputs"]["log"]["fingerprint"]
+    assert log["facets"]["version"]["datasetVersion"] == "f1"
     (out,) = complete["outputs"]
-    assert (out["namespace"], out["name"]) == ("file", str(tmp_path))
+    assert (out["namespace"], out["name"]) == ("file", "/samples")
     assert out["outputFacets"]["outputStatistics"]["rowCount"] == 24
-    assert out["facets"]["version"]["datasetVersion"] == f"2019-06-05/00000001/{manifest['run_id']}"
-    assert "price" in [field["name"] for field in out["facets"]["schema"]["fields"]]
+    assert out["facets"]["version"]["datasetVersion"] == f"2019-06-05/00000001/{RUN}"
+    assert [field["name"] for field in out["facets"]["schema"]["fields"]] == ["price"]
 
 
-def test_an_endpoint_is_told_why_a_day_failed(config: Path, tmp_path: Path, posted: list[dict[str, Any]]) -> None:
-    assert generate(config, tmp_path, "--date", NO_LOG, "--lineage").exit_code == 3
-    assert [event["eventType"] for event in posted] == ["START", "FAIL"]
-    assert posted[1]["run"]["facets"]["errorMessage"]["message"].startswith("sources.log: ")
-
-
-@pytest.mark.thorough
-def test_an_endpoint_that_does_not_answer_fails_no_run(
-    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_that_does_not_answer_is_warned_of(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__TYPE", "file")
     monkeypatch.setenv("OPENLINEAGE__TRANSPORT__LOG_FILE_PATH", f"{config}/none/events")
-    done = generate(config, tmp_path, "--date", "2019-06-05", "--lineage")
-    assert done.exit_code == 0
-    assert "warning: Lineage could not tell of the run" in done.stderr
+    console, job = Console(file=io.StringIO(), width=200), load_config(config).config
+    listeners(job, console, log_json=False, prometheus=None, lineage=True).begins(FIRST)
+    assert "warning: Lineage could not tell of the run" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(
