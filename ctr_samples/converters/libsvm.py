@@ -36,7 +36,7 @@ def read_libsvm(spark: SparkSession, path: str, size: int | None = None, *, zero
         raise UsageError(f"size is {size}; expected the number of features, at least 1.")
     check_address(path)
     with input_errors(f"{path} cannot be read"):
-        lines = _taken_apart(spark.read.text(path), 0 if zero_based else 1)
+        lines = taken_apart(spark.read.text(path), 0 if zero_based else 1)
         size, ranked = _survey(path, lines, size, zero_based)
     return lines.select(
         F.col("label").cast("float").alias("label"),
@@ -58,7 +58,7 @@ def size_of_table(path: str) -> int:
     return max((field.metadata.get("size", 0) for schema in schemas for field in schema), default=0)
 
 
-def _taken_apart(text: DataFrame, base: int) -> DataFrame:
+def taken_apart(text: DataFrame, base: int) -> DataFrame:
     """Parse lines except comments to ``line``, ``label``, ``qid``, ``indices``, ``numbers`` and nullable ``problem``."""
     body = F.regexp_replace(F.substring_index("value", "#", 1), r"^\s+|\s+$", "")
     words = text.select(F.col("value").alias("line"), F.split(body, r"\s+").alias("words")).where(body != "")

@@ -13,8 +13,7 @@ import typer
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner, Result
 
-import ctr_samples
-from ctr_samples.converters.libsvm import read_libsvm, size_of
+from ctr_samples.converters.libsvm import read_libsvm, size_of, taken_apart
 from ctr_samples.errors import InputError, UsageError
 from tests.support.project import PROJECT
 
@@ -51,29 +50,6 @@ def test_lines_become_sparse_columns(spark: SparkSession, text: TextFile) -> Non
         (0.0, [], []),
         (2.5, [6], [pytest.approx(1e-3)]),
     ]
-
-
-def test_tensorflow_reads_back_the_sparse_tensor_of_the_text(
-    spark: SparkSession, text: TextFile, tmp_path: Path
-) -> None:
-    rows = read_libsvm(spark, text("1 2:0.5 5:2\n0\n-1 1:7 4:-3 5:1e20\n"), size=6)
-    ctr_samples.write_tfrecord(rows.coalesce(1), str(tmp_path / "out"))
-    spec = {
-        "label": tf.io.FixedLenFeature((), tf.float32),
-        "x": tf.io.SparseFeature("indices", "values", tf.float32, size_of(rows)),
-    }
-    dataset = tf.data.TFRecordDataset([str(one) for one in (tmp_path / "out").glob("*.tfrecord")])
-    (batch,) = [tf.io.parse_example(records, spec) for records in dataset.batch(10)]
-    assert batch["label"].numpy().tolist() == [1.0, 0.0, -1.0]
-    assert isinstance(batch["x"], tf.SparseTensor)
-    assert batch["x"].indices.numpy().tolist() == [[0, 1], [0, 4], [2, 0], [2, 3], [2, 4]]
-    assert np.array_equal(batch["x"].values, np.array([0.5, 2, 7, -3, 1e20], np.float32))
-    assert batch["x"].dense_shape.numpy().tolist() == [3, 6]
-
-
-def test_libfm_counts_from_zero_query_ids_are_a_column_and_lines_may_be_long(
-    spark: SparkSession, text: TextFile
-) -> None:
     rows = read_libsvm(spark, text("4 0:1.5 2:-7.9\n2 1:1e-5 2:2\n"), zero_based=True)
     assert [row["indices"] for row in rows.collect()] == [[0, 2], [1, 2]]
     assert size_of(rows) == 3
@@ -86,58 +62,62 @@ def test_libfm_counts_from_zero_query_ids_are_a_column_and_lines_may_be_long(
     assert long["values"][-1] == 20_000.5
 
 
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("cat 1:1", "'cat 1:1': its label is 'cat'; correct or remove them."),
-        ("1,2 1:1", "'1,2 1:1': its label is '1,2'"),
-        ("nan 1:1", "its label is 'nan'"),
-        ("1 1:", "'1 1:': '1:' is not index:value"),
-        ("1 1:1 x:2", "'x:2' is not index:value"),
-        (
-            "1 1:2:3",
-            "'1:2:3' is not index:value but field:index:value, the form of libffm, which is not read; leave the",
-        ),
-        ("1 1:2:3:4", "'1:2:3:4' is not index:value; correct or"),
-        ("1 1 2", "'1' is not index:value"),
-        ("1 -1:2", "'-1:2' is not index:value"),
-        ("1 1:inf", "'1:inf' is not index:value"),
-        ("1 99999999999999999999:1", "'99999999999999999999:1' is not index:value"),
-        ("1 qid:x 1:1", "'qid:x' is not qid:N"),
-        ("1 1:1 qid:2", "'qid:2' is not index:value"),
-        ("1 1:1e39", "it has a number that float32 cannot hold"),
-        ("-1e39 1:1", "it has a number that float32 cannot hold"),
-        ("1 0:1", "it has the index 0; libsvm counts from 1; if these count from 0, as libfm does, set zero_based."),
-        ("1 2:1 2:1", "it has an index twice"),
-        ("1 3:1 2:1", "its indices do not ascend"),
-        ("1 1:1 10:1", "its largest index lies beyond the declared size of 9"),
-        ("1 " + "1:2 " * 100, "1:2 1:…': it has an index twice"),
-    ],
-)
-def test_a_malformed_line_is_refused_with_its_text(
-    spark: SparkSession, text: TextFile, line: str, problem: str
-) -> None:
-    path = text(f"1 1:1 9:1\n{line}\n0\n")
-    with pytest.raises(InputError) as raised:
-        read_libsvm(spark, path, size=9)
-    assert str(raised.value).startswith(f"{path}: 1 of 3 lines cannot be read, such as '{line[:30]}")
-    assert problem in str(raised.value)
+MALFORMED = {
+    "cat 1:1": "its label is 'cat'",
+    "1,2 1:1": "its label is '1,2'",
+    "nan 1:1": "its label is 'nan'",
+    "1 1:": "'1:' is not index:value",
+    "1 1:1 x:2": "'x:2' is not index:value",
+    "1 1:2:3": "'1:2:3' is not index:value but field:index:value, the form of libffm, which is not read",
+    "1 1:2:3:4": "'1:2:3:4' is not index:value",
+    "1 1 2": "'1' is not index:value",
+    "1 -1:2": "'-1:2' is not index:value",
+    "1 1:inf": "'1:inf' is not index:value",
+    "1 99999999999999999999:1": "'99999999999999999999:1' is not index:value",
+    "1 qid:x 1:1": "'qid:x' is not qid:N",
+    "1 1:1 qid:2": "'qid:2' is not index:value",
+    "1 1:1e39": "it has a number that float32 cannot hold",
+    "-1e39 1:1": "it has a number that float32 cannot hold",
+    "1 0:1": "it has the index 0",
+    "1 2:1 2:1": "it has an index twice",
+    "1 3:1 2:1": "its indices do not ascend",
+    "1 1:1 9:1": None,
+}
+REFUSED = [
+    (
+        "1 1:1 9:1\ncat 1:1\n0\n",
+        "1 of 3 lines cannot be read, such as 'cat 1:1': its label is 'cat'; correct or remove them.",
+    ),
+    ("1 1:2:3\n", "the form of libffm, which is not read; leave the fields out."),
+    ("1 0:1\n", "it has the index 0; libsvm counts from 1; if these count from 0, as libfm does, set zero_based."),
+    ("1 1:1 10:1\n", "its largest index lies beyond the declared size of 9; correct or remove them."),
+    ("1 " + "1:2 " * 100, "1:2 1:…': it has an index twice"),
+    ("", "has nothing but comments; expected `label index:value ...`"),
+    ("# nothing\n\n", "has nothing but comments"),
+]
 
 
-def test_text_without_content_and_arguments_that_cannot_be_used_are_refused(
-    spark: SparkSession, text: TextFile
-) -> None:
-    for content, problem in (
-        ("", "has nothing but comments; expected `label index:value ...`"),
-        ("# nothing\n\n", "has nothing but comments"),
-        ("1\n0\n", "has no feature in any line; declare `size`"),
-    ):
-        with pytest.raises(InputError, match=problem):
-            read_libsvm(spark, text(content))
+def test_a_malformed_line_is_refused_with_its_text(spark: SparkSession, text: TextFile, tmp_path: Path) -> None:
+    lines = taken_apart(spark.createDataFrame([(line,) for line in MALFORMED], "value string"), 1)
+    assert {row["line"]: row["problem"] for row in lines.collect()} == MALFORMED
+    for content, problem in REFUSED:
+        with pytest.raises(InputError) as raised:
+            read_libsvm(spark, path := text(content), size=9)
+        assert str(raised.value).startswith(path)
+        assert problem in str(raised.value)
+    with pytest.raises(InputError, match="has no feature in any line; declare `size`"):
+        read_libsvm(spark, text("1\n0\n"))
     with pytest.raises(UsageError, match="size is 0; expected the number of features, at least 1"):
         read_libsvm(spark, text("1 1:1"), size=0)
     with pytest.raises(InputError, match="/nowhere cannot be read: Path does not exist"):
         read_libsvm(spark, "/nowhere")
+    done = run_job("--input", path := text("1 [bold]:2\n"), "--output", str(tmp_path / "out"))
+    assert done.exit_code == 3
+    assert done.stderr == (
+        f"error: {path}: 1 of 1 lines cannot be read, such as '1 [bold]:2': '[bold]:2' is not index:value; correct or "
+        "remove them.\n"
+    )
+    assert not (tmp_path / "out").exists()
 
 
 def run_job(*arguments: str) -> Result:
@@ -147,38 +127,29 @@ def run_job(*arguments: str) -> Result:
     return CliRunner().invoke(app, list(arguments))
 
 
-def test_the_job_writes_the_lines_and_says_how_to_parse_them(
+def test_tensorflow_parses_what_the_job_writes_as_the_job_says(
     spark: SparkSession, text: TextFile, tmp_path: Path
 ) -> None:
-    done = run_job("--input", text("1 0:1 8:2\n"), "--output", str(tmp_path / "out"), "--zero-based")
+    path = text("1 1:0.5 4:2\n0\n-1 0:7 3:-3 4:1e20\n")
+    done = run_job("--input", path, "--output", str(tmp_path / "out"), "--zero-based", "--size", "6")
     assert done.exit_code == 0, done.stderr
-    assert done.stdout == "tf.io.SparseFeature('indices', 'values', tf.float32, 9)\n"
-    assert "features: 9" in done.stderr
+    spec = {
+        "label": tf.io.FixedLenFeature((), tf.float32),
+        "x": tf.io.SparseFeature("indices", "values", tf.float32, 6),
+    }
     (shard,) = (tmp_path / "out").glob("*.tfrecord")
-    (record,) = tf.data.TFRecordDataset(str(shard))
-    x = tf.io.SparseFeature("indices", "values", tf.float32, 9)
-    assert tf.sparse.to_dense(tf.io.parse_single_example(record, {"x": x})["x"]).numpy().tolist() == [1, *[0] * 7, 2]
-
-
-def test_the_job_tells_the_size_of_all_rows_that_are_there(spark: SparkSession, text: TextFile, tmp_path: Path) -> None:
-    output = ("--output", str(tmp_path / "out"))
+    (batch,) = [tf.io.parse_example(records, spec) for records in tf.data.TFRecordDataset(str(shard)).batch(10)]
+    assert batch["label"].numpy().tolist() == [1.0, 0.0, -1.0]
+    assert batch["x"].indices.numpy().tolist() == [[0, 1], [0, 4], [2, 0], [2, 3], [2, 4]]
+    assert np.array_equal(batch["x"].values, np.array([0.5, 2, 7, -3, 1e20], np.float32))
+    assert batch["x"].dense_shape.numpy().tolist() == [3, 6]
+    assert done.stdout == "tf.io.SparseFeature('indices', 'values', tf.float32, 6)\n"
     for line, mode, size in (
         ("1 9:1", "append", 9),
         ("1 4:1", "append", 9),
         ("1 12:1", "append", 12),
         ("1 4:1", "overwrite", 4),
     ):
-        done = run_job("--input", text(line), *output, "--mode", mode)
+        done = run_job("--input", text(line), "--output", str(tmp_path / "sizes"), "--mode", mode)
         assert done.stdout == f"tf.io.SparseFeature('indices', 'values', tf.float32, {size})\n"
         assert f"features: {size}" in done.stderr
-
-
-def test_the_job_says_in_one_sentence_what_is_wrong(spark: SparkSession, text: TextFile, tmp_path: Path) -> None:
-    path = text("1 [bold]:2\n")
-    done = run_job("--input", path, "--output", str(tmp_path / "out"))
-    assert done.exit_code == 3
-    assert done.stderr == (
-        f"error: {path}: 1 of 1 lines cannot be read, such as '1 [bold]:2': '[bold]:2' is not index:value; correct or "
-        "remove them.\n"
-    )
-    assert not (tmp_path / "out").exists()
