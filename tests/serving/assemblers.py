@@ -9,8 +9,11 @@ from ctr_samples.serving import Assembler
 from tests.support.manifests import manifest
 
 
-def small(features: dict[str, Any], **more: Any) -> Assembler:
+def small(features: dict[str, Any], others: tuple[FeatureSpec, ...] = (), **more: Any) -> Assembler:
     """An assembler of samples that nobody made."""
-    specs = [FeatureSpec(name, "int64", () if "ragged" not in feature else None) for name, feature in features.items()]
-    config = {"timezone": "Asia/Kathmandu", "features": features, "views": {"item": {}}, **more}
-    return Assembler(manifest(ExampleContract(tuple(specs)), config=config))
+    specs = [
+        FeatureSpec(name, one["dtype"], None if "ragged" in one else tuple(one.get("shape", ())))
+        for name, one in features.items()
+    ]
+    config = {"timezone": "Asia/Kathmandu", "features": features, "views": {"item": {}}}
+    return Assembler(manifest(ExampleContract((*specs, *others)), config=config), **more)

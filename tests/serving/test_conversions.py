@@ -30,6 +30,8 @@ from ctr_samples.vocabulary import FittedState, FittedVocabulary
 REFUSED = "refused"
 ZONES = ["Asia/Kathmandu", "Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "America/St_Johns"]
 """One with a quarter of an hour, one whose clocks skip 2 o'clock, one midnight, one a whole day, one that is behind."""
+CHANGED = [("America/Toronto", date(1919, 3, 31)), ("Asia/Beirut", date(2022, 3, 27)), ("UTC", date(1, 1, 1))]
+"""Days on which the clocks of a zone were changed at midnight, and the first of all."""
 
 
 def served(feature: Mapping[str, Any], zone: str, row: Mapping[str, Any]) -> Any:
@@ -136,48 +138,34 @@ def texts_by_chance(count: int) -> list[str]:
 
 @pytest.mark.some(2)
 @pytest.mark.parametrize("zone", ZONES)
-def test_a_part_of_a_text_with_a_time_is_that_of_the_job_or_refused(spark: SparkSession, zone: str) -> None:
-    texts = [*ORDINARY, *SKIPPED, *ODD, *texts_by_chance(400)]
-    of_job = in_job(of_texts(run_session(spark, zone), texts), HOURS)
+def test_a_part_of_a_time_is_that_of_the_job_or_refused(spark: SparkSession, zone: str) -> None:
+    session, texts = run_session(spark, zone), [*ORDINARY, *SKIPPED, *ODD, *texts_by_chance(400)]
+    of_job = in_job(of_texts(session, texts), HOURS)
     of_serving = [served(HOURS, zone, {"of": text}) for text in texts]
     known = len(ORDINARY) + len(SKIPPED)
     assert dict(zip(texts[:known], of_serving, strict=False)) == dict(zip(texts[:known], of_job, strict=False))
     wrong = {t: (a, b) for t, a, b in zip(texts, of_job, of_serving, strict=True) if b not in (a, REFUSED)}
     assert wrong == {}
     assert REFUSED in of_serving
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("zone", ZONES)
-def test_a_part_of_a_time_is_that_of_the_job_also_where_clocks_skip(spark: SparkSession, zone: str) -> None:
     chance = random.Random(8)
     moments = [
         *map(datetime.fromisoformat, SKIPPED),
         *[datetime(2019, m, d, h, 30) for m, d in ((3, 10), (3, 31), (10, 27), (11, 3)) for h in range(4)],
         *[datetime.fromtimestamp(chance.uniform(-3e9, 3e9), UTC).replace(tzinfo=None) for _ in range(60)],
     ]
-    session, texts = run_session(spark, zone), [str(moment) for moment in moments]
     for kind, given in (
-        ("timestamp_ntz", lambda moment: moment),
-        ("timestamp_ntz", lambda moment: moment.replace(fold=1)),
-        ("date", lambda moment: moment.date()),
+        ("timestamp_ntz", [*moments, *[moment.replace(fold=1) for moment in moments]]),
+        ("date", [moment.date() for moment in moments]),
     ):
-        expected = in_job(of_texts(session, texts, kind), HOURS)
-        assert [served(HOURS, zone, {"of": given(moment)}) for moment in moments] == expected, kind
-    instants = [f"{text}Z" for text in texts]
-    expected = in_job(of_texts(session, instants, "timestamp"), HOURS)
+        expected = in_job(of_texts(session, [str(one) for one in given], kind), HOURS)
+        assert [served(HOURS, zone, {"of": one}) for one in given] == expected, kind
+    expected = in_job(of_texts(session, [f"{moment}Z" for moment in moments], "timestamp"), HOURS)
     for seen_in in (UTC, ZoneInfo("America/Los_Angeles")):
         given = [moment.replace(tzinfo=UTC).astimezone(seen_in) for moment in moments]
         assert [served(HOURS, zone, {"of": time}) for time in given] == expected
-
-
-@pytest.mark.parametrize(
-    ("zone", "day"),
-    [("America/Toronto", date(1919, 3, 31)), ("Asia/Beirut", date(2022, 3, 27)), ("UTC", date(1, 1, 1))],
-)
-def test_a_date_begins_when_the_clocks_say_so(spark: SparkSession, zone: str, day: date) -> None:
-    (expected,) = in_job(of_texts(run_session(spark, zone), [str(day)], "date"), HOURS)
-    assert served(HOURS, zone, {"of": day}) in (expected, REFUSED)
+    for other, day in CHANGED:
+        (found,) = in_job(of_texts(run_session(spark, other), [str(day)], "date"), HOURS)
+        assert served(HOURS, other, {"of": day}) in (found, REFUSED)
 
 
 MAPS: dict[str, list[Any]] = {
@@ -377,7 +365,15 @@ FEATURES: list[dict[str, Any]] = [
     {"dtype": "bytes", "nulls": "omit"},
 ]
 VALUES: dict[str, list[Any]] = KEYS | {
-    "string": [*KEYS["string"], "é", "\U0001f600", "a\x1fb", " ", "\x00"],
+    "string": [
+        *KEYS["string"],
+        "é",
+        "\U0001f600",
+        "a\x1fb",
+        " ",
+        "\x00",
+        *("é" * (n // 3) + "x" * (n % 3) for n in range(120)),
+    ],
     "decimal(38,18)": [Decimal("0.100000000000000001"), Decimal("12345678901234567890.123456789012345678")],
     "tinyint": [7, -128],
 }
