@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -12,7 +13,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import Feature, JobConfig
@@ -26,6 +27,7 @@ from ctr_samples.serving.values import feature_of
 from ctr_samples.serving.wire import MessageWriter
 from ctr_samples.sparksql.session import run_session
 from ctr_samples.vocabulary import FittedState, FittedVocabulary
+from tests.support.literal_frames import literal
 
 REFUSED = "refused"
 ZONES = ["Asia/Kathmandu", "Europe/Berlin", "America/Sao_Paulo", "Pacific/Apia", "America/St_Johns"]
@@ -42,15 +44,26 @@ def served(feature: Mapping[str, Any], zone: str, row: Mapping[str, Any]) -> Any
         return REFUSED
 
 
-def in_job(rows: DataFrame, feature: Mapping[str, Any]) -> list[Any]:
-    """The source value of a feature of each row in the job, in the order of ``n``."""
-    column = source_value(rows, "f", Feature.model_validate(feature)).column
-    return [row[0] for row in rows.orderBy("n").select(column.alias("f")).collect()]
+def in_job(rows: DataFrame, features: Mapping[str, Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """The source values of features in the job, in the order of ``n``. Without those that it refuses."""
+    columns = {}
+    for name, feature in features.items():
+        with suppress(InputError, AnalysisException):
+            column = source_value(rows, name, Feature.model_validate(feature)).column.alias(name)
+            rows.select(column)
+            columns[name] = column
+    return values_of(rows, columns)
+
+
+def values_of(rows: DataFrame, columns: Mapping[str, Column]) -> dict[str, list[Any]]:
+    """The values of columns, in the order of ``n``."""
+    found = rows.orderBy("n").select(*columns.values()).collect()
+    return {name: [row[name] for row in found] for name in columns}
 
 
 def of_texts(spark: SparkSession, texts: Sequence[str], kind: str = "string") -> DataFrame:
     """A row for each text, read as a column of a type."""
-    rows = spark.createDataFrame(list(enumerate(texts)), "n int, of string")
+    rows = literal(spark, list(enumerate(texts)), "n int, of string")
     return rows.select("n", F.struct(F.col("of").cast(kind).alias("of")).alias("item"))
 
 
@@ -140,7 +153,7 @@ def texts_by_chance(count: int) -> list[str]:
 @pytest.mark.parametrize("zone", ZONES)
 def test_a_part_of_a_time_is_that_of_the_job_or_refused(spark: SparkSession, zone: str) -> None:
     session, texts = run_session(spark, zone), [*ORDINARY, *SKIPPED, *ODD, *texts_by_chance(400)]
-    of_job = in_job(of_texts(session, texts), HOURS)
+    of_job = in_job(of_texts(session, texts), {"f": HOURS})["f"]
     of_serving = [served(HOURS, zone, {"of": text}) for text in texts]
     known = len(ORDINARY) + len(SKIPPED)
     assert dict(zip(texts[:known], of_serving, strict=False)) == dict(zip(texts[:known], of_job, strict=False))
@@ -157,14 +170,14 @@ def test_a_part_of_a_time_is_that_of_the_job_or_refused(spark: SparkSession, zon
         ("timestamp_ntz", [*moments, *[moment.replace(fold=1) for moment in moments]]),
         ("date", [moment.date() for moment in moments]),
     ):
-        expected = in_job(of_texts(session, [str(one) for one in given], kind), HOURS)
+        expected = in_job(of_texts(session, [str(one) for one in given], kind), {"f": HOURS})["f"]
         assert [served(HOURS, zone, {"of": one}) for one in given] == expected, kind
-    expected = in_job(of_texts(session, [f"{moment}Z" for moment in moments], "timestamp"), HOURS)
+    expected = in_job(of_texts(session, [f"{moment}Z" for moment in moments], "timestamp"), {"f": HOURS})["f"]
     for seen_in in (UTC, ZoneInfo("America/Los_Angeles")):
         given = [moment.replace(tzinfo=UTC).astimezone(seen_in) for moment in moments]
         assert [served(HOURS, zone, {"of": time}) for time in given] == expected
     for other, day in CHANGED:
-        (found,) = in_job(of_texts(run_session(spark, other), [str(day)], "date"), HOURS)
+        (found,) = in_job(of_texts(run_session(spark, other), [str(day)], "date"), {"f": HOURS})["f"]
         assert served(HOURS, other, {"of": day}) in (found, REFUSED)
 
 
@@ -303,26 +316,26 @@ MUST = [
 @pytest.mark.thorough
 @pytest.mark.parametrize("of_map", MAPS)
 def test_an_entry_of_a_map_is_that_of_the_job_or_refused(spark: SparkSession, of_map: str) -> None:
-    session = run_session(spark, "UTC")
     entries = {key: f"{key!r} of {of_map}" for key in MAPS[of_map]}
-    feature = {"from": "item.all", "at": "item.at", "dtype": "string"}
-    for of_key, keys in KEYS.items():
-        schema = f"n int, item struct<all: map<{of_map}, string>, at: {of_key}>"
-        rows = session.createDataFrame([(n, (entries, key)) for n, key in enumerate([*keys, None])], schema)
-        try:
-            of_job = in_job(rows, feature)
-        except (InputError, AnalysisException):  # the job refuses these types, so nothing is served
-            assert (of_map, of_key) not in MUST
-            continue
-        of_serving = [served(feature, "UTC", {"all": entries, "at": key}) for key in [*keys, None]]
+    longest = max(map(len, KEYS.values())) + 1
+    keys_of = {of_key: [*keys, *[None] * (longest - len(keys))] for of_key, keys in KEYS.items()}
+    kinds = ", ".join(f"at_{n}: {of_key}" for n, of_key in enumerate(KEYS))
+    items = [(n, (entries, *keys)) for n, keys in enumerate(zip(*keys_of.values(), strict=True))]
+    rows = literal(run_session(spark, "UTC"), items, f"n int, item struct<all: map<{of_map}, string>, {kinds}>")
+    features = {of_key: {"from": "item.all", "at": f"item.at_{n}", "dtype": "string"} for n, of_key in enumerate(KEYS)}
+    of_job = in_job(rows, features)
+    must = {of_key for of_one, of_key in MUST if of_one == of_map}
+    assert must <= of_job.keys()
+    for of_key, found in of_job.items():
+        feature = features[of_key] | {"at": "item.at"}
+        of_serving = [served(feature, "UTC", {"all": entries, "at": key}) for key in keys_of[of_key]]
         wrong = {
             repr(key): (a, b)
-            for key, a, b in zip([*keys, None], of_job, of_serving, strict=True)
+            for key, a, b in zip(keys_of[of_key], found, of_serving, strict=True)
             if b not in (a, REFUSED)
         }
         assert wrong == {}, of_key
-        if (of_map, of_key) in MUST:
-            assert REFUSED not in of_serving, of_key
+        assert of_key not in must or REFUSED not in of_serving, of_key
 
 
 NUMPY = [np.int64(7), np.int8(7), np.bool_(True), np.str_("7"), np.float64(0.5), np.float32(0.5)]
@@ -398,28 +411,38 @@ def test_what_is_made_of_a_value_is_what_the_job_makes_of_it_or_it_is_refused(
     session, values = run_session(spark, "Asia/Kathmandu"), [*VALUES[of], None]
     given = [[value, None, value] for value in values] if listed else values
     kind = f"array<{of}>" if listed else of
-    rows = session.createDataFrame([(n, (value,)) for n, value in enumerate(given)], f"n int, item struct<of: {kind}>")
-    compared = 0
-    for keys in FEATURES:
-        entry = {"from": "item.of", **keys}
+    rows = literal(session, [(n, (value,)) for n, value in enumerate(given)], f"n int, item struct<of: {kind}>")
+    features: dict[str, dict[str, Any]] = {}
+    for n, keys in enumerate(FEATURES):
+        feature = {"from": "item.of", **keys}
         if listed:
-            entry |= {"ragged": True, **({"fill": entry.pop("default")} if "default" in entry else {})}
-        config = job(f=entry)
-        try:
-            typed = with_joined_ids(rows, joined_ids(rows, config, STATE))
-            column = feature_column(typed, "f", config.features["f"], config, STATE)
-            of_job = [row[0] for row in typed.orderBy("n").select(column.alias("f")).collect()]
-        except (InputError, AnalysisException):  # the job refuses this type, so nothing is served
-            continue
-        make = feature_of(Declared.of("f", entry), {"timezone": "Asia/Kathmandu"}, STATE, None if listed else 0)
-        for value, expected in zip(given, of_job, strict=True):
+            feature |= {"ragged": True, **({"fill": feature.pop("default")} if "default" in feature else {})}
+        with suppress(InputError, AnalysisException):  # the job refuses this type, so nothing is served
+            features_in_job(rows, {f"f{n}": feature})
+            features[f"f{n}"] = feature
+    typed, columns = features_in_job(rows, features)
+    of_job = values_of(typed, columns)
+    compared = 0
+    for name, feature in features.items():
+        make = feature_of(Declared.of(name, feature), {"timezone": "Asia/Kathmandu"}, STATE, None if listed else 0)
+        for value, expected in zip(given, of_job[name], strict=True):
             try:
                 found = make({"item": {"of": value}})
             except InputError:
                 continue
-            assert _recorded(found, keys["dtype"]) == _recorded(expected, keys["dtype"]), (entry, value)
+            dtype = feature["dtype"]
+            assert _recorded(found, dtype) == _recorded(expected, dtype), (feature, value)
             compared += value is not None
     assert compared or of.startswith("timestamp")
+
+
+def features_in_job(rows: DataFrame, features: Mapping[str, Any]) -> tuple[DataFrame, dict[str, Column]]:
+    """The rows with ids of their tokens, and the columns of features; raises what the job refuses them with."""
+    config = job(**features)
+    typed = with_joined_ids(rows, joined_ids(rows, config, STATE))
+    columns = {name: feature_column(typed, name, config.features[name], config, STATE).alias(name) for name in features}
+    typed.select(*columns.values())
+    return typed, columns
 
 
 def _recorded(value: Any, dtype: str) -> Any:
@@ -432,38 +455,32 @@ def _recorded(value: Any, dtype: str) -> Any:
     return value.encode() if isinstance(value, str) else bytes(value) if isinstance(value, bytearray) else value
 
 
-@pytest.mark.some(5)
-@pytest.mark.parametrize(
-    "feature",
-    [
-        {"from": "item.inside.code", "dtype": "string"},
-        {"from": "item.tags.a", "dtype": "float32"},
-        {"from": "item.tags.b", "dtype": "float32"},
-        {"from": "item.steps.code", "dtype": "string", "ragged": True},
-        {"from": "1.5", "dtype": "float32"},
-        {"from": "item.tags", "at": "'a'", "dtype": "float32"},
-        {"from": "item.tags", "at": "1.5", "dtype": "float32"},
-        {"from": "item.tags", "at": "'1.5'", "dtype": "float32"},
-        {"from": "item.tags", "at": "7", "dtype": "float32"},
-        {"from": "item.tags", "at": "-07", "dtype": "float32"},
-        {"from": "item.tags", "at": "item.inside.code", "dtype": "float32"},
-        {"from": "item.tags", "at": "item.nothing.code", "dtype": "float32"},
+PATHS: list[dict[str, Any]] = [
+    {"from": "item.inside.code", "dtype": "string"},
+    {"from": "item.tags.a", "dtype": "float32"},
+    {"from": "item.tags.b", "dtype": "float32"},
+    {"from": "item.steps.code", "dtype": "string", "ragged": True},
+    {"from": "1.5", "dtype": "float32"},
+    *[
+        {"from": "item.tags", "at": at, "dtype": "float32"}
+        for at in ("'a'", "1.5", "'1.5'", "7", "-07", "item.inside.code", "item.nothing.code")
     ],
-    ids=lambda feature: " at ".join(value for key, value in feature.items() if key in ("from", "at")),
-)
-def test_what_a_path_or_a_literal_means_is_what_it_means_to_the_job_or_refused(
-    spark: SparkSession, feature: dict[str, Any]
-) -> None:
+]
+
+
+def test_what_a_path_or_a_literal_means_is_what_it_means_to_the_job_or_refused(spark: SparkSession) -> None:
     item: dict[str, Any] = {
         "inside": {"code": "a"},
         "tags": {"a": 0.5, "1.5": 2.5, "7": 3.5, "-7": 4.5},
         "nothing": None,
+        "steps": [{"code": "x"}, {"code": "y"}],
     }
-    item["steps"] = [{"code": "x"}, {"code": "y"}]
     kinds = "inside: struct<code: string>, tags: map<string, double>, nothing: struct<code: string>"
     kinds += ", steps: array<struct<code: string>>"
-    rows = run_session(spark, "UTC").createDataFrame([(0, item)], f"n int, item struct<{kinds}>")
-    assert served(feature, "UTC", item) in (*in_job(rows, feature), REFUSED)
+    rows = literal(run_session(spark, "UTC"), [(0, item)], f"n int, item struct<{kinds}>")
+    of_job = in_job(rows, {f"f{n}": feature for n, feature in enumerate(PATHS)})
+    for feature, (found,) in zip(PATHS, of_job.values(), strict=True):
+        assert served(feature, "UTC", item) in (found, REFUSED), feature
 
 
 @pytest.mark.parametrize("more", [{"hash_buckets": 9}, {"dtype": "string"}, {"vocabulary": "tokens"}])
