@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ctr_samples.quality.feature_facts import Facts
 from ctr_samples.quality.metrics import Duplicates, Measured, Shards, Spread
 
 
@@ -13,6 +14,7 @@ def tiny_day(samples: int, **measured: Any) -> Measured:
         "labels": {},
         "actions": {},
         "click_rate": None,
+        "features": {},
         "views": {},
         "baseline": None,
         "users": None,
@@ -33,3 +35,11 @@ def tiny_day(samples: int, **measured: Any) -> Measured:
         duplicates=Duplicates(0, samples, 0.0, 0.0),
         **{**nothing, **measured},
     )
+
+
+def column(rows: int, nulls: int = 0, **measured: Any) -> Facts:
+    """A column of one value in each row that is not null, of which nothing else was measured but ``measured``."""
+    counted = dict.fromkeys(("defaults", "zeros", "nan", "infinite"), 0)
+    looked_at = {"values": rows - nulls, "looked_at": rows, "values_looked_at": rows - nulls}
+    unknown = dict.fromkeys(("min", "max", "mean", "std", "lengths", "distinct", "quantiles", "cdf", "top", "auc"))
+    return Facts(rows=rows, nulls=nulls, **{**counted, **looked_at, **unknown, **measured})
