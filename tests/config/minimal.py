@@ -1,0 +1,54 @@
+"""The smallest configuration, and what is said of one that is wrong."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from ctr_samples.config import load_config
+from ctr_samples.errors import ConfigError
+
+MINIMAL = """\
+name: tiny
+timezone: UTC
+sources:
+  log: {format: parquet, path: log.parquet}
+impressions:
+  source: log
+  time: at
+  user: user_id
+  article: article_id
+labels:
+  clicked: {source: log, where: click = 1, window: 30m}
+features:
+  position: {from: impression.position, dtype: int64}
+output: {path: out}
+"""
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "c.yaml"
+    path.write_text(text)
+    return path
+
+
+def problem(tmp_path: Path, text: str, *overrides: str, environ: dict[str, str] | None = None) -> str:
+    """The message, with the file's path shortened to c.yaml."""
+    path = written(tmp_path, text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(path, overrides, environ or {})
+    return str(caught.value).replace(str(path), "c.yaml")
+
+
+def with_lines(**replaced: str) -> str:
+    """The minimal file with whole sections in place of its own, or added at its end."""
+    sections = dict(section.split(":", 1) for section in re.split(r"\n(?=\w)", MINIMAL.rstrip()))
+    return "\n".join(f"{key}: {text.strip(' ')}" for key, text in (sections | replaced).items()) + "\n"
+
+
+def with_view(keys: str, feature: str = "from: v.n") -> str:
+    """The minimal file with a feature of a view of users that has these keys."""
+    view = f"views:\n  v: {{source: log, entity: user, key: k, {keys}}}\noutput:"
+    return MINIMAL.replace("output:", view).replace("features:", f"features:\n  n: {{{feature}, dtype: int64}}")
