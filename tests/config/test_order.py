@@ -60,48 +60,27 @@ LATE_REQUESTS = "split: {by: request, eval_from: '20:00'}"
 
 
 @pytest.mark.parametrize(
-    ("order", "request_id", "split", "keys", "by", "instead"),
+    ("order", "request_id", "split", "keys", "instead"),
     [
-        ("request", "r", {}, "request and user", "impression` (the default)", "`split: {by: request}`"),
-        ("request", "r", {"by": "item"}, "request and user", "item`", "`split: {by: request}`"),
-        ("request", None, {"by": "item"}, "user and time", "item`", "`split: {by: request}`"),
-        (
-            "request",
-            "r",
-            {"eval": 0.2, "test": 0.05},
-            "request and user",
-            "impression` (the default)",
-            "`split: {by: request, eval: 0.2, test: 0.05}`",
-        ),
-        ("request", "r", LATE, "request and user", "time`", f"`{LATE_REQUESTS}`"),
-        (["user"], "r", {"by": "impression"}, "user", "impression`", "`split: {by: user}`"),
-        (["user"], "r", {"by": "request", "eval": 0.3}, "user", "request`", "`split: {by: user, eval: 0.3}`"),
-        (["user"], None, {"by": "request"}, "user", "request`", "`split: {by: user}`"),
-        (["time", "item"], "r", {"by": "request"}, "time and item", "request`", "`split: {by: item}`"),
-        (["item", "request"], "r", {"by": "user"}, "item and request", "user`", "`split: {by: request}`"),
-        (
-            ["time"],
-            "r",
-            {"by": "request", "eval_from": "20:00"},
-            "time",
-            "request`",
-            "`split: {by: time, eval_from: '20:00'}`",
-        ),
-        (
-            ["user"],
-            None,
-            LATE,
-            "user",
-            "time`",
-            f"`output.order: request` and `{LATE_REQUESTS}`, or `split: {{by: user}}`",
-        ),
+        ("request", "r", {}, "request and user", "`split: {by: request}`"),
+        ("request", "r", {"by": "item"}, "request and user", "`split: {by: request}`"),
+        ("request", None, {"by": "item"}, "user and time", "`split: {by: request}`"),
+        ("request", "r", {"eval": 0.2, "test": 0.05}, "request and user", "`split: {by: request, eval: 0.2, test: 0.05}`"),
+        ("request", "r", LATE, "request and user", f"`{LATE_REQUESTS}`"),
+        (["user"], "r", {"by": "request", "eval": 0.3}, "user", "`split: {by: user, eval: 0.3}`"),
+        (["user"], None, {"by": "request"}, "user", "`split: {by: user}`"),
+        (["time", "item"], "r", {"by": "request"}, "time and item", "`split: {by: item}`"),
+        (["item", "request"], "r", {"by": "user"}, "item and request", "`split: {by: request}`"),
+        (["time"], "r", {"by": "request", "eval_from": "20:00"}, "time", "`split: {by: time, eval_from: '20:00'}`"),
+        (["user"], None, LATE, "user", f"`output.order: request` and `{LATE_REQUESTS}`, or `split: {{by: user}}`"),
     ],
-)
+)  # fmt: skip
 def test_a_split_that_cuts_a_request_is_refused_and_told_what_to_write(
-    order: Any, request_id: str | None, split: dict[str, Any], keys: str, by: str, instead: str
+    order: Any, request_id: str | None, split: dict[str, Any], keys: str, instead: str
 ) -> None:
     [found] = order_problems(config(order, USER_AND_ITEM, request_id, split=split))
     assert found.where == ("split", "by")
+    by = f"{split['by']}`" if "by" in split else "impression` (the default)"
     assert found.what == (
         f"`output.order` keeps samples with equal {keys} together, but `split.by: {by} can put some of them into train and "
         f"some into eval; write {instead}"
