@@ -85,10 +85,6 @@ def lines(path: Path, some: Sequence[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in some))
 
 
-def joined(*values: object, by: str = ",") -> str:
-    return by.join(str(value) for value in values)
-
-
 def seconds(at: datetime) -> int:
     return int(at.replace(tzinfo=UTC).timestamp())
 
@@ -102,18 +98,24 @@ def big(number: int) -> int:
     return 10_000_000_000_000_000_000 + number * 7_919_000_003
 
 
+def each_day(root: Path, file: str, header: str, row: Callable[[Row], str], only: str = "at") -> None:
+    """Write a line for each impression into a file of its day, or for each one that has the moment ``only``."""
+    for day, shown in by_day():
+        lines(root / file.format(day), [header, *(row(r) for r in shown if getattr(r, only))])
+
+
 def german(root: Path) -> None:
     """Impressions and clicks apart, with semicolons, German names and local times; a table of articles."""
-    for day, shown in by_day():
-        some = [
-            joined(f"a{r.request}", r.user, f"x{r.item}", f"{r.at:%d.%m.%Y %H:%M:%S}", r.place, by=";") for r in shown
-        ]
-        lines(root / f"einblendungen/tag={day}/teil.csv", ["anfrage;kunde;art;zeit;platz", *some])
-        some = [
-            joined(f"a{r.request}", f"x{r.item}", f"{r.clicked:%d.%m.%Y %H:%M:%S}", by=";") for r in shown if r.clicked
-        ]
-        lines(root / f"klicks/tag={day}/teil.csv", ["anfrage;art;wann", *some])
-    some = [joined(f"x{n}", f"{n},50", ("rot", "blau", "grün")[n % 3], by=";") for n in range(ITEMS)]
+
+    def row(r: Row) -> str:
+        return f"a{r.request};{r.user};x{r.item};{r.at:%d.%m.%Y %H:%M:%S};{r.place}"
+
+    def click(r: Row) -> str:
+        return f"a{r.request};x{r.item};{r.clicked:%d.%m.%Y %H:%M:%S}"
+
+    each_day(root, "einblendungen/tag={}/teil.csv", "anfrage;kunde;art;zeit;platz", row)
+    each_day(root, "klicks/tag={}/teil.csv", "anfrage;art;wann", click, only="clicked")
+    some = [f"x{n};{n},50;{('rot', 'blau', 'grün')[n % 3]}" for n in range(ITEMS)]
     lines(root / "artikel.csv", ["art;preis;farbe", *some])
 
 
@@ -121,20 +123,19 @@ def glued(root: Path) -> None:
     """One log of views and what followed, with glued names and milliseconds."""
     some = []
     for r in rows():
-        some.append((r.at, joined(millis(r.at), r.user + 5000, "view", r.item + 90_000, "")))
-        for at, event in ((r.clicked, "addtocart"), (r.bought, "transaction")):
+        for at, event in ((r.at, "view"), (r.clicked, "addtocart"), (r.bought, "transaction")):
             if at:
                 number = str(r.request) if event == "transaction" else ""
-                some.append((at, joined(millis(at), r.user + 5000, event, r.item + 90_000, number)))
+                some.append((at, f"{millis(at)},{r.user + 5000},{event},{r.item + 90_000},{number}"))
     lines(root / "events.csv", ["timestamp,visitorid,event,itemid,transactionid", *[line for _, line in sorted(some)]])
 
 
 def nameless(root: Path) -> None:
     """Tabs, no header, epoch seconds, and days in the names of files."""
     for day, shown in by_day():
-        some = [joined(seconds(r.at), f"U{r.user}", f"N{r.item}", int(bool(r.clicked)), by="\t") for r in shown]
+        some = [f"{seconds(r.at)}\tU{r.user}\tN{r.item}\t{int(bool(r.clicked))}" for r in shown]
         lines(root / f"log-{day}.tsv", some)
-    lines(root / "artikel.tsv", [joined(f"N{n}", ("a", "b")[n % 2], n * 3, by="\t") for n in range(ITEMS)])
+    lines(root / "artikel.tsv", [f"N{n}\t{'ab'[n % 2]}\t{n * 3}" for n in range(ITEMS)])
 
 
 def digits(root: Path) -> None:
@@ -151,28 +152,27 @@ def digits(root: Path) -> None:
 
 def russian(root: Path) -> None:
     """Names in Cyrillic letters."""
-    some = [
-        joined(f"{r.at:%Y-%m-%d %H:%M:%S}", f"п{r.user}", f"т{r.item}", r.place, "да" if r.clicked else "нет")
-        for r in rows()
-    ]
+    some = [f"{r.at:%Y-%m-%d %H:%M:%S},п{r.user},т{r.item},{r.place},{'да' if r.clicked else 'нет'}" for r in rows()]
     lines(root / "показы.csv", ["время,пользователь,товар,место,клик", *some])
-    lines(root / "товары.csv", ["товар,цена", *[joined(f"т{n}", n / 2) for n in range(ITEMS)]])
+    lines(root / "товары.csv", ["товар,цена", *[f"т{n},{n / 2}" for n in range(ITEMS)]])
 
 
 def typed(root: Path) -> None:
     """Names with their types, as RecBole writes them."""
-    some = [joined(r.user, r.item, int(bool(r.clicked)), seconds(r.at), by="\t") for r in rows()]
+    some = [f"{r.user}\t{r.item}\t{int(bool(r.clicked))}\t{seconds(r.at)}" for r in rows()]
     lines(root / "shop.inter", ["user_id:token\titem_id:token\tlabel:float\ttimestamp:float", *some])
-    some = [joined(n, f"w{n % 5} w{n % 7}", n * 1.5, by="\t") for n in range(ITEMS)]
+    some = [f"{n}\tw{n % 5} w{n % 7}\t{n * 1.5}" for n in range(ITEMS)]
     lines(root / "shop.item", ["item_id:token\tclass:token_seq\tprice:float", *some])
 
 
 def large_table(root: Path) -> None:
     """A table of items that is larger than the log, with flags and times of its own."""
-    for day, shown in by_day():
-        some = [joined(r.user, r.item * 50, f"{r.at:%Y-%m-%dT%H:%M:%SZ}", int(bool(r.clicked))) for r in shown]
-        lines(root / f"impressions/{day}.csv", ["member,sku,at,clicked", *some])
-    some = [joined(n, f"2024-04-{1 + n % 28:02} 10:00:00", n % 2, f"brand{n % 9}", "x" * 60) for n in range(6000)]
+
+    def row(r: Row) -> str:
+        return f"{r.user},{r.item * 50},{r.at:%Y-%m-%dT%H:%M:%SZ},{int(bool(r.clicked))}"
+
+    each_day(root, "impressions/{}.csv", "member,sku,at,clicked", row)
+    some = [f"{n},2024-04-{1 + n % 28:02} 10:00:00,{n % 2},brand{n % 9},{'x' * 60}" for n in range(6000)]
     lines(root / "catalogue.csv", ["sku,updated_at,in_stock,brand,description", *some])
 
 
@@ -182,22 +182,10 @@ def outcomes(root: Path) -> None:
     for day, shown in by_day():
         some = []
         for n, r in enumerate(shown):
-            click = int(bool(r.clicked))
-            like, enter = int(bool(r.bought)), int(bool(r.bought) and r.place % 2 == 0)
-            stay = (r.item + 1) * 100 if click else 0
+            click, like, enter = bool(r.clicked), bool(r.bought), bool(r.bought) and r.place % 2 == 0
+            stay, not_now = (r.item + 1) * 100 * click, not click and n % 2
             some.append(
-                joined(
-                    r.user,
-                    r.item + 500,
-                    millis(r.at),
-                    click,
-                    like,
-                    enter,
-                    stay,
-                    int(not click and n % 2),
-                    n % 3,
-                    r.visit,
-                )
+                f"{r.user},{r.item + 500},{millis(r.at)},{click:d},{like:d},{enter:d},{stay},{not_now:d},{n % 3},{r.visit}"
             )
         lines(root / f"log/{day}/log.csv", [header, *some])
 
@@ -205,14 +193,8 @@ def outcomes(root: Path) -> None:
 def invited(root: Path) -> None:
     """Invitations to events: the number of an event is no request, and an invitation no label."""
     some = [
-        joined(
-            r.user + 700,
-            r.item + 9000,
-            r.place % 2,
-            f"{r.at:%Y-%m-%d %H:%M:%S}.021000+00:00",
-            int(bool(r.clicked)),
-            int(not r.clicked and r.place % 3 == 0),
-        )
+        f"{r.user + 700},{r.item + 9000},{r.place % 2},{r.at:%Y-%m-%d %H:%M:%S}.021000+00:00,"
+        f"{bool(r.clicked):d},{not r.clicked and r.place % 3 == 0:d}"
         for r in rows()
     ]
     lines(root / "train.csv", ["user,event,invited,timestamp,interested,not_interested", *some])
@@ -223,51 +205,47 @@ def bulk(root: Path) -> None:
     some = []
     for n, r in enumerate(rows()):
         some.append(json.dumps({"index": {"_index": "shown", "_id": n}}))
-        row = {
-            "@timestamp": f"{r.at:%Y-%m-%dT%H:%M:%S.%f}Z",
-            "user": {"id": f"u{r.user}"},
-            "product": {"id": f"p{r.item}"},
-        }
-        some.append(json.dumps({**row, "clicked": bool(r.clicked), "price": r.item / 4}))
+        ids = {"user": {"id": f"u{r.user}"}, "product": {"id": f"p{r.item}"}}
+        row = {"@timestamp": f"{r.at:%Y-%m-%dT%H:%M:%S.%f}Z", **ids, "clicked": bool(r.clicked), "price": r.item / 4}
+        some.append(json.dumps(row))
     lines(root / "bulk.ndjson", some)
 
 
 def orders(root: Path) -> None:
     """Impressions in milliseconds, and orders in the local time of a zone that is seven hours ahead, by its days."""
     for day, shown in by_day(timedelta(hours=7)):
-        some = [joined(r.request, f"c{r.user}", f"s{r.item}", millis(r.at)) for r in shown]
+        some = [f"{r.request},c{r.user},s{r.item},{millis(r.at)}" for r in shown]
         lines(root / f"served/{day}.csv", ["request_id,customer,sku,served_ms", *some])
     late = [(r.bought + timedelta(hours=7), r) for r in rows() if r.bought]
     for day in sorted({at.date() for at, _ in late}):
-        some = [joined(f"c{r.user}", f"s{r.item}", f"{at:%Y-%m-%d %H:%M:%S}") for at, r in late if at.date() == day]
+        some = [f"c{r.user},s{r.item},{at:%Y-%m-%d %H:%M:%S}" for at, r in late if at.date() == day]
         lines(root / f"orders/{day}.csv", ["customer,sku,ordered_at", *some])
 
 
 def small_numbers(root: Path) -> None:
     """Users, items, places and shops are all small numbers, in Parquet with names that say nothing."""
+
+    def write(name: str, **columns: list[Any]) -> None:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        instants = {"t": pa.timestamp("us", tz="UTC")}
+        table = {key: pa.array(values, instants.get(key)) for key, values in columns.items()}
+        parquet.write_table(pa.table(table), root / name)
+
     for day, shown in by_day():
-        columns = {
-            "k1": [r.request for r in shown],
-            "k2": [r.user for r in shown],
-            "k3": [r.item for r in shown],
-            "k4": [r.place for r in shown],
-            "k5": [r.item % 6 for r in shown],
-            "t": pa.array([r.at.replace(tzinfo=UTC) for r in shown], pa.timestamp("us", tz="UTC")),
+        ids = {
+            f"k{n}": [getattr(r, name) for r in shown] for n, name in enumerate(("request", "user", "item", "place"), 1)
         }
-        path = root / f"a/dt={day}"
-        path.mkdir(parents=True)
-        parquet.write_table(pa.table(columns), path / "part-0.parquet")
-        hits = [r for r in shown if r.clicked]
-        columns = {
-            "k1": [r.request for r in hits],
-            "k3": [r.item for r in hits],
-            "t": pa.array([r.clicked and r.clicked.replace(tzinfo=UTC) for r in hits], pa.timestamp("us", tz="UTC")),
-        }
-        path = root / f"b/dt={day}"
-        path.mkdir(parents=True)
-        parquet.write_table(pa.table(columns), path / "part-0.parquet")
-    parquet.write_table(pa.table({"k3": list(range(ITEMS)), "v": [n / 3 for n in range(ITEMS)]}), root / "c.parquet")
-    parquet.write_table(pa.table({"n": list(range(9)), "m": [n * 2.5 for n in range(9)]}), root / "unrelated.parquet")
+        write(
+            f"a/dt={day}/part-0.parquet",
+            **ids,
+            k5=[r.item % 6 for r in shown],
+            t=[r.at.replace(tzinfo=UTC) for r in shown],
+        )
+        hits = [(r, r.clicked.replace(tzinfo=UTC)) for r in shown if r.clicked]
+        at = [clicked for _, clicked in hits]
+        write(f"b/dt={day}/part-0.parquet", k1=[r.request for r, _ in hits], k3=[r.item for r, _ in hits], t=at)
+    write("c.parquet", k3=list(range(ITEMS)), v=[n / 3 for n in range(ITEMS)])
+    write("unrelated.parquet", n=list(range(9)), m=[n * 2.5 for n in range(9)])
 
 
 SETS = {

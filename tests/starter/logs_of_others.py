@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 from pyarrow import orc, parquet
 
-from tests.starter.logs_of_anybody import DAYS, FIRST, joined, lines, millis, seconds
+from tests.starter.logs_of_anybody import DAYS, FIRST, lines, millis, seconds
 
 ADS, STORIES, GOODS, BOOKS, FILMS = 60, 40, 45, 40, 30
 
@@ -77,6 +77,8 @@ def columns(path: Path, table: pa.Table, write: Callable[[pa.Table, Path], None]
 
 # A site of classified ads in São Paulo: searches by the hour of UTC, three kinds of events, users of each day, changing prices.
 
+PRICE = pa.decimal128(10, 2)
+AD = pa.struct({"id_anuncio": pa.int64(), "posicao": pa.int32(), "preco_exibido": PRICE, "destaque": pa.bool_()})
 SEARCHES = pa.schema(
     {
         "id_busca": pa.string(),
@@ -86,16 +88,7 @@ SEARCHES = pa.schema(
         "user_agent": pa.string(),
         "termo": pa.string(),
         "pagina": pa.int32(),
-        "anuncios": pa.list_(
-            pa.struct(
-                {
-                    "id_anuncio": pa.int64(),
-                    "posicao": pa.int32(),
-                    "preco_exibido": pa.decimal128(10, 2),
-                    "destaque": pa.bool_(),
-                }
-            )
-        ),
+        "anuncios": pa.list_(AD),
     }
 )
 AGENTS = ("Mozilla/5.0 (Linux; Android 14)", "Mozilla/5.0 (iPhone; CPU iPhone OS 17_4)", "Mozilla/5.0 (X11; Linux)")
@@ -188,15 +181,10 @@ def _ad_prices(root: Path, dice: random.Random) -> list[list[tuple[datetime, Dec
             row = (70_000 + ad, f"Anúncio nº {ad}", price, states[n], 10 + ad % 6, start, end)
             for name, value in zip(table, row, strict=True):
                 table[name].append(value)
-    kinds = {
-        "preco": pa.decimal128(10, 2),
-        "id_categoria": pa.int32(),
-        "valid_from": pa.timestamp("us"),
-        "valid_to": pa.timestamp("us"),
-    }
-    columns(
-        root / "anuncios.parquet", pa.table({name: pa.array(some, kinds.get(name)) for name, some in table.items()})
-    )
+    at = pa.timestamp("us")
+    kinds = {"preco": PRICE, "id_categoria": pa.int32(), "valid_from": at, "valid_to": at}
+    arrays = {name: pa.array(some, kinds.get(name)) for name, some in table.items()}
+    columns(root / "anuncios.parquet", pa.table(arrays))
     return prices
 
 
@@ -353,18 +341,15 @@ def polish(root: Path) -> None:
         if wall.date() not in seen:
             continue
         source = ("e-mail", "wyszukiwarka", "półka „Nowości”")[one.request % 3]
-        seen[wall.date()].append(
-            joined(list_id, f"u{one.user}", book, f"{wall:%d.%m.%Y %H:%M:%S}", one.place + 1, source, by=";")
-        )
+        seen[wall.date()].append(f"{list_id};u{one.user};{book};{wall:%d.%m.%Y %H:%M:%S};{one.place + 1};{source}")
         if dice.random() > 0.12 + one.item / 120:
             continue
         clicked = at + timedelta(seconds=dice.randrange(5, 900))
         if (day := local(clicked, zone).date()) in clicks:
-            clicks[day].append((seconds(clicked), joined(list_id, book, seconds(clicked), by=";")))
+            clicks[day].append((seconds(clicked), f"{list_id};{book};{seconds(clicked)}"))
         paid = local(clicked + timedelta(minutes=dice.randrange(2, 2000)), zone)
         if dice.random() < 0.35 and paid.date() in bought:
-            price = f"{30 + one.item},90"
-            bought[paid.date()].append((paid, joined(f"u{one.user}", book, f"{paid:%Y-%m-%d %H:%M}", price, by=";")))
+            bought[paid.date()].append((paid, f"u{one.user};{book};{paid:%Y-%m-%d %H:%M};{30 + one.item},90"))
     write = partial(text, encoding="windows-1250", end="\r\n")
     for day in days_from(SPRING):
         write(root / f"odslony/odslony_{day:%Y%m%d}.csv", ["lista;użytkownik;książka;czas;miejsce;źródło", *seen[day]])
@@ -395,7 +380,7 @@ def japanese(root: Path) -> None:
         wall = local(at, zone)
         if wall.date() in days:
             written = f"{wall.year}年{wall:%m}月{wall:%d}日 {wall:%H}時{wall:%M}分{wall:%S}秒"
-            days[wall.date()].append((at, joined(written, user, visit, item, kind, slot)))
+            days[wall.date()].append((at, f"{written},{user},{visit},{item},{kind},{slot}"))
 
     for one in shown(dice, FIRST - timedelta(days=1), 70, 5, 60, GOODS, DAYS + 1):
         at = one.at.replace(microsecond=0)
