@@ -34,12 +34,6 @@ def test_an_unknown_key_names_file_line_key_and_the_nearest_valid_one(tmp_path: 
     ]
 
 
-def test_a_former_key_is_refused_with_its_present_name(tmp_path: Path) -> None:
-    text = f"{MINIMAL}state: {{path: kept}}\n"
-    line = len(text.splitlines())
-    assert problem(tmp_path, text) == f"c.yaml:{line}: state: the key `state` is called `partials` now."
-
-
 A_DURATION = "expected a duration such as 30s, 30m, 2h or 7d"
 A_ZONE = "expected a zone of the IANA database, such as UTC or Asia/Shanghai."
 
@@ -118,6 +112,17 @@ A_ZONE = "expected a zone of the IANA database, such as UTC or Asia/Shanghai."
         ),
         ("features.position.shape=100", "found 100, expected a list such as [100]."),
         ("features.position.default=[1]", "found a list, expected a number or text."),
+        ("output.path='${OUT}'", "the environment variable OUT is not set; set it before the run."),
+        ("state={path: kept}", "the key `state` is called `partials` now."),
+        (
+            "histories.h={source: log, last: 3, within: 1h, available_after: 61m}",
+            "found `within: 1h` with `available_after: 61m`: an action would be too old before it is known; expected a longer "
+            "`within`.",
+        ),
+        (
+            "features.x={dtype: int64, expr: 'transform(itm.list, t -> t.score)'}",
+            "features.x.expr: there is no view 'itm'; expected one of impression.",
+        ),
     ],
 )  # fmt: skip
 def test_a_wrong_value_says_what_was_found_and_expected(tmp_path: Path, override: str, message: str) -> None:
@@ -309,14 +314,6 @@ def test_no_hint_leads_to_a_ttl_that_is_refused(tmp_path: Path) -> None:
     assert "set `sources.log.days_before: 3`." in problem(tmp_path, dated)
 
 
-def test_a_history_whose_actions_are_too_old_before_they_are_known_is_refused(tmp_path: Path) -> None:
-    message = (
-        "histories.h: found `within: 1h` with `available_after: 61m`: an action would be too old before it is known"
-    )
-    history = "histories.h={source: log, last: 3, within: 1h, available_after: 61m}"
-    assert message in problem(tmp_path, MINIMAL, history)
-
-
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -376,13 +373,6 @@ def test_the_environment_fills_templates_but_never_the_document(tmp_path: Path) 
     loaded = load_config(path, environ={"BUCKET": "secret"})
     assert loaded.config.output.path == "s3://secret/x"
     assert loaded.document["output"]["path"] == "s3://${BUCKET}/x"
-
-
-def test_a_variable_that_is_not_set_is_named(tmp_path: Path) -> None:
-    text = MINIMAL.replace("path: out", "path: '${OUT}'")
-    assert problem(tmp_path, text) == (
-        "c.yaml:14: output.path: the environment variable OUT is not set; set it before the run."
-    )
 
 
 REDUCED = "{read: {source: log, window: 0s, value: ms, reduce: sum}}"
@@ -548,11 +538,6 @@ def test_a_view_is_used_however_its_fields_are_spelled(tmp_path: Path, expressio
     view = "views:\n  item: {source: log, on: article, key: article_id, static: true}\n"
     assert "is used by no feature" in problem(tmp_path, MINIMAL + view)
     load_config(written(tmp_path, with_lines(features=features) + view))
-
-
-def test_a_view_beside_a_lambda_is_still_checked(tmp_path: Path) -> None:
-    features = "\n  x:\n    dtype: int64\n    expr: transform(itm.list, t -> t.score)"
-    assert "there is no view 'itm'" in problem(tmp_path, with_lines(features=features))
 
 
 def test_a_path_may_begin_at_the_home_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
