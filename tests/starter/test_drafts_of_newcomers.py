@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ctr_samples.config import EventView
+from ctr_samples.config import EventView, RowLabel
 from ctr_samples.errors import UsageError
 from ctr_samples.starter import Draft
 from tests.starter.drafting import config_of, drafted, looked_at
@@ -38,7 +38,10 @@ def recommended_and_played(lacking: int = 0) -> dict[str, list[str]]:
 def test_lists_keep_the_request_by_which_actions_are_matched(tmp_path: Path) -> None:
     config = config_of(tmp_path, made(tmp_path, recommended_and_played()))
     assert config.impressions.request == "request"
-    assert config.labels["play"].request == "request"  # type: ignore[union-attr]
+    assert config.impressions.entities == {"user": "user", "article": "tracks"}
+    label = config.labels["play"]
+    assert not isinstance(label, RowLabel)
+    assert (label.request, label.keys) == ("request", {"article": "track"})
 
 
 def test_impressions_without_an_item_are_allowed_for(tmp_path: Path) -> None:
@@ -61,13 +64,9 @@ def test_times_of_other_countries_are_read(written: str, read: str, tmp_path: Pa
 
 
 def test_a_time_that_nobody_can_read_leaves_the_draft_incomplete(tmp_path: Path) -> None:
-    lines = [
-        "at,user_id,item_id,click",
-        *[f"18:{n % 60:02} Uhr 07.03.2026,u{n % 9},i{n % 7},{n % 5 // 4}" for n in range(99)],
-    ]
-    assert made(tmp_path, {"log.csv": lines}).missing.startswith(
-        "at of log seems to say when, in a form that cannot be read"
-    )
+    rows = [f"18:{n % 60:02} Uhr 07.03.2026,u{n % 9},i{n % 7},{n % 5 // 4}" for n in range(99)]
+    missing = made(tmp_path, {"log.csv": ["at,user_id,item_id,click", *rows]}).missing
+    assert missing.startswith("at of log seems to say when, in a form that cannot be read")
 
 
 def test_actions_that_nothing_ties_to_the_log_are_refused(tmp_path: Path) -> None:

@@ -11,17 +11,17 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from ctr_samples.config import load_config
+from ctr_samples.config import JobConfig, load_config
 from tests.starter.truths_of_others import SETS
 from tests.support.project import PROJECT
 
 pytestmark = pytest.mark.thorough
 
 
-def on_a_terminal(*arguments: object, answers: str) -> tuple[int, str]:
-    """The exit code of the command, and all that stands on a terminal on which somebody types the answers."""
+def on_a_terminal(root: Path, *inputs: Path, answers: str) -> tuple[JobConfig, str]:
+    """What the command drafts, and all that stands on a terminal on which somebody types the answers."""
     terminal, own = pty.openpty()
-    command = [sys.executable, "-m", "ctr_samples", "init", *map(str, arguments)]
+    command = [sys.executable, "-m", "ctr_samples", "init", *map(str, inputs), "--output", str(root / "mine.yaml")]
     running = subprocess.Popen(command, stdin=own, stdout=own, stderr=own, env={**os.environ, "TERM": "dumb"})
     os.close(own)
     os.write(terminal, answers.encode())
@@ -32,18 +32,16 @@ def on_a_terminal(*arguments: object, answers: str) -> tuple[int, str]:
     except OSError:  # the program has closed its side
         pass
     os.close(terminal)
-    return running.wait(), seen.decode()
+    assert running.wait() == 0, seen.decode()
+    return load_config(root / "mine.yaml").config, seen.decode()
 
 
 def test_the_log_of_the_tutorial_leaves_nothing_to_ask(tmp_path: Path) -> None:
     for name in ("log", "items"):
         table = parquet.ParquetFile(PROJECT / f"data/open_bandit/{name}.parquet").read().to_pandas()
         table.drop(columns="user_item_affinity", errors="ignore").to_csv(tmp_path / f"{name}.csv", index=False)
-    inputs = (tmp_path / "log.csv", tmp_path / "items.csv")
-    code, seen = on_a_terminal(*inputs, "--output", tmp_path / "mine.yaml", answers="")
-    assert code == 0, seen
+    config, seen = on_a_terminal(tmp_path, tmp_path / "log.csv", tmp_path / "items.csv", answers="")
     assert "Number" not in seen
-    config = load_config(tmp_path / "mine.yaml").config
     assert set(config.labels) == {"click"}
     assert set(config.impressions.keys) == {"item"}, "the log has no users"
 
@@ -51,21 +49,19 @@ def test_the_log_of_the_tutorial_leaves_nothing_to_ask(tmp_path: Path) -> None:
 def test_the_zone_of_the_ads_is_asked_with_what_each_answer_means(tmp_path: Path) -> None:
     SETS["ads"].write(tmp_path)
     inputs = [tmp_path / one for one in SETS["ads"].inputs]
-    code, seen = on_a_terminal(*inputs, "--output", tmp_path / "mine.yaml", answers="2\n")
-    assert code == 0, seen
+    config, seen = on_a_terminal(tmp_path, *inputs, answers="2\n")
     assert "In which zone does a day begin?" in seen
     assert "1  UTC: at UTC+00:00; all rows are of the days that their paths say" in seen
     assert "2  Etc/GMT+3: at UTC-03:00; 14% of the rows of eventos would be of another day than their path says" in seen
     assert seen.count("Number") == 1
-    assert load_config(tmp_path / "mine.yaml").config.timezone == "Etc/GMT+3"
+    assert config.timezone == "Etc/GMT+3"
 
 
 def test_an_encoding_that_bytes_leave_open_is_asked_and_stands_in_the_file(tmp_path: Path) -> None:
     rows = [f"u{n % 9};ł{n % 7};2022-04-22 {n % 24:02}:00:00;{n % 4 // 3}" for n in range(60)]
     (tmp_path / "log.csv").write_bytes("\n".join(["user_id;item_id;at;click", *rows, ""]).encode("windows-1250"))
-    code, seen = on_a_terminal(tmp_path / "log.csv", "--output", tmp_path / "mine.yaml", answers="17\n2\n")
-    assert code == 0, seen
+    config, seen = on_a_terminal(tmp_path, tmp_path / "log.csv", answers="17\n2\n")
     assert "In which encoding is log?" in seen
     assert "2  windows-1250: reads ł0, ł1" in seen
     assert "There is no 17; expected a number from 1 to" in seen
-    assert load_config(tmp_path / "mine.yaml").config.sources["log"].encoding == "windows-1250"
+    assert config.sources["log"].encoding == "windows-1250"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -27,7 +26,7 @@ from ctr_samples.starter.features import feature_of
 from ctr_samples.starter.log import follows
 from ctr_samples.starter.tables import Column, Table
 from tests.starter.drafting import drafted, init, looked_at
-from tests.starter.logs_of_anybody import DAYS, FIRST, SETS, Truth, big, lines, rows, small_numbers
+from tests.starter.logs_of_anybody import DAYS, FIRST, SETS, Truth, big, rows, small_numbers
 
 
 def loaded_draft(truth: Truth, root: Path) -> LoadedConfig:
@@ -103,26 +102,10 @@ HITS = "art,wann\n" + "".join(f"x{n % 30},2024-05-03 {n // 60:02}:{n % 60:02}:30
 def test_logs_that_share_too_little_are_named_with_what_to_say(tmp_path: Path) -> None:
     result = said_to_init(tmp_path, *written(tmp_path, gezeigt=SHOWN, treffer=HITS))
     assert result.exit_code == InputError.exit_code
-    assert (
-        "It shares art with treffer. If that is the log of what followed, say `--log gezeigt --actions NAME`"
-        in result.stderr
-    )
-    assert (
-        (tmp_path / "drafted.yaml")
-        .read_text()
-        .startswith("# NOT COMPLETE: No input says what was clicked: gezeigt has")
-    )
-
-
-def test_what_a_person_says_decides(tmp_path: Path) -> None:
-    inputs = written(tmp_path, gezeigt=SHOWN, treffer=HITS)
-    result = said_to_init(
-        tmp_path, *inputs, "--log", "gezeigt", "--actions", "treffer", "--item", "art", "--time", "wann"
-    )
-    assert result.exit_code == 0, result.stderr
-    config = load_config(tmp_path / "drafted.yaml").config
-    assert (config.impressions.source, config.impressions.entities) == ("gezeigt", {"item": "art"})
-    assert list(config.labels) == ["treffer"]
+    said = "It shares art with treffer. If that is the log of what followed, say `--log gezeigt --actions NAME`"
+    assert said in result.stderr
+    written_down = (tmp_path / "drafted.yaml").read_text()
+    assert written_down.startswith("# NOT COMPLETE: No input says what was clicked: gezeigt has")
 
 
 @pytest.mark.parametrize(
@@ -162,9 +145,8 @@ def test_values_that_a_draft_knows_hardly_ever_share_an_id(
 ) -> None:
     features = loaded_draft(SETS[name], tmp_path).config.features
     for feature, known in (("user_id", {user(r.user) for r in rows()}), ("item_id", {item(r.item) for r in rows()})):
-        ids = {
-            bucket_of(prefix_of(feature), [one.encode()], (features[feature].hash_buckets or 2) - 1) for one in known
-        }
+        buckets = (features[feature].hash_buckets or 2) - 1
+        ids = {bucket_of(prefix_of(feature), [one.encode()], buckets) for one in known}
         assert len(known) - len(ids) <= 0.02 * len(known), feature
 
 
@@ -204,24 +186,6 @@ def test_integers_without_a_sign_are_ids_and_plain_timestamps_have_no_zone(tmp_p
     assert any(todo.startswith("timezone: in which zone are times without one") for todo in made.todos)
 
 
-def test_lists_of_what_was_shown_are_matched_with_the_clicks_on_their_items(tmp_path: Path) -> None:
-    shown, hits = [], []
-    for n in range(400):
-        when, items = 1_714_694_400_000 + 60_000 * n, [f"a{(n * 7 + k * 11) % 60}" for k in range(4)]
-        shown.append(json.dumps({"req": f"r{n}", "who": f"w{n % 50}", "articles": items, "ms": when}))
-        if n % 5 == 0:
-            hits.append(json.dumps({"req": f"r{n}", "who": f"w{n % 50}", "pick": items[n % 4], "ms": when + 9000}))
-    lines(tmp_path / "shown.json", shown)
-    lines(tmp_path / "hits.json", hits)
-    result = said_to_init(tmp_path, str(tmp_path / "shown.json"), str(tmp_path / "hits.json"))
-    assert result.exit_code == 0, result.stderr
-    config = load_config(tmp_path / "drafted.yaml").config
-    assert config.impressions.entities == {"user": "who", "article": "articles"}
-    label = config.labels["hit"]
-    assert not isinstance(label, RowLabel)
-    assert label.keys == {"article": "pick", "user": "who"} or (label.article, label.user) == ("pick", "who")
-
-
 @pytest.mark.parametrize("first", [1_000_000_000, 1_000_000_000_000, 10**15, 1_700_000_000_000_000])
 def test_ids_that_could_be_times_are_none(first: int, tmp_path: Path) -> None:
     rows = "".join(f"{first + n % 300},{n % 5}\n" for n in range(900))
@@ -247,9 +211,8 @@ def test_columns_that_follow_a_label_are_found_however_rare_it_is(every: int) ->
 
 def test_a_history_of_ids_is_no_free_text(tmp_path: Path) -> None:
     lists = [" ".join(f"N{(n * 7 + k * 13) % 400}" for k in range(30)) for n in range(200)]
-    made = feature_of(
-        table_of(tmp_path, "t.csv", "id,read\n" + "".join(f"{n},{one}\n" for n, one in enumerate(lists))).columns[1]
-    )
+    text = "".join(f"{n},{one}\n" for n, one in enumerate(lists))
+    made = feature_of(table_of(tmp_path, "t.csv", f"id,read\n{text}").columns[1])
     assert not isinstance(made, str)
     assert made.keys["ragged"]
 
@@ -279,33 +242,28 @@ def again(drafted: Path, *said: str) -> Result:
 
 def test_a_draft_that_is_not_complete_is_replaced_until_it_is(draft_without_a_label: Path) -> None:
     first = draft_without_a_label.read_bytes()
+    assert again(draft_without_a_label, "--item", "artikel").exit_code == UsageError.exit_code
+    assert draft_without_a_label.read_bytes() == first
     assert again(draft_without_a_label).exit_code == InputError.exit_code
     assert draft_without_a_label.read_bytes() == first
     result = again(draft_without_a_label, *WHAT_WAS_MISSING)
     assert result.exit_code == 0, result.stderr
     complete = draft_without_a_label.read_bytes()
-    assert list(load_config(draft_without_a_label).config.labels) == ["treffer"]
+    config = load_config(draft_without_a_label).config
+    assert (config.impressions.source, config.impressions.entities) == ("gezeigt", {"item": "art"})
+    assert list(config.labels) == ["treffer"]
     assert again(draft_without_a_label, *WHAT_WAS_MISSING).exit_code == UsageError.exit_code
     assert draft_without_a_label.read_bytes() == complete
-
-
-def test_options_that_name_nothing_leave_a_draft_as_it_is(draft_without_a_label: Path) -> None:
-    before = draft_without_a_label.read_bytes()
-    assert again(draft_without_a_label, "--item", "artikel").exit_code == UsageError.exit_code
-    assert draft_without_a_label.read_bytes() == before
 
 
 @pytest.mark.parametrize(
     "edit",
     [
         lambda draft: draft + b"\n",
-        lambda draft: draft + b"# mine\n",
         lambda draft: b"# mine\n" + draft,
         lambda draft: draft.removesuffix(b"\n"),
         lambda draft: draft.replace(b"\n", b"\r\n"),
-        lambda draft: draft.replace(b"grain", b"grain ", 1),
         lambda draft: draft.replace(b"grain", b"gra\xffin", 1),
-        lambda draft: draft.replace(b"TODO", b"DONE"),
         lambda draft: draft + draft,
         lambda draft: b"".join(draft.splitlines(keepends=True)[:-1]),
         lambda draft: draft.splitlines(keepends=True)[-1],
