@@ -85,6 +85,11 @@ def lines(path: Path, some: Sequence[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in some))
 
 
+def columns(path: Path, table: pa.Table, write: Callable[[pa.Table, Path], None] = parquet.write_table) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(table, path)
+
+
 def seconds(at: datetime) -> int:
     return int(at.replace(tzinfo=UTC).timestamp())
 
@@ -225,11 +230,9 @@ def orders(root: Path) -> None:
 def small_numbers(root: Path) -> None:
     """Users, items, places and shops are all small numbers, in Parquet with names that say nothing."""
 
-    def write(name: str, **columns: list[Any]) -> None:
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
+    def write(name: str, **some: list[Any]) -> None:
         instants = {"t": pa.timestamp("us", tz="UTC")}
-        table = {key: pa.array(values, instants.get(key)) for key, values in columns.items()}
-        parquet.write_table(pa.table(table), root / name)
+        columns(root / name, pa.table({key: pa.array(values, instants.get(key)) for key, values in some.items()}))
 
     for day, shown in by_day():
         ids = {

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -19,9 +19,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import pyarrow as pa
-from pyarrow import orc, parquet
+from pyarrow import orc
 
-from tests.starter.logs_of_anybody import DAYS, FIRST, lines, millis, seconds
+from tests.starter.logs_of_anybody import DAYS, FIRST, columns, lines, millis, seconds
 
 ADS, STORIES, GOODS, BOOKS, FILMS = 60, 40, 45, 40, 30
 
@@ -68,11 +68,6 @@ def packed(path: Path, some: list[dict[str, Any]]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     every = "".join(f"{json.dumps(one, ensure_ascii=False)}\n" for one in some)
     path.write_bytes(gzip.compress(every.encode(), mtime=0))
-
-
-def columns(path: Path, table: pa.Table, write: Callable[[pa.Table, Path], None] = parquet.write_table) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write(table, path)
 
 
 # A site of classified ads in São Paulo: searches by the hour of UTC, three kinds of events, users of each day, changing prices.
@@ -161,9 +156,8 @@ def _ad_events(dice: random.Random, search: str, ad: int, at: datetime, chance: 
 def _ad_prices(root: Path, dice: random.Random) -> list[list[tuple[datetime, Decimal]]]:
     """Write the history of each ad, and return the prices that searches show, each with the time from which on."""
     begin = datetime(2024, 4, 1)
-    table: dict[str, list[Any]] = {
-        name: [] for name in ("id_anuncio", "titulo", "preco", "estado", "id_categoria", "valid_from", "valid_to")
-    }
+    names = ("id_anuncio", "titulo", "preco", "estado", "id_categoria", "valid_from", "valid_to")
+    table: dict[str, list[Any]] = {name: [] for name in names}
     prices = []
     for ad in range(ADS):
         span = int(timedelta(days=40).total_seconds() * 1000)
@@ -224,32 +218,23 @@ def _ad_categories(root: Path) -> None:
 
 def json_list(root: Path) -> None:
     dice, feed = random.Random(12), []
+
+    def instant(at: datetime) -> str:
+        return f"{at:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"
+
     for one in shown(dice, FIRST, 60, 4, 120, STORIES):
         click = None
         if dice.random() < 0.08 + one.item / 120:
-            click = {
-                "at": f"{one.at + timedelta(milliseconds=dice.randrange(2_000, 90_000)):%Y-%m-%dT%H:%M:%S.%f}"[:-3]
-                + "Z",
-                "target": dice.choice(("title", "image")),
-                "dwellMs": dice.randrange(1_000, 240_000),
-            }
-        feed.append(
-            {
-                "pageView": f"pv-{one.request}",
-                "shownAt": f"{one.at:%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z",
-                "viewer": {"id": f"u{one.user}", "country": ("GB", "IE", "US")[one.user % 3]},
-                "card": {"story": 500 + one.item, "slot": one.place, "layout": ("wide", "small")[one.place % 2]},
-                "click": click,
-            }
-        )
+            at = instant(one.at + timedelta(milliseconds=dice.randrange(2_000, 90_000)))
+            click = {"at": at, "target": dice.choice(("title", "image")), "dwellMs": dice.randrange(1_000, 240_000)}
+        viewer = {"id": f"u{one.user}", "country": ("GB", "IE", "US")[one.user % 3]}
+        card = {"story": 500 + one.item, "slot": one.place, "layout": ("wide", "small")[one.place % 2]}
+        request = {"pageView": f"pv-{one.request}", "shownAt": instant(one.at)}
+        feed.append({**request, "viewer": viewer, "card": card, "click": click})
     lines(root / "feed.json", [json.dumps(feed, indent=2)])
+    topics = ("sport", "politics", "culture")
     stories = [
-        {
-            "id": 500 + n,
-            "topic": ("sport", "politics", "culture")[n % 3],
-            "words": 200 + 31 * n,
-            "authors": [f"a{n % 5}", f"a{n % 7}"],
-        }
+        {"id": 500 + n, "topic": topics[n % 3], "words": 200 + 31 * n, "authors": [f"a{n % 5}", f"a{n % 7}"]}
         for n in range(STORIES)
     ]
     lines(root / "stories.json", [json.dumps(stories)])  # all in one line
@@ -260,11 +245,7 @@ def json_list(root: Path) -> None:
 
 def orc_maps(root: Path) -> None:
     dice, zone = random.Random(13), "Asia/Kolkata"
-    topics: dict[str, tuple[str, ...]] = {
-        "sport": ("cricket", "hockey"),
-        "film": ("drama", "comedy"),
-        "home": ("garden", "kitchen"),
-    }
+    topics = {"sport": ("cricket", "hockey"), "film": ("drama", "comedy"), "home": ("garden", "kitchen")}
     tastes = {
         user: {
             topic: {kind: round(dice.random(), 3) for kind in some if dice.random() < 0.8}

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from pyarrow import orc, parquet
+from pyarrow import orc
 
-from tests.starter.logs_of_anybody import lines
+from tests.starter.logs_of_anybody import columns, lines
 
 START = datetime(2022, 4, 22, 0, 30)
 ROWS = 48
@@ -87,10 +87,8 @@ def kuairand(root: Path) -> None:
     rows = []
     for n in range(96):
         click, like, long = int(n % 3 == 0), int(n % 12 == 0), int(n % 6 == 0)
-        played = str(1000 + n * 10) if click else "0"
-        rows.append(
-            f"{n % 16},{200 + n % 10},20220422,1000,{millis(n // 2)},{click},{like},{long},{played},{n % 7 + 40},{n % 3}"
-        )
+        ids, played = f"{n % 16},{200 + n % 10}", str(1000 + n * 10) if click else "0"
+        rows.append(f"{ids},20220422,1000,{millis(n // 2)},{click},{like},{long},{played},{n % 7 + 40},{n % 3}")
     lines(root / "log_standard.csv", [header, *rows])
     users = [f"{n},{('low', 'middle', 'full')[n % 3]},{n % 2}" for n in range(16)]
     lines(root / "user_features.csv", ["user_id,user_active_degree,is_video_author", *users])
@@ -105,9 +103,8 @@ def pandas_export(root: Path) -> None:
     rows = []
     for n in range(ROWS):
         user = "" if n == 5 else f"{n % 12}.0"
-        rows.append(
-            f"{n},{moment(n):%Y-%m-%d %H:%M:%S},{user},{300 + n % 5},{n / 4},{n % 4 == 0},{'web' if n % 2 else 'app'}"
-        )
+        device = "web" if n % 2 else "app"
+        rows.append(f"{n},{moment(n):%Y-%m-%d %H:%M:%S},{user},{300 + n % 5},{n / 4},{n % 4 == 0},{device}")
     lines(root / "impressions.csv", [",shown_at,user_id,product_id,price,clicked,device", *rows])
 
 
@@ -140,32 +137,22 @@ def two_logs(root: Path) -> None:
     zone = pa.timestamp("us", tz="UTC")
     for day in range(2):
         times = [moment(48 * day + n).replace(tzinfo=UTC) for n in range(ROWS)]
-        ids = list(range(ROWS))
-        shown = {
-            "request_id": [f"r{day}-{n}" for n in ids],
-            "uid": [f"u{n % 12}" for n in ids],
-            "item_id": [n % 7 for n in ids],
-            "shown_at": pa.array(times, zone),
-            "bid": [n / 10 for n in ids],
-        }
-        path = root / f"impressions/dt=2022-04-{22 + day}"
-        path.mkdir(parents=True)
-        parquet.write_table(pa.table(shown), path / "part-0.parquet")
-        some = ids[::4]
-        clicks = {
-            "request_id": [f"r{day}-{n}" for n in some],
-            "uid": [f"u{n % 12}" for n in some],
-            "item_id": [n % 7 for n in some],
-            "clicked_at": pa.array([times[n] + timedelta(minutes=2) for n in some], zone),
-        }
-        path = root / f"clicks/dt=2022-04-{22 + day}"
-        path.mkdir(parents=True)
-        orc.write_table(pa.table(clicks), path / "part-0.orc")
+
+        def ids(some: range, day: int = day) -> dict[str, list[Any]]:
+            return {
+                "request_id": [f"r{day}-{n}" for n in some],
+                "uid": [f"u{n % 12}" for n in some],
+                "item_id": [n % 7 for n in some],
+            }
+
+        shown = {**ids(range(ROWS)), "shown_at": pa.array(times, zone), "bid": [n / 10 for n in range(ROWS)]}
+        columns(root / f"impressions/dt=2022-04-{22 + day}/part-0.parquet", pa.table(shown))
+        clicked = pa.array([time + timedelta(minutes=2) for time in times[::4]], zone)
+        clicks = {**ids(range(0, ROWS, 4)), "clicked_at": clicked}
+        columns(root / f"clicks/dt=2022-04-{22 + day}/part-0.orc", pa.table(clicks), orc.write_table)
     for day in range(18, 24):
         users = {"uid": [f"u{n}" for n in range(12)], "age": [20 + n for n in range(12)]}
-        path = root / f"users/dt=2022-04-{day}"
-        path.mkdir(parents=True)
-        parquet.write_table(pa.table(users), path / "part-0.parquet")
+        columns(root / f"users/dt=2022-04-{day}/part-0.parquet", pa.table(users))
 
 
 SHAPES = {

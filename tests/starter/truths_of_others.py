@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 
@@ -19,11 +19,11 @@ class Truth:
     """What a user names to ``init``."""
     flags: tuple[str, ...]
     """Labels that are true or false."""
-    options: dict[str, str]
+    options: dict[str, str] = field(default_factory=dict)
     """What answers the questions of a draft."""
-    edits: tuple[str, ...]
+    edits: tuple[str, ...] = ()
     """Keys that a person sets where a draft says TODO."""
-    same: dict[str, str]
+    same: dict[str, str] = field(default_factory=dict)
     """Columns of the draft's samples, with those of the samples as pandas makes them."""
     days: tuple[date, date] = (date(2024, 5, 5), date(2024, 5, 6))
     """Two days of which all is known: neither the first nor the last."""
@@ -68,9 +68,7 @@ SETS = {
         json_list,
         ("feed.json", "stories.json"),
         ("click",),
-        {},
-        (),
-        {"click": "click", "place": "slot", "stories_words": "words"},
+        same={"click": "click", "place": "slot", "stories_words": "words"},
         catalog=(
             "CREATE TABLE feed (pageView STRING, shownAt TIMESTAMP, viewer STRUCT<id: STRING, country: STRING>, "
             "card STRUCT<story: BIGINT, slot: INT, layout: STRING>, "
@@ -84,8 +82,7 @@ SETS = {
         ("views", "goods"),
         ("clicked",),
         {"zone": "Asia/Kolkata"},
-        (),
-        {"clicked": "clicked", "place": "slot", "goods_price": "price"},
+        same={"clicked": "clicked", "place": "slot", "goods_price": "price"},
     ),
     "polish": Truth(
         polish,
