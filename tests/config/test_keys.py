@@ -14,37 +14,24 @@ from ctr_samples.config.references import check_references
 from ctr_samples.quality.pseudonyms import pseudonyms_of
 from tests.config.minimal import problem
 
-BASE: dict[str, Any] = {
-    "name": "t",
-    "timezone": "UTC",
-    "sources": {
-        "log": {"format": "parquet", "path": "log"},
-        "clicks": {"format": "parquet", "path": "clicks"},
-        "items": {"format": "parquet", "path": "items"},
-        "sellers": {"format": "parquet", "path": "sellers"},
-    },
-    "impressions": {
-        "source": "log",
-        "time": "t",
-        "keys": {"session": "s", "item": "i", "query": "q"},
-        "request": "r",
-    },
-    "labels": {
-        "clicked": {
-            "source": "clicks",
-            "time": "t",
-            "window": "1h",
-            "keys": {"session": "s", "item": "i"},
-            "match": [["session", "item"]],
-        }
-    },
-    "views": {
-        "item": {"source": "items", "on": "item", "key": "id", "static": True},
-        "seller": {"source": "sellers", "on": "item.seller", "key": "id", "static": True},
-    },
-    "features": {"rank": {"from": "seller.rank", "dtype": "float32"}},
-    "output": {"path": "out"},
-}
+BASE: dict[str, Any] = yaml.safe_load("""
+name: t
+timezone: UTC
+sources:
+  log: {format: parquet, path: log}
+  clicks: {format: parquet, path: clicks}
+  items: {format: parquet, path: items}
+  sellers: {format: parquet, path: sellers}
+impressions: {source: log, time: t, keys: {session: s, item: i, query: q}, request: r}
+labels:
+  clicked: {source: clicks, time: t, window: 1h, keys: {session: s, item: i}, match: [[session, item]]}
+views:
+  item: {source: items, "on": item, key: id, static: true}
+  seller: {source: sellers, "on": item.seller, key: id, static: true}
+features:
+  rank: {from: seller.rank, dtype: float32}
+output: {path: out}
+""")
 
 
 def document(**changed: Any) -> dict[str, Any]:
