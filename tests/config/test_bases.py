@@ -10,8 +10,9 @@ from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import ConfigError
 from tests.support.command_line import invoke
 from tests.support.tiny_days import CONFIG
+from tests.support.whole_runs import write_config
 
-SECOND = """
+SECOND = """\
 base: tiny_days.yaml
 labels:
   clicked: {window: 2h}
@@ -24,14 +25,8 @@ output: {path: ROOT/second}
 
 @pytest.fixture
 def second(tmp_path: Path) -> Path:
-    (tmp_path / "tiny_days.yaml").write_text(CONFIG.lstrip().replace("ROOT", str(tmp_path)))
-    return written(tmp_path, "second", SECOND)
-
-
-def written(root: Path, name: str, text: str) -> Path:
-    path = root / f"{name}.yaml"
-    path.write_text(text.lstrip().replace("ROOT", str(root)))
-    return path
+    write_config(tmp_path, "tiny_days", CONFIG.lstrip())
+    return write_config(tmp_path, "second", SECOND)
 
 
 def both(path: Path) -> tuple[JobConfig, JobConfig]:
@@ -55,9 +50,8 @@ def test_the_manifest_keeps_the_merged_text(second: Path) -> None:
 
 
 def test_a_base_may_have_a_base_and_overrides_come_last(second: Path) -> None:
-    third = written(
-        second.parent, "third", "base: second.yaml\nlabels: {clicked: {where: kind = 'buy'}}\noutput: {path: x}\n"
-    )
+    differs = "base: second.yaml\nlabels: {clicked: {where: kind = 'buy'}}\noutput: {path: x}\n"
+    third = write_config(second.parent, "third", differs)
     label = load_config(third, ["labels.clicked.window=3h"]).config.labels["clicked"]
     assert (label.where, label.window.total_seconds()) == ("kind = 'buy'", 3 * 3600)  # type: ignore[union-attr]
 
@@ -83,7 +77,7 @@ def test_a_mistake_is_found_in_the_file_and_line_that_has_it(second: Path) -> No
     ],
 )
 def test_a_base_that_cannot_be_is_refused(second: Path, change: tuple[str, str], message: str) -> None:
-    written(second.parent, "second", SECOND.replace(*change))
+    write_config(second.parent, "second", SECOND, dict([change]))
     with pytest.raises(ConfigError, match=message):
         load_config(second)
 
