@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from ctr_samples.config import explain, load_config
-from ctr_samples.config.masking import mask, masked, masking, remember
+from ctr_samples.config.masking import mask
 from ctr_samples.config.references import check_secrets
 from ctr_samples.errors import ConfigError, InputError
 from tests.config.minimal import MINIMAL, problem, with_lines, with_view, written
@@ -257,7 +257,6 @@ def test_an_unknown_key_of_a_view_names_the_nearest_of_the_kind_that_is_meant(
             ".format: found a list, expected 'json', 'csv', 'parquet', 'orc', 'table' or 'jdbc'.",
         ),
         ("{format: json, path: x}", ": the key `schema` is missing; without it, types would depend on one day's data."),
-        ("{format: table}", ": the key `table` is missing."),
         ("{format: csv, path: x, schema: a INT, delimeter: ;}", ".delimeter: unknown key; did you mean 'delimiter'?"),
         ("{format: parquet, path: x, delimeter: ;}", ".delimeter: unknown key; did you mean 'delimiter'?"),
         (
@@ -635,14 +634,6 @@ def test_the_secret_part_of_an_address_is_masked_for_itself(address: str, part: 
 def test_a_short_value_is_masked_as_a_word_and_the_longer_one_of_two_first() -> None:
     assert mask("7 of 17 lines, day 2019-06-07, x=7;", {"N": "7"}) == "${N} of 17 lines, day 2019-06-07, x=${N};"
     assert mask("jdbc:x://bob@db is down", {"USER": "bob", "URL": "jdbc:x://bob@db"}) == "${URL} is down"
-
-
-def test_values_are_forgotten_at_the_end_of_a_command() -> None:
-    with masking():
-        remember({"X": "hush-hush"})
-        assert masked("hush-hush") == "${X}"
-    remember({"X": "hush-hush"})
-    assert masked("hush-hush") == "hush-hush"
 
 
 @pytest.mark.parametrize(

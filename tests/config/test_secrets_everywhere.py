@@ -178,4 +178,6 @@ def test_a_text_knows_where_it_came_from_and_a_piece_of_a_value_is_noticed() -> 
         assert not tells("org.postgresql.Driver is not there")
         with masking():
             assert written("abc") == "${X}c"
+    remember({"X": "ab"})  # outside of a command
     assert written("abc") is None
+    assert masked("ab") == "ab"
