@@ -53,9 +53,6 @@ def test_shares_of_twins_and_of_conflicts() -> None:
     found = of_ids(ids, label)
     assert found.looked_at == 5
     assert found.shares() == (4 / 5, 2 / 5)
-
-
-def test_no_rows_have_no_twins() -> None:
     assert Alike().shares() == (0.0, 0.0)
 
 

@@ -26,14 +26,10 @@ def scrambled(bits: np.ndarray) -> np.ndarray:
     return mixed ^ (mixed >> np.uint64(31))
 
 
-@pytest.mark.parametrize("count", [0, 1, 2, 10, 100])
-def test_few_values_are_counted_almost_exactly(count: int) -> None:
-    assert distinct_values(registers_of(np.arange(count))) == pytest.approx(count, rel=0.06)
-
-
-@pytest.mark.parametrize("count", [1000, 5000, 50_000, 1_000_000])
-def test_many_values_are_counted_within_three_standard_errors(count: int) -> None:
-    assert distinct_values(registers_of(np.arange(count) * 7 - 3)) == pytest.approx(count, rel=3 * 0.033)
+@pytest.mark.parametrize("count", [0, 1, 2, 10, 100, 1000, 5000, 50_000, 1_000_000])
+def test_few_values_are_counted_almost_exactly_and_many_within_three_standard_errors(count: int) -> None:
+    error = 0.06 if count <= 100 else 3 * 0.033
+    assert distinct_values(registers_of(np.arange(count) * 7 - 3)) == pytest.approx(count, rel=error)
 
 
 def test_the_error_over_many_columns_is_the_one_that_is_promised() -> None:
@@ -49,13 +45,3 @@ def test_registers_are_those_of_the_definition() -> None:
         rest = (mixed << PRECISION) % (1 << 64) >> 11
         by_hand[mixed >> (64 - PRECISION)] = max(by_hand[mixed >> (64 - PRECISION)], 54 - rest.bit_length())
     assert registers_of(np.array(numbers)).tolist() == by_hand
-
-
-def test_a_value_counts_once_however_often_it_comes() -> None:
-    once, often = registers_of(np.arange(500)), registers_of(np.tile(np.arange(500), 40))
-    assert (once == often).all()
-
-
-def test_registers_of_parts_merge_to_those_of_the_whole() -> None:
-    whole, parts = registers_of(np.arange(9000)), [registers_of(part) for part in np.split(np.arange(9000), [10, 4000])]
-    assert (np.maximum.reduce(parts) == whole).all()

@@ -57,10 +57,6 @@ def test_the_extremes_of_integers_are_exact_beyond_what_a_double_holds() -> None
     assert json.loads(json.dumps(facts.max)) == 2**63 - 1
 
 
-def test_numbers_whose_squares_no_double_holds_have_no_deviation() -> None:
-    assert observed(pa.array([1e200, -1e200, 3.0])).moments.std == math.inf
-
-
 def filled(column: pa.Array, label: list[int], default: float | str | None = None) -> list[list[int]]:
     """Rows without and with a value, of each those of both labels."""
     found = ColumnMeasures()
@@ -86,10 +82,6 @@ def test_rows_without_a_value_and_those_with_its_default_are_not_filled(
     column: pa.Array, default: float | str | None
 ) -> None:
     assert filled(column, [0, 1, 0, 0], default) == [[2, 0], [1, 1]]
-
-
-def test_infinities_of_both_signs_do_not_hide_behind_their_sum() -> None:
-    assert observed(pa.array([math.inf, -math.inf, 1.0])).moments.infinite == 2
 
 
 def test_a_mean_far_from_zero_does_not_spoil_the_deviation() -> None:
@@ -157,14 +149,6 @@ def looked_at(numbers: pa.Array, label: list[int] | None = None, **how: bool) ->
 def test_quantiles_of_few_numbers_are_exact() -> None:
     sketch = looked_at(pa.array([float(n) for n in range(101)])).quantiles.whole
     assert sketch.get_quantiles([0.0, 0.5, 1.0]) == [0.0, 50.0, 100.0]
-
-
-def test_quantiles_of_many_numbers_stay_in_the_bound_of_the_sketch() -> None:
-    numbers = np.random.default_rng(1).permutation(60_000).astype(np.float64)
-    sketch = looked_at(pa.array(numbers)).quantiles.whole
-    bound = sketch.normalized_rank_error(False)
-    for rank in (0.01, 0.25, 0.5, 0.9):
-        assert abs(sketch.get_quantile(rank) / 60_000 - rank) < 2 * bound
 
 
 def test_the_most_frequent_values_are_counted_with_their_positives() -> None:

@@ -6,48 +6,31 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 
 from ctr_samples.config import JobConfig
-from ctr_samples.quality.feature_facts import Curve, Facts, FeatureFacts, TopValue
+from ctr_samples.quality.feature_facts import Curve, FeatureFacts, TopValue
 from ctr_samples.quality.metrics import ClickRate, User, Users, ValueRate
 from ctr_samples.quality.pseudonyms import Pseudonyms, pseudonyms_of
-from tests.quality.tiny_day import tiny_day
+from tests.config.minimal import with_lines
+from tests.quality.tiny_day import column, tiny_day
 
 
 def config(features: dict[str, Any], **output: Any) -> JobConfig:
-    return JobConfig.model_validate(
-        {
-            "name": "tiny",
-            "timezone": "UTC",
-            "sources": {"log": {"format": "parquet", "path": "log"}, "people": {"format": "parquet", "path": "people"}},
-            "impressions": {
-                "source": "log",
-                "time": "at",
-                "user": "uid",
-                "request": "rid",
-                "article": "aid",
-                "columns": {"who": "uid", "town": "town"},
-            },
-            "labels": {"clicked": {"source": "log", "where": "click = 1", "window": "30m"}},
-            "views": {"person": {"source": "people", "entity": "user", "key": "person_id", "static": True}},
-            "features": features,
-            "output": {"path": "out", **output},
-        }
+    document = yaml.safe_load(
+        with_lines(
+            sources="{log: {format: parquet, path: log}, people: {format: parquet, path: people}}",
+            impressions="{source: log, time: at, user: uid, request: rid, article: aid, columns: {who: uid, town: town}}",
+            views="{person: {source: people, entity: user, key: person_id, static: true}}",
+        )
     )
-
-
-def facts(**changed: Any) -> Facts:
-    """A column of numbers from 7 to 99."""
-    counts = {"rows": 3, "nulls": 0, "defaults": 0, "values": 3, "zeros": 0, "nan": 0, "infinite": 0}
-    known: dict[str, Any] = {
-        "min": 7, "max": 99, "mean": 8.0, "std": 1.0, "lengths": None, "distinct": 3.0, "quantiles": {"0.5": 7},
-        "cdf": Curve((7.0,), (0.0,), (1.0,)), "top": None, "looked_at": 3, "values_looked_at": 3, "auc": None,
-    }  # fmt: skip
-    return Facts(**counts, **known | changed)
+    return JobConfig.model_validate(document | {"features": features, "output": {"path": "out", **output}})
 
 
 def number(top: tuple[TopValue, ...] | None) -> FeatureFacts:
-    return FeatureFacts("number", "int64", (), {"train": facts(top=top)})
+    """Numbers from 7 to 99."""
+    described = {"mean": 8.0, "std": 1.0, "quantiles": {"0.5": 7}, "cdf": Curve((7.0,), (0.0,), (1.0,))}
+    return FeatureFacts("number", "int64", (), {"train": column(3, min=7, max=99, top=top, **described)})
 
 
 METRICS = tiny_day(
@@ -67,12 +50,10 @@ def test_the_heaviest_users_and_the_values_of_ids_have_other_names() -> None:
     assert train.top is not None
     assert found.users is not None
     assert train.top[0].value == found.users.heaviest[0].user
-
-
-def test_metrics_without_users_or_frequent_values_stay() -> None:
-    found = Pseudonyms("salt", frozenset({"uid"})).applied(replace(METRICS, users=None, features={"uid": number(None)}))
-    assert found.users is None
-    assert found.features["uid"].splits["train"].top is None
+    nobody = Pseudonyms("salt", frozenset({"uid"})).applied(
+        replace(METRICS, users=None, features={"uid": number(None)})
+    )
+    assert (nobody.users, nobody.features["uid"].splits["train"].top) == (None, None)
 
 
 def test_the_samples_of_orphans_have_other_names() -> None:

@@ -35,17 +35,9 @@ features:
   item: {from: impression.item, dtype: int64}
 output: {path: /out}
 """
-STATE = FittedState(
-    "words",
-    "a",
-    1,
-    "run",
-    "2026-01-01T00:00:00",
-    ("2026-01-01",),
-    {},
-    {"cities": FittedVocabulary(("Oslo", "Bergen"), 2, 10), "readers": FittedVocabulary(("ann",), 1, 10)},
-    boundaries={"spread": (7.0,)},
-)
+TOKENS = {"cities": FittedVocabulary(("Oslo", "Bergen"), 2, 10), "readers": FittedVocabulary(("ann",), 1, 10)}
+WHEN = ("2026-01-01T00:00:00", ("2026-01-01",))
+STATE = FittedState("words", "a", 1, "run", *WHEN, {}, TOKENS, boundaries={"spread": (7.0,)})
 
 
 def parsed(text: str) -> JobConfig:
