@@ -52,7 +52,7 @@ class ImpressionIndex:
         keys = [F.col(name).cast("string").alias(f"_{name}") for name in names]
         table = mine.select("impression_id", F.unix_micros("impression_time").alias("at"), *keys).toArrow()
         times = np.asarray(table.column("at").to_numpy(), np.int64)
-        codes = _codes([table.column(f"_{name}").combine_chunks() for name in names])
+        codes = codes_of([table.column(f"_{name}").combine_chunks() for name in names])
         known, rank = np.unique(codes, return_inverse=True)
         order = np.lexsort((times, rank))
         begins = np.searchsorted(rank[order], np.arange(len(known) + 1))
@@ -66,7 +66,7 @@ class ImpressionIndex:
 
     def find(self, keys: Sequence[pa.Array], times: Ints | None) -> pa.Array:
         """Return the id of each line, or null. Without times, keys must be those of one impression of the day."""
-        codes = _codes(keys)
+        codes = codes_of(keys)
         if not len(self.codes):
             self.unknown += len(codes)
             return pa.nulls(len(codes), pa.int64())
@@ -106,7 +106,7 @@ class ImpressionIndex:
         return low
 
 
-def _codes(keys: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
+def codes_of(keys: Sequence[pa.Array]) -> npt.NDArray[np.uint64]:
     """Return a number for the keys of each row: different keys have different ones, up to collisions of 64 bits."""
     codes = np.zeros(len(keys[0]), np.uint64)
     with np.errstate(over="ignore"):

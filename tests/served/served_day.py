@@ -27,6 +27,7 @@ from ctr_samples.served.run import Task, compare_served
 from ctr_samples.shards import open_storage, require_manifest
 from ctr_samples.sparksql.observations import Silent
 from tests.served.server import Faults, Server, Store, StoredRow
+from tests.support import small_days
 from tests.support.whole_runs import write_rows
 
 DAY = date(2019, 6, 5)
@@ -36,7 +37,7 @@ NONE = Faults()
 STEP = 600
 PLACES = {"home": 3, "search": 4}
 """The ids of the second version of the vocabulary. The first one knows `home` alone, and others have id 2."""
-WITH_TIMES = ServedConfig(time="at")
+BY_IDS, WITH_TIMES = ServedConfig(), ServedConfig(time="at")
 CONFIG = """
 name: served
 timezone: UTC
@@ -157,8 +158,28 @@ class Day:
         return compared(spark, self.root / "c.yaml", path, served, propose=propose, causes=causes)
 
 
+def small_lines(wrong: int = 0) -> list[dict[str, Any]]:
+    """What a service logs of the small samples, with so many wrong numbers."""
+    rows = [row for first in range(0, 500, 50) for row in small_days.rows(first, 50).to_pylist()]
+    return [{**row, "number": row["number"] + (n < wrong)} for n, row in enumerate(rows)]
+
+
+def small_compared(root: Path, lines: list[dict[str, Any]] | Path, served: ServedConfig = BY_IDS) -> Served:
+    """The comparison of the small samples with such lines, or with the log in a file, without Spark."""
+    path = lines if isinstance(lines, Path) else root / "served.json"
+    if isinstance(lines, list):
+        write_rows(path, lines)
+    return compared(None, root / "c.yaml", path, served, causes=False)
+
+
 def compared(
-    spark: SparkSession, config: Path, path: Path, served: ServedConfig, *, propose: bool = False, causes: bool = True
+    spark: SparkSession | None,
+    config: Path,
+    path: Path,
+    served: ServedConfig,
+    *,
+    propose: bool = False,
+    causes: bool = True,
 ) -> Served:
     """The comparison of the day that a configuration has published with the log in a file or directory."""
     job_config = load_config(config).config.model_copy(update={"served": served})
@@ -166,7 +187,7 @@ def compared(
     manifest = require_manifest(storage, DAY)
     log = ServedLog.open(str(path), ExampleContract.from_dict(dict(manifest.contract)), served)
     task = Task(storage, manifest, log, job_config, DAY, str(path))
-    return compare_served(task, lambda: (spark, Silent()), causes=causes, propose=propose)
+    return compare_served(task, lambda: (spark, Silent()), causes=causes, propose=propose)  # type: ignore[arg-type,return-value]
 
 
 def tables(rng: random.Random) -> dict[str, list[dict[str, Any]]]:

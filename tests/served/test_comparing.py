@@ -67,6 +67,11 @@ def test_a_number_that_is_none_differs(value: float) -> None:
     assert compared(NUMBER, [1.0], [value]).pairs[0].served == str(value)
 
 
+def test_ids_are_never_near_even_beside_a_number_that_is_not_whole() -> None:
+    ids = [1_500_000_000 + n for n in range(9)]
+    assert compared(INTEGER, ids, [one + (0.5 if one == ids[7] else 3) for one in ids]).different == 9
+
+
 def test_values_of_users_have_the_pseudonyms_of_the_report() -> None:
     names = Pseudonyms("salt", frozenset({"x"}))
     (pair,) = compared(INTEGER, [4711], [4712], names).pairs

@@ -7,15 +7,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from ctr_samples.errors import DamagedFile
 from ctr_samples.served import comparing
 from ctr_samples.served.comparing import Sides, smallest
 from ctr_samples.served.log import ID
-from tests.served.served_day import Day
-
-pytestmark = pytest.mark.thorough
+from tests.served.served_day import small_compared, small_lines
 
 
 def rows(ids: list[int | None], **columns: list[object]) -> pa.RecordBatch:
@@ -55,24 +52,18 @@ def test_the_smallest_ids_of_parts_are_those_of_the_whole() -> None:
     assert set(together[smallest(together, 20)].tolist()) == whole
 
 
-def test_a_comparison_in_parts_has_the_same_counts(
-    spark: SparkSession, day: Day, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lines = day.served(change=lambda line: line.update(age=line["age"] + (line["n"] % 10 == 0)))
-    whole = day.compared(spark, lines, causes=False)
-    monkeypatch.setattr(comparing, "MEMORY", 100_000)
-    in_parts = day.compared(spark, lines, causes=False)
+def test_a_comparison_in_parts_has_the_same_counts(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = small_compared(small, small_lines(wrong=50))
+    monkeypatch.setattr(comparing, "MEMORY", 10_000)
+    in_parts = small_compared(small, small_lines(wrong=50))
     assert in_parts.features == whole.features
     assert in_parts.coverage == whole.coverage
+    assert whole.features["number"].differ == 50
 
 
-def test_a_damaged_shard_is_an_error(spark: SparkSession, day: Day, tmp_path: Path) -> None:
-    lines = day.served()
-    shard = next((day.root / "out").rglob("*.tfrecord"))
+def test_a_damaged_shard_is_an_error(small: Path) -> None:
+    shard = next((small / "out").rglob("*.tfrecord"))
     whole = shard.read_bytes()
-    try:
-        shard.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
-        with pytest.raises(DamagedFile, match=shard.name):
-            day.compared(spark, lines, causes=False)
-    finally:
-        shard.write_bytes(whole)
+    shard.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    with pytest.raises(DamagedFile, match=shard.name):
+        small_compared(small, small_lines())

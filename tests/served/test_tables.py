@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -12,6 +13,7 @@ from ctr_samples.codec import ExampleEncoder
 from ctr_samples.config import Served
 from ctr_samples.contract import ExampleContract, FeatureSpec, Part
 from ctr_samples.errors import InputError
+from ctr_samples.served.keys import ImpressionIndex, codes_of
 from ctr_samples.served.log import ServedLog
 from tests.support.whole_runs import write_rows
 
@@ -52,9 +54,19 @@ def test_a_column_of_json_that_only_the_last_line_has_is_read(tmp_path: Path) ->
     assert found[1500] == {"_id": 1500, "number": None, "day": "2018-08-14", "vector": [1.0, 2.5]}
 
 
-@pytest.mark.parametrize("day", ["2018-08-14", "2018-08-14T10:00:00", "2018-08-14 10:00:00Z"])
-def test_text_of_json_that_looks_like_a_time_stays_text(tmp_path: Path, day: str) -> None:
-    assert rows(of_json([{"impression_id": 1, "day": day}], tmp_path)) == [{"_id": 1, "day": day}]
+@pytest.mark.parametrize("form", ["csv", "json"])
+@pytest.mark.parametrize("day", ["2018-08-14", "2018-08-14T10:00:00", "2018-08-14 10:00:00Z", "01234"])
+def test_text_that_looks_like_a_number_or_a_time_stays_text(tmp_path: Path, form: str, day: str) -> None:
+    line = {"impression_id": 1, "u": "00001", "at": 1_559_692_800, "day": day}
+    path = of_json([line], tmp_path)
+    if form == "csv":
+        path = tmp_path / "served.csv"
+        path.write_text(f"{','.join(line)}\n{','.join(map(str, line.values()))}\n")
+    assert rows(path) == [{"_id": 1, "day": day}]
+    at = np.array([1_559_692_800_000_000])
+    index = ImpressionIndex(codes_of([pa.array(["00001"])]), np.array([0, 1]), at, np.array([7]), 1_000_000)
+    log = ServedLog.open(str(path), CONTRACT, Served(keys={"user": "u"}, time="at"))
+    assert [batch["_id"].to_pylist() for batch in log.batches(index)] == [[7]]
 
 
 def test_nan_in_json_is_a_number(tmp_path: Path) -> None:
@@ -86,3 +98,21 @@ def test_an_example_without_the_whole_joined_vector_is_refused_in_a_sentence(
         InputError, match=r"1 of 2 examples of .* have no 'features' of 3 numbers, in which the samples"
     ):
         rows(log, DENSE)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("cut.json.gz", b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03K", "cut.json.gz is no whole gzip file"),
+        ("none.json.gz", b'{"impression_id": 1}', "none.json.gz is no whole gzip file"),
+        ("lost.json", b'{"impression_id": 1e18, "number": 1}\n', "floats, in which ids lose their last digits"),
+        ("inside.json", b'{"impression_id": {"id": 1}, "number": 1}\n', "expected the `impression_id` of the samples"),
+        ("struct.json", b'{"impression_id": 1, "day": {"code": 1}}\n', "the column 'day' is struct<.*; expected text"),
+    ],
+)
+def test_files_that_cannot_be_compared_are_refused_in_a_sentence(
+    tmp_path: Path, name: str, content: bytes, why: str
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=why):
+        rows(tmp_path / name)
