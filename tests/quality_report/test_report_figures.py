@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -27,10 +29,8 @@ from tests.support.manifests import manifest
     ],
 )
 def test_the_page_says_which_labels_flipped_and_how(flips: dict[str, object], told: str) -> None:
-    actions = label_tables({"clicked": {"actions": 9, "orphans": 4, "flips": {"against": 1, **flips}}})[
-        "Actions of the day"
-    ]
-    assert next(iter(actions.rows))[-1] == told
+    tables = label_tables({"clicked": {"actions": 9, "orphans": 4, "flips": {"against": 1, **flips}}})
+    assert next(iter(tables["Actions of the day"].rows))[-1] == told
 
 
 def label_tables(counts: dict[str, dict[str, object]]) -> dict[str, PageTable]:
@@ -52,30 +52,29 @@ def cdf(at: list[float], below: list[float]) -> Curve:
 
 
 @pytest.mark.parametrize(
-    ("value", "expected"),
-    [(None, "–"), (0, "0%"), (1, "100%"), (0.0342, "3.42%"), (0.342, "34.2%"), (0.99996, "99.996%"), (0.9999999, "99.999%"),
-     (0.00003, "0.003%"), (1e-9, "<0.0001%")],
+    ("in_words", "value", "said"),
+    [
+        # A share that is not all never reads as all.
+        *[(wording.share, *case) for case in [
+            (None, "–"), (0, "0%"), (1, "100%"), (0.0342, "3.42%"), (0.342, "34.2%"), (0.99996, "99.996%"),
+            (0.9999999, "99.999%"), (0.00003, "0.003%"), (1e-9, "<0.0001%"),
+        ]],
+        # A number has four digits that matter.
+        *[(wording.number, *case) for case in [
+            (None, "–"), (0, "0"), (3.0, "3"), (1234567.0, "1,234,567"), (0.12345, "0.1235"), (1234.56, "1,234.6"),
+            (-12345.6, "-12,346"), (1e-7, "1e-07"), (3.4e38, "3.4e+38"),
+        ]],
+        # A span has two units.
+        *[(wording.span, *case) for case in [
+            (0.25, "0.25 s"), (59, "59 s"), (60, "1 min"), (431.2, "7 min 11 s"), (3599.9, "60 min"), (7320, "2 h 2 min"),
+            (2_590_011, "29 d 23 h"), (-7200, "−2 h"),
+        ]],
+        # What cannot be seen is written out.
+        *[(wording.shown, *case) for case in [("a\u202eb\n", "a\\u202eb\\n"), ("", "(empty)"), ("x" * 200, "x" * 79 + "…")]],
+    ],
 )  # fmt: skip
-def test_a_share_that_is_not_all_never_reads_as_all(value: float | None, expected: str) -> None:
-    assert wording.share(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(None, "–"), (0, "0"), (3.0, "3"), (1234567.0, "1,234,567"), (0.12345, "0.1235"), (1234.56, "1,234.6"),
-     (-12345.6, "-12,346"), (1e-7, "1e-07"), (3.4e38, "3.4e+38")],
-)  # fmt: skip
-def test_a_number_has_four_digits_that_matter(value: float | None, expected: str) -> None:
-    assert wording.number(value) == expected
-
-
-@pytest.mark.parametrize(
-    ("seconds", "expected"),
-    [(0.25, "0.25 s"), (59, "59 s"), (60, "1 min"), (431.2, "7 min 11 s"), (3599.9, "60 min"), (7320, "2 h 2 min"),
-     (2_590_011, "29 d 23 h"), (-7200, "−2 h")],
-)  # fmt: skip
-def test_a_span_has_two_units(seconds: float, expected: str) -> None:
-    assert wording.span(seconds) == expected
+def test_a_figure_in_words_does_not_mislead(in_words: Callable[[Any], str], value: object, said: str) -> None:
+    assert in_words(value) == said
 
 
 @pytest.mark.parametrize(
@@ -94,29 +93,36 @@ def test_the_page_says_how_many_values_share_the_ids_of_a_hash(ids: int, distinc
     assert collisions(ids, facts) == said
 
 
-def test_what_cannot_be_seen_is_written_out() -> None:
-    assert wording.shown("a\u202eb\n") == "a\\u202eb\\n"
-    assert wording.shown("") == "(empty)"
-    assert wording.shown("x" * 200) == "x" * 79 + "…"
-
-
-def test_a_value_of_many_rows_is_drawn_where_it_stands() -> None:
-    found = histogram_of(Curve((0.5, 1.0, 4.5), (0.0, 0.2, 0.3), (0.1, 0.2, 1.0)), None, bins=8)
-    assert found.day == pytest.approx((0.2, *[0.1 / 7] * 6, 0.1 / 7 + 0.7))
-
-
-def test_a_histogram_has_the_share_of_each_column() -> None:
-    found = histogram_of(cdf([0.5, 1.0, 4.0], [0.0, 0.5, 1.0]), None, bins=7)
-    assert (found.low, found.high) == (0.5, 4.0)
-    assert found.day == pytest.approx((0.5, *[0.5 / 6] * 6))
-    assert found.before == ()
-
-
-def test_the_values_at_the_lower_end_are_counted() -> None:
-    """Most values are the least one: their share stands at the first point of the curve."""
-    found = histogram_of(cdf([0.0, 0.5, 10.0], [0.7, 0.8, 1.0]), None, bins=4)
-    assert sum(found.day) == pytest.approx(1.0)
-    assert found.day[0] > 0.8
+@pytest.mark.parametrize(
+    ("curve", "before", "bins", "reach", "day", "day_before"),
+    [
+        # A value of many rows is drawn where it stands.
+        (
+            Curve((0.5, 1.0, 4.5), (0.0, 0.2, 0.3), (0.1, 0.2, 1.0)), None, 8,
+            (0.5, 4.5), (0.2, *[0.1 / 7] * 6, 0.1 / 7 + 0.7), (),
+        ),
+        (cdf([0.5, 1.0, 4.0], [0.0, 0.5, 1.0]), None, 7, (0.5, 4.0), (0.5, *[0.5 / 6] * 6), ()),
+        # Most values are the least one: their share stands at the first point of the curve.
+        (cdf([0.0, 0.5, 2.0], [0.7, 0.8, 1.0]), None, 4, (0.0, 2.0), (0.8, *[0.2 / 3] * 3), ()),
+        # A column reaches over the day and the reference.
+        (
+            cdf([0.5, 1.0], [0.0, 1.0]), cdf([3.0, 3.5], [0.0, 1.0]), 6,
+            (0.5, 3.5), (1, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 1),
+        ),
+        # Whole numbers over a small range have a column each.
+        (
+            cdf([0, 1, 3], [0.6, 0.9, 1.0]), cdf([0, 2], [0.5, 1.0]), 40,
+            (0, 3), (0.6, 0.3, 0.0, 0.1), (0.5, 0.0, 0.5, 0.0),
+        ),
+    ],
+)  # fmt: skip
+def test_a_histogram_has_the_share_of_each_column(
+    curve: Curve, before: Curve | None, bins: int, reach: tuple[float, float], day: Sequence[float], day_before: Sequence[float]
+) -> None:  # fmt: skip
+    found = histogram_of(curve, before, bins=bins)
+    assert (found.low, found.high) == reach
+    assert found.day == pytest.approx(day)
+    assert found.before == pytest.approx(day_before)
 
 
 def test_an_outlier_hides_nothing() -> None:
@@ -126,25 +132,11 @@ def test_an_outlier_hides_nothing() -> None:
     assert not found.logarithmic
 
 
-def test_a_column_reaches_over_the_day_and_the_reference() -> None:
-    found = histogram_of(cdf([0.5, 1.0], [0.0, 1.0]), cdf([3.0, 3.5], [0.0, 1.0]), bins=6)
-    assert (found.low, found.high) == (0.5, 3.5)
-    assert found.day == pytest.approx((1, 0, 0, 0, 0, 0))
-    assert found.before == pytest.approx((0, 0, 0, 0, 0, 1))
-
-
 def test_what_reaches_far_beyond_its_median_has_a_logarithmic_axis() -> None:
     found = histogram_of(cdf([0.1, 1.5, 10.5, 1000.5], [0.0, 0.5, 0.9, 1.0]), None)
     assert found.logarithmic
     assert found.middle < 100
     assert sum(found.day) == pytest.approx(1.0)
-
-
-def test_whole_numbers_over_a_small_range_have_a_column_each() -> None:
-    found = histogram_of(cdf([0, 1, 3], [0.6, 0.9, 1.0]), cdf([0, 2], [0.5, 1.0]))
-    assert (found.low, found.high) == (0, 3)
-    assert found.day == pytest.approx((0.6, 0.3, 0.0, 0.1))
-    assert found.before == pytest.approx((0.5, 0.0, 0.5, 0.0))
 
 
 def test_a_column_that_has_most_values_is_cut_so_that_the_others_are_seen() -> None:
@@ -173,21 +165,6 @@ def test_shares_differ_in_points() -> None:
 def test_a_column_of_one_value_is_drawn() -> None:
     assert sum(histogram_of(cdf([7], [1.0]), None).day) == pytest.approx(1.0)
     assert sum(histogram_of(cdf([0.25], [1.0]), None).day) == pytest.approx(1.0)
-
-
-@pytest.mark.parametrize(
-    ("at", "below", "said"),
-    [
-        ((), (), "a curve has 0, 0 and 0 points"),
-        ((1.0,), (), "a curve has 1, 0 and 0 points"),
-        ((1.0, 1.0), (0.5, 1.0), "the points of a curve do not rise"),
-    ],
-)
-def test_a_curve_rises_and_has_a_share_for_each_point(
-    at: tuple[float, ...], below: tuple[float, ...], said: str
-) -> None:
-    with pytest.raises(ValueError, match=said):
-        Curve(at, below, below)
 
 
 @pytest.mark.parametrize(("highest", "top"), [(0, 1), (0.041, 0.05), (1, 1), (1.01, 1.5), (9, 10), (730, 800)])
