@@ -143,19 +143,13 @@ class Day:
         return bisect_left(times, end) - bisect_left(times, end - 3600 * hours)
 
     def compared(
-        self,
-        spark: SparkSession,
-        lines: list[dict[str, Any]] | Path,
-        served: ServedConfig = WITH_TIMES,
-        *,
-        propose: bool = False,
-        causes: bool = True,
+        self, spark: SparkSession, lines: list[dict[str, Any]] | Path, served: ServedConfig = WITH_TIMES, **how: bool
     ) -> Served:
         """The comparison with such lines, or with the log in a file."""
         path = lines if isinstance(lines, Path) else self.root / "served.parquet"
         if isinstance(lines, list):
             pq.write_table(pa.Table.from_pylist(lines), path)
-        return compared(spark, self.root / "c.yaml", path, served, propose=propose, causes=causes)
+        return compared(spark, self.root / "c.yaml", path, served, **how)
 
 
 def small_lines(wrong: int = 0) -> list[dict[str, Any]]:
@@ -172,22 +166,14 @@ def small_compared(root: Path, lines: list[dict[str, Any]] | Path, served: Serve
     return compared(None, root / "c.yaml", path, served, causes=False)
 
 
-def compared(
-    spark: SparkSession | None,
-    config: Path,
-    path: Path,
-    served: ServedConfig,
-    *,
-    propose: bool = False,
-    causes: bool = True,
-) -> Served:
+def compared(spark: SparkSession | None, config: Path, path: Path, served: ServedConfig, **how: bool) -> Served:
     """The comparison of the day that a configuration has published with the log in a file or directory."""
     job_config = load_config(config).config.model_copy(update={"served": served})
     storage = open_storage(job_config.output.path)
     manifest = require_manifest(storage, DAY)
     log = ServedLog.open(str(path), ExampleContract.from_dict(dict(manifest.contract)), served)
     task = Task(storage, manifest, log, job_config, DAY, str(path))
-    return compare_served(task, lambda: (spark, Silent()), causes=causes, propose=propose)  # type: ignore[arg-type,return-value]
+    return compare_served(task, lambda: (spark, Silent()), **{"causes": True, "propose": False, **how})
 
 
 def tables(rng: random.Random) -> dict[str, list[dict[str, Any]]]:

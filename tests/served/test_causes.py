@@ -61,7 +61,7 @@ def test_a_late_store_is_named_with_its_delay(spark: SparkSession, day: Day) -> 
         assert one.share == pytest.approx(share(lines, day.served(), name), abs=1e-9)
         assert one.causes[0].name == "late row", one.causes
         assert one.causes[0].share > 0.99
-        assert "3h late" in one.causes[0].sentence
+        assert "3h late in" in one.causes[0].sentence
         assert one.unexplained is not None
         assert one.unexplained < 0.01
     (proposal,) = [one for one in found.proposals if one.view == "user"]
@@ -81,10 +81,10 @@ def test_each_fault_is_named_where_it_is(spark: SparkSession, day: Day) -> None:
     lines = day.served(Faults(late_part={"user": (8, timedelta(days=1))}), wrong)
     found = day.compared(spark, lines).features
     for name, cause, least, words in (
-        ("age", "late row", 0.99, "1d late"),
+        ("age", "late row", 0.99, "1d late in"),
         ("age", "late row", 0.99, "only for a part of the keys"),
         ("price", "no row", 1, "as if `item` had no row"),
-        ("shows_6h", "late row", 0.97, "2h late"),
+        ("shows_6h", "late row", 0.97, "2h late in"),
         ("place", "state", 1, "with version 1 of the fitted state, of 2019-06-03"),
         ("red", "definition", 1, "as the samples of 2019-06-04 define it"),
         ("home", "no row", 1, "as if `home` had no row"),
@@ -101,12 +101,12 @@ def test_each_fault_is_named_where_it_is(spark: SparkSession, day: Day) -> None:
     [
         (
             Faults(late={"item": timedelta(minutes=30)}, failing={"item": 0.1}),
-            False, "price", ["no row", "late row"], "30m late",
+            False, "price", ["no row", "late row"], "30m late in",
         ),
         (Faults(clock=timedelta(seconds=120)), False, "age", ["early row"], "2m earlier"),
         (
             Faults(late={"user": timedelta(hours=3)}, failing={"user": 0.05}, lost=0.03, repeated=0.02),
-            True, "age", ["precision", "late row", "no row"], "3h late",
+            True, "age", ["precision", "late row", "no row"], "3h late in",
         ),
     ],
     ids=["late and failing", "clock", "late, failing and rounded"],
