@@ -89,15 +89,15 @@ def test_folders_become_records_that_tensorflow_decodes_resizes_and_scales(
     spark: SparkSession, put: Put, tmp_path: Path
 ) -> None:
     wide, grey, clear = encoded(), encoded("PNG", "L", (3, 5), 77), encoded("PNG", "RGBA", (2, 2), (*TEAL, 9))
-    root = put({"dogs/a b%41.JPG": wide, "cats/é.png": grey, "cats/clear.png": clear, "Bee/1.png": clear})
+    root = put({"dogs/a b%41.JPG": wide, "cats/é.png": grey, "cats/clear.png": clear, "Zoo/1.png": clear})
     report = write_images(spark, str(root), str(tmp_path / "out"))
-    assert {name: sum(counts) for name, counts in report.classes.items()} == {"Bee": 1, "cats": 2, "dogs": 1}
+    assert {name: sum(counts) for name, counts in report.classes.items()} == {"Zoo": 1, "cats": 2, "dogs": 1}
     assert (report.unreadable, report.beside, report.generation) == (0, (), 1)
     sizes = ("height", "width", "depth", "label")
     assert [
         (row["path"].decode(), *(row[name] for name in sizes), row["label_name"]) for row in records(tmp_path / "out")
     ] == [
-        ("Bee/1.png", 2, 2, 4, 0, b"Bee"),
+        ("Zoo/1.png", 2, 2, 4, 0, b"Zoo"),
         ("cats/clear.png", 2, 2, 4, 1, b"cats"),
         ("cats/é.png", 5, 3, 1, 1, b"cats"),
         ("dogs/a b%41.JPG", 4, 6, 3, 2, b"dogs"),
@@ -113,7 +113,7 @@ def test_folders_become_records_that_tensorflow_decodes_resizes_and_scales(
     fields = {field["name"]: field for field in table.schemas[-1]["fields"]}
     ctr_samples.register(spark)
     back = spark.read.format("tfrecord").load(str(tmp_path / "out"))
-    assert fields["label"]["metadata"] == back.schema["label"].metadata == {"names": ["Bee", "cats", "dogs"]}
+    assert fields["label"]["metadata"] == back.schema["label"].metadata == {"names": ["Zoo", "cats", "dogs"]}
     assert back.select("label", "label_name", "split").distinct().count() == 3
 
 
