@@ -12,7 +12,7 @@ import yaml
 from ctr_samples.config import JobConfig
 from ctr_samples.config.references import check_references
 from ctr_samples.quality.pseudonyms import pseudonyms_of
-from tests.config.minimal import problem
+from tests.support.minimal_config import problem
 
 BASE: dict[str, Any] = yaml.safe_load("""
 name: t

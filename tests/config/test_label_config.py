@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ctr_samples.config import explain, load_config
-from tests.config.minimal import MINIMAL, problem, written
+from tests.support.minimal_config import MINIMAL, problem, written
 
 
 def plan(tmp_path: Path, *overrides: str) -> str:

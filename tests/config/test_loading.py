@@ -15,7 +15,7 @@ from ctr_samples.config import explain, load_config
 from ctr_samples.config.masking import mask
 from ctr_samples.config.references import check_secrets
 from ctr_samples.errors import ConfigError, InputError
-from tests.config.minimal import MINIMAL, problem, with_lines, with_view, written
+from tests.support.minimal_config import MINIMAL, problem, with_lines, with_view, written
 from tests.support.project import PROJECT
 
 

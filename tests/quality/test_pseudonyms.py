@@ -12,8 +12,8 @@ from ctr_samples.config import JobConfig
 from ctr_samples.quality.feature_facts import Curve, FeatureFacts, TopValue
 from ctr_samples.quality.metrics import ClickRate, User, Users, ValueRate
 from ctr_samples.quality.pseudonyms import Pseudonyms, pseudonyms_of
-from tests.config.minimal import with_lines
-from tests.quality.tiny_day import column, tiny_day
+from tests.support.measured_day import column, tiny_day
+from tests.support.minimal_config import with_lines
 
 
 def config(features: dict[str, Any], **output: Any) -> JobConfig:

@@ -12,7 +12,7 @@ from ctr_samples.config import Limits, Quality
 from ctr_samples.quality.checks import CHECKS, Days, findings
 from ctr_samples.quality.metrics import Finding, Measured
 from ctr_samples.typed import typed
-from tests.quality.tiny_day import column, tiny_day
+from tests.support.measured_day import column, tiny_day
 
 Day = dict[str, Any]
 """What was measured of a day, as JSON: easily broken. Or what is changed of it, by ways such as ``duplicates/ids``."""

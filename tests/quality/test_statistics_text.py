@@ -6,7 +6,7 @@ import pytest
 
 from ctr_samples.quality.feature_facts import Curve, FeatureFacts, Kind, Lengths, TopValue
 from ctr_samples.quality.statistics import statistics_pbtxt
-from tests.quality.tiny_day import column, tiny_day
+from tests.support.measured_day import column, tiny_day
 
 
 def feature(kind: Kind, dtype: Literal["int64", "float32", "bytes"], **measured: Any) -> FeatureFacts:

@@ -31,8 +31,8 @@ from ctr_samples.quality.metrics import (
     verdict_of,
 )
 from ctr_samples.shards import Manifest, Shard
-from tests.quality.tiny_day import column
 from tests.support.manifests import manifest as small_manifest
+from tests.support.measured_day import column
 
 HOURLY = [31, 22, 15, 11, 9, 12, 25, 48, 66, 70, 72, 75, 88, 84, 76, 74, 78, 85, 97, 112, 126, 131, 103, 62]
 """Impressions of each hour, in thousands."""
