@@ -15,12 +15,12 @@ _ZONE = {"timezone": "UTC"} if "timezone" in inspect.signature(to_arrow_schema).
 """What ``to_arrow_schema`` takes; Spark 4.0 asks for no zone."""
 
 
-def literal(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str | StructType) -> DataFrame:
+def literal(spark: SparkSession, rows: Sequence[tuple[Any, ...]], schema: str) -> DataFrame:
     """Like ``createDataFrame``, but the rows become part of the plan: no job of Spark's has to read them.
 
     Times must have a zone.
     """
-    target = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    target = StructType.fromDDL(schema)
     columns = zip(*rows, strict=True) if rows else [()] * len(target)
     types = to_arrow_schema(target, **_ZONE)
     arrays = [
