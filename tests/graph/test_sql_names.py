@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -84,25 +85,30 @@ def test_a_text_is_one_dotted_name_or_not(text: str, expected: tuple[str, ...] |
 
 
 def folded(paths: Iterable[Sequence[str]]) -> set[tuple[str, ...]]:
-    return {tuple(part.lower() for part in path) for path in paths}
+    """Paths in lower case, and split where their parts hold what separates parts in a tree that Spark tells."""
+    return {tuple(", ".join(path).lower().split(", ")) for path in paths}
 
 
-def names_by_spark(node: Any, parameters: frozenset[str] = frozenset()) -> Iterator[tuple[str, ...]]:
+Tree = tuple[str, tuple[str, ...], list["Tree"]]
+"""The class of a node, its name and its children."""
+
+
+def tree_of(nodes: Iterator[dict[str, Any]]) -> Tree:
+    """The tree of nodes of which each comes before its children."""
+    node = next(nodes)
+    name = tuple(node.get("nameParts", "")[1:-1].split(", "))
+    return node["class"].rpartition(".")[2], name, [tree_of(nodes) for _ in range(node["num-children"])]
+
+
+def names_by_spark(tree: Tree, parameters: frozenset[str] = frozenset()) -> Iterator[tuple[str, ...]]:
     """The names in a tree of Spark's parser, without parameters of lambdas."""
-    kind = node.getClass().getSimpleName()
+    kind, name, children = tree
     if kind == "LambdaFunction":
-        arguments = node.arguments()
-        parameters |= {parts_of(arguments.apply(one))[0].lower() for one in range(arguments.size())}
-    if kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable") and parts_of(node)[0].lower() not in parameters:
-        yield parts_of(node)
-    children = node.children().iterator()
-    while children.hasNext():
-        yield from names_by_spark(children.next(), parameters)
-
-
-def parts_of(node: Any) -> tuple[str, ...]:
-    parts = node.nameParts()
-    return tuple(parts.apply(one) for one in range(parts.size()))
+        parameters |= {argument[0].lower() for _, argument, _ in children[1:]}
+    if kind in ("UnresolvedAttribute", "UnresolvedNamedLambdaVariable") and name[0].lower() not in parameters:
+        yield name
+    for child in children:
+        yield from names_by_spark(child, parameters)
 
 
 def both(spark: SparkSession, texts: Iterable[str]) -> Iterator[tuple[str, set[tuple[str, ...]], set[tuple[str, ...]]]]:
@@ -115,7 +121,7 @@ def both(spark: SparkSession, texts: Iterable[str]) -> Iterator[tuple[str, set[t
             continue
         found = names_in(text)
         if found is not None:
-            yield text, folded(found), folded(names_by_spark(tree))
+            yield text, folded(found), folded(names_by_spark(tree_of(iter(json.loads(tree.toJSON())))))
 
 
 def missed(found: set[tuple[str, ...]], by_spark: set[tuple[str, ...]]) -> set[tuple[str, ...]]:

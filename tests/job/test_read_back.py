@@ -27,8 +27,8 @@ from ctr_samples.job.foreseen import changes
 from ctr_samples.job.origins import Origins, differences
 from ctr_samples.job.planning import why_stale
 from ctr_samples.samples.training_rows import count_days
+from ctr_samples.shards import FeaturesFrom
 from tests.support.manifests import manifest
-from tests.support.marks import slow_except
 from tests.support.whole_runs import Made, made, planned, write_rows
 
 FIRST = int(os.environ.get("RANDOM_CHANGES_FROM", "1"))
@@ -333,55 +333,46 @@ def config_of(features: Document, **more: Any) -> Document:
     return deepcopy(BASE) | {"features": features} | more
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("view", ["an event view", *slow_except((), ["a static view", "a view whose rows end"])])
-def test_all_features_of_a_sample_come_from_one_of_the_rows_that_tie(
-    spark: SparkSession, tied: Path, view: str
-) -> None:
-    before, now = config_of(of("item.price")), config_of(of("item.price", "item.color"))
-    item = before["views"]["item"]
-    if view == "a static view":
-        item = {"source": "items", "on": "item", "key": "i", "static": True}
-    elif view == "a view whose rows end":
-        item = {**item, "valid_to": "timestamp_seconds(at + 999999)"}
-    for config in (before, now):
-        config["views"]["item"] = item
-    first, again = check_read_back(spark, tied, before, now)
-    assert first.manifest.views["item"]["ties"] == again.manifest.views["item"]["ties"] == 8
-    assert are_of_one_row(again, "item_price", "item_color")
+def foreseen_after(
+    spark: SparkSession, root: Path, now: Document, others: Mapping[str, str] = VALUES, out: str = "first"
+) -> FeaturesFrom:
+    """What a run by another configuration would take of the day, which is left as it is."""
+    return planned(spark, load_config(written(root, "now", now), [f"output.path={root / out}"], others), DAY)
+
+
+OF_ENDING = {"valid_to": "timestamp_seconds(at + 999999)"}
 
 
 @pytest.mark.thorough
-def test_a_second_set_takes_no_feature_whose_row_other_columns_chose(spark: SparkSession, tied: Path) -> None:
-    day_of(spark, written(tied, "first", config_of(of("item.price"))), "first")
-    second = config_of(of("item.price", "item.color"), from_samples=f"{tied}/first")
-    again = day_of(spark, written(tied, "second", second), "second")
-    assert again.features_from.path == f"{tied}/first"
-    assert are_of_one_row(again, "item_price", "item_color")
+def test_all_features_of_a_sample_come_from_one_of_the_rows_that_tie(spark: SparkSession, tied: Path) -> None:
+    item = BASE["views"]["item"]
+    views = {"item": item, "static": {"source": "items", "on": "item", "key": "i", "static": True}}
+    views["ending"] = {**item, **OF_ENDING}
+    before = config_of(of(*[f"{view}.price" for view in views]), views=views)
+    now = config_of(of(*[f"{view}.{column}" for view in views for column in ("price", "color")]), views=views)
+    first = day_of(spark, written(tied, "first", before), "first")
+    assert {name: view["ties"] for name, view in first.manifest.views.items()} == dict.fromkeys(views, 8)
+    assert foreseen_after(spark, tied, now).features == ()
+    of_other_set = foreseen_after(spark, tied, now | {"from_samples": f"{tied}/first"}, out="second")
+    assert (of_other_set.features, of_other_set.path) == ((), f"{tied}/first")
+    again = day_of(spark, tied / "now.yaml", "first")
+    assert all(are_of_one_row(again, f"{view}_price", f"{view}_color") for view in views)
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("change", "other"),
-    [
-        ({"features": of("impression.price", "impression.color")}, "impression_color"),
-        ({"labels": {"good": {"expr": "color = 'red'"}}}, "good"),
-        ({"labels": {"good": {"expr": "price < 1000"}}, "sampling": {"negatives": 0.9}}, "good"),
-    ],
-    ids=["with a column more", "with another label of the row", "sampled by it"],
-)
-def test_a_sample_and_its_labels_come_from_one_of_the_lines_that_tie(
-    spark: SparkSession, tied: Path, change: Document, other: str
-) -> None:
+def test_a_sample_and_its_labels_come_from_one_of_the_lines_that_tie(spark: SparkSession, tied: Path) -> None:
     before = config_of(of("impression.price"), views={}, labels={"good": {"expr": "good = 1"}})
     before["impressions"] = {**before["impressions"], "columns": {"price": "price"}}
-    now = deepcopy(before) | change
-    if "color" in str(change):
-        now["impressions"]["columns"]["color"] = "color"
-    first, again = check_read_back(spark, tied, before, now)
-    assert first.manifest.tied_repeats == again.manifest.tied_repeats == first.manifest.accounting["repeated"] == 40
-    assert "columns that tell repeats apart" in again.features_from.why
-    assert are_of_one_row(again, "impression_price", other)
+    with_color = {"impressions": {**before["impressions"], "columns": {"price": "price", "color": "color"}}}
+    first = day_of(spark, written(tied, "first", before), "first")
+    assert first.manifest.tied_repeats == first.manifest.accounting["repeated"] == 40
+    for change in (
+        {"features": of("impression.price", "impression.color"), **with_color},
+        {"labels": {"good": {"expr": "color = 'red'"}}, **with_color},
+        {"labels": {"good": {"expr": "price < 1000"}}, "sampling": {"negatives": 0.9}},
+    ):
+        assert "columns that tell repeats apart" in foreseen_after(spark, tied, before | change).why
+    assert are_of_one_row(day_of(spark, tied / "now.yaml", "first"), "impression_price", "good")
 
 
 @pytest.mark.thorough
@@ -401,16 +392,13 @@ def test_a_day_without_ties_is_read_back_when_columns_are_added(spark: SparkSess
 @pytest.mark.thorough
 def test_columns_that_tell_no_row_apart_now_may_do_so_with_a_column_more(spark: SparkSession, tied: Path) -> None:
     """The prices tie in no row, so the day is read back; with colours they do, so a size makes both anew."""
-    colors = [("red", 1), ("blue", 2), ("green", 3)]
     item = {"at": START - 60, "price": 1.0}
+    colors = [("red", 1), ("blue", 2), ("green", 3)]
     write_rows(tied / "items.json", [{"i": i, **item, "color": c, "size": n} for i in range(8) for c, n in colors])
     day_of(spark, written(tied, "one", config_of(of("item.price"))), "first")
     second = day_of(spark, written(tied, "two", config_of(of("item.price", "item.color"))), "first")
     assert (second.features_from.features, second.manifest.views["item"]["ties"]) == (("item_price",), 16)
-    path = written(tied, "three", config_of(of("item.price", "item.color", "item.size")))
-    third, whole = (day_of(spark, path, out, force=out == "whole") for out in ("first", "whole"))
-    assert third.shards == whole.shards
-    assert {*third.values("item_color", "item_size")} <= {(color.encode(), float(size)) for color, size in colors}
+    assert foreseen_after(spark, tied, config_of(of("item.price", "item.color", "item.size"))).features == ()
 
 
 CHANGED = {
@@ -429,46 +417,41 @@ def test_a_changed_value_of_the_environment_is_a_changed_configuration(spark: Sp
     sizes = [{"i": i, "at": START - 3600, "price": i + 1.0, "color": "red", "size": i} for i in range(8)]
     write_rows(tied / "items.json", sizes)
     config, others = config_of(of("impression.price", "item.price")), VALUES | {"FACTOR": "15"}
-    first, again = check_read_back(spark, tied, config, config, others)
+    path = written(tied, "now", config)
+    first, again = (day_of(spark, path, "first", values) for values in (VALUES, others))
     assert (again.manifest.generation, {*again.values("impression_price")}) == (2, {(15.0,)})
     then, now = first.manifest.environment, again.manifest.environment
     assert {*VALUES.values()}.isdisjoint(then.values())
     assert [key for key in VALUES if then[key] != now[key]] == ["FACTOR"]
+    more = config_of(of("impression.price", "item.price", "item.color"))
+    assert foreseen_after(spark, tied, more, others).features == ("impression_price", "item_price")
     for name, (value, found) in CHANGED.items():
-        loaded = load_config(tied / "now.yaml", [f"output.path={tied}/first"], others | {name: value})
-        kept = planned(spark, loaded, DAY)
+        kept = foreseen_after(spark, tied, config, others | {name: value})
         assert not kept.labels, "samples of another environment were taken"
+        loaded = load_config(path, [f"output.path={tied}/first"], others | {name: value})
         stale = why_stale(spark, loaded, again.manifest)
         assert stale[0] == f"the value of ${{{name}}} changed, or is not known of then"
         assert found in kept.why or found in stale[1]
 
 
 @pytest.mark.thorough
-def test_values_of_an_unchanged_environment_are_read_back(spark: SparkSession, tied: Path) -> None:
-    write_rows(tied / f"log/{DAY}.json", few_shown())
-    before, now = config_of(of("impression.price")), config_of(of("impression.price", "item.price"))
-    _, again = check_read_back(spark, tied, before, now)
-    assert again.features_from.features == ("impression_price",)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("change", ["renamed", "copied"])
-def test_a_feature_scales_by_what_was_fitted_for_its_own_name(spark: SparkSession, tied: Path, change: str) -> None:
+def test_a_feature_scales_by_what_was_fitted_for_its_own_name(spark: SparkSession, tied: Path) -> None:
     for back, scale in ((0, 1.0), (1, 1.0), (2, 50.0)):
         rows = [{**row, "at": row["at"] - 86400 * back, "price": scale * n} for n, row in enumerate(few_shown())]
         write_rows(tied / f"log/{DAY - timedelta(days=back)}.json", rows)
         write_rows(tied / f"clicks/{DAY - timedelta(days=back)}.json", [{"at": START + 30, "u": "u0", "i": 0}])
     scaled = {"expr": "cast(impression.price as double)", "dtype": "float32", "scale": "standardise"}
     before = config_of({"scaled": scaled, **of("impression.price")})
-    every = config_of({**before["features"], "other": scaled})
-    for back, config in ((2, before), (1, every)):  # so each has moments of a day of its own
+    copied = config_of({**before["features"], "other": scaled})
+    for back, config in ((2, before), (1, copied)):  # so each has moments of a day of its own
         fit(spark, load_config(written(tied, "fitting", config), environ=VALUES), DAY - timedelta(days=back))
-    now = every if change == "copied" else config_of({"other": scaled, **of("impression.price")})
     day_of(spark, written(tied, "before", before), "first")
-    path = written(tied, "now", now)
+    renamed = config_of({"other": scaled, **of("impression.price")})
+    assert foreseen_after(spark, tied, renamed).features == ("impression_price",)
+    path = written(tied, "now", copied)
     again, whole = (day_of(spark, path, out, force=out == "whole") for out in ("first", "whole"))
     assert again.shards == whole.shards
-    assert {*again.features_from.features} == {*now["features"]} - {"other"}
+    assert again.features_from.features == ("scaled", "impression_price")
 
 
 @pytest.mark.thorough

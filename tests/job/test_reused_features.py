@@ -26,7 +26,7 @@ from ctr_samples.shards.generation_history import rollback
 from ctr_samples.sparksql.observations import Silent
 from tests.support.command_line import invoke
 from tests.support.marks import slow_except
-from tests.support.whole_runs import Made, made, write_config, write_rows
+from tests.support.whole_runs import Made, made, planned, write_config, write_rows
 
 DAY = date(2019, 6, 5)
 START = 1559692800
@@ -95,9 +95,23 @@ def root(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return where
 
 
-def day_of(spark: SparkSession, root: Path, out: str, text: str = CONFIG, **how: Any) -> Made:
+def day_of(spark: SparkSession, root: Path, out: str, text: str, **how: Any) -> Made:
     """The day by a configuration, in a set of samples."""
     return made(spark, write_config(root, out, text), DAY, **how)
+
+
+@pytest.fixture(scope="module")
+def first(spark: SparkSession, root: Path) -> Made:
+    """The day by the configuration as it stands."""
+    return day_of(spark, root, "first", CONFIG)
+
+
+def copied(first: Made, out: str) -> Made:
+    """The same in another set of samples, with a configuration of its own."""
+    root = first.output.parent
+    write_config(root, out, CONFIG)
+    shutil.copytree(first.output, root / out)
+    return Made.newest(root / out, DAY)
 
 
 def content(day: Made) -> list[tuple[str, int, bytes]]:
@@ -148,11 +162,13 @@ CHANGES: dict[str, tuple[str, str, set[str]]] = {
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("change", slow_except(["added"], CHANGES))
-def test_a_changed_feature_is_made_and_the_others_are_read(spark: SparkSession, root: Path, change: str) -> None:
+def test_a_changed_feature_is_made_and_the_others_are_read(
+    spark: SparkSession, root: Path, first: Made, change: str
+) -> None:
     old, new, kept = CHANGES[change]
     text = CONFIG.replace(AGE, "" if change == "moved to the end" else AGE).replace(old, new)
     out = f"out_{list(CHANGES).index(change)}"
-    day_of(spark, root, out)
+    copied(first, out)
     again = day_of(spark, root, out, text)
     assert again.published
     taken = again.features_from
@@ -167,15 +183,18 @@ def test_a_changed_feature_is_made_and_the_others_are_read(spark: SparkSession, 
 @pytest.mark.parametrize(
     ("old", "new"), [("eval: 0.25", "eval: 0.5"), *slow_except((), [("partitions: 2", "partitions: 3")])]
 )
-def test_other_samples_or_another_order_are_made_whole(spark: SparkSession, root: Path, old: str, new: str) -> None:
+def test_other_samples_or_another_order_are_made_whole(
+    spark: SparkSession, root: Path, first: Made, old: str, new: str
+) -> None:
     out = f"other_{abs(hash(new)) % 1000}"
-    day_of(spark, root, out)
-    assert day_of(spark, root, out, CONFIG.replace(old, new)).features_from.why
+    copied(first, out)
+    changed = write_config(root, f"{out}_new", CONFIG, {old: new, "OUT": out})
+    assert planned(spark, load_config(changed), DAY).why
 
 
 @pytest.mark.thorough
-def test_a_dry_run_says_what_a_run_would_read_make_and_leave_out(spark: SparkSession, root: Path) -> None:
-    day_of(spark, root, "dry")
+def test_a_dry_run_says_what_a_run_would_read_make_and_leave_out(spark: SparkSession, root: Path, first: Made) -> None:
+    copied(first, "dry")
     text = CONFIG.replace("ttl: 30d", "ttl: 6h").replace(
         CHANGES["dropped"][0], "  more: {from: item.price, dtype: int64}\n"
     )
@@ -201,8 +220,10 @@ def test_a_dry_run_says_what_a_run_would_read_make_and_leave_out(spark: SparkSes
 
 
 @pytest.mark.thorough
-def test_a_dry_run_tells_a_published_day_a_new_one_and_one_with_other_samples(spark: SparkSession, root: Path) -> None:
-    day_of(spark, root, "dry_days")
+def test_a_dry_run_tells_a_published_day_a_new_one_and_one_with_other_samples(
+    spark: SparkSession, root: Path, first: Made
+) -> None:
+    copied(first, "dry_days")
     plain = load_config(root / "dry_days.yaml")
     assert foreseen(spark, plain, DAY, Silent()).what == "is published as it is"
     dropped = write_config(root, "dry_dropped", CONFIG, {CHANGES["dropped"][0]: "", "OUT": "dry_days"})
@@ -230,18 +251,18 @@ def test_a_label_is_made_from_actions_and_from_the_impressions_that_can_take_the
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["before the action", "before the publish"])
 def test_a_run_that_was_killed_while_it_read_back_leaves_the_day_and_runs_again(
-    spark: SparkSession, root: Path, when: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, root: Path, first: Made, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = f"killed_{when.rsplit(maxsplit=1)[-1]}"
-    first = day_of(spark, root, out)
+    before = copied(first, out)
     text = CONFIG.replace(CHANGES["dropped"][0], "")
     step = "write_shards" if when == "before the action" else "pass_gate"
     with monkeypatch.context() as patch:
         patch.setattr(job, step, Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             day_of(spark, root, out, text)
-    assert Made.newest(root / out, DAY).manifest == first.manifest
-    check_shards(open_storage(root / out), first.manifest.shards)
+    assert Made.newest(root / out, DAY).manifest == before.manifest
+    check_shards(open_storage(root / out), before.manifest.shards)
     again = day_of(spark, root, out, text)
     assert again.features_from.labels
     check_whole(spark, root, again, text)
@@ -288,13 +309,13 @@ SECOND: dict[str, tuple[tuple[str, str], ...]] = {
 }
 
 
+@pytest.mark.usefixtures("first")
 @pytest.mark.thorough
 @pytest.mark.parametrize("second", slow_except(["with another label"], SECOND))
 def test_a_second_set_takes_features_from_the_first_one(spark: SparkSession, root: Path, second: str) -> None:
     text, out = CONFIG, f"second_{[*SECOND].index(second)}"
     for old, new in SECOND[second]:
         text = text.replace(old, new)
-    day_of(spark, root, "first")
     result = day_of(spark, root, out, FROM_FIRST + text)
     taken = result.features_from
     assert (taken.why, taken.path, taken.labels) == ("", f"{root}/first", second == "with fewer negatives")
@@ -310,18 +331,18 @@ def test_a_second_set_takes_features_from_the_first_one(spark: SparkSession, roo
     assert dry.dropped == (["age"] if AGE in [old for old, _ in SECOND[second]] else [])
 
 
+@pytest.mark.usefixtures("first")
 @pytest.mark.slow
 def test_a_sampled_second_set_takes_a_feature_more(spark: SparkSession, root: Path) -> None:
     few = f"{CONFIG}sampling: {{negatives: 0.3}}\n"
-    day_of(spark, root, "first")
     day_of(spark, root, "few_more", FROM_FIRST + few)
     more = few.replace(*MORE)
     check_whole(spark, root, day_of(spark, root, "few_more", FROM_FIRST + more), more)
 
 
+@pytest.mark.usefixtures("first")
 @pytest.mark.slow
 def test_a_second_set_of_other_impressions_is_made_whole(spark: SparkSession, root: Path) -> None:
-    day_of(spark, root, "first")
     other = FROM_FIRST + CONFIG.replace("eval: 0.25", "eval: 0.5")
     assert day_of(spark, root, "second_other", other).features_from.why == "`split` changed"
     alone = day_of(spark, root, "second_alone", f"from_samples: ROOT/nothing\n{CONFIG}")
@@ -329,8 +350,10 @@ def test_a_second_set_of_other_impressions_is_made_whole(spark: SparkSession, ro
 
 
 @pytest.mark.slow
-def test_after_a_rollback_features_are_those_of_the_generation_that_is_current(spark: SparkSession, root: Path) -> None:
-    day_of(spark, root, "back")
+def test_after_a_rollback_features_are_those_of_the_generation_that_is_current(
+    spark: SparkSession, root: Path, first: Made
+) -> None:
+    copied(first, "back")
     day_of(spark, root, "back", CONFIG.replace("ttl: 30d", "ttl: 6h"))
     rollback(open_storage(root / "back"), DAY, 1, datetime.now(UTC), "aaaaaaaa")
     again = day_of(spark, root, "back", WITH_MORE)
@@ -339,10 +362,10 @@ def test_after_a_rollback_features_are_those_of_the_generation_that_is_current(s
 
 
 @pytest.mark.slow
-def test_forgotten_users_never_come_back_through_a_generation(spark: SparkSession, root: Path) -> None:
-    first = day_of(spark, root, "forgot")
+def test_forgotten_users_never_come_back_through_a_generation(spark: SparkSession, root: Path, first: Made) -> None:
+    before = copied(first, "forgot")
     storage = open_storage(root / "forgot")
-    gone = [str(first.samples[0]["impression_id"])]
+    gone = [str(before.samples[0]["impression_id"])]
     found = find(storage, DAY, "impression_id", gone)
     assert forget(storage, found, "impression_id", gone, Retention()).samples == 1
     again = day_of(spark, root, "forgot", CONFIG.replace(CHANGES["dropped"][0], ""))

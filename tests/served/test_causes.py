@@ -47,28 +47,6 @@ def test_forms_of_values_are_told_apart(
     assert rest == (1 if cause is None else 0)
 
 
-def share(lines: list[dict[str, Any]], right: list[dict[str, Any]], name: str) -> float:
-    return float(np.mean([a[name] != b[name] for a, b in zip(lines, right, strict=True)]))
-
-
-@pytest.mark.thorough
-def test_a_late_store_is_named_with_its_delay(spark: SparkSession, day: Day) -> None:
-    lines = day.served(Faults(late={"user": timedelta(hours=3)}))
-    found = day.compared(spark, lines, propose=True)
-    assert {name for name, one in found.features.items() if one.differ} == {"age", "score", "fit", "product"}
-    for name in ("age", "score", "fit", "product"):
-        one = found.features[name]
-        assert one.share == pytest.approx(share(lines, day.served(), name), abs=1e-9)
-        assert one.causes[0].name == "late row", one.causes
-        assert one.causes[0].share > 0.99
-        assert "3h late in" in one.causes[0].sentence
-        assert one.unexplained is not None
-        assert one.unexplained < 0.01
-    (proposal,) = [one for one in found.proposals if one.view == "user"]
-    assert (proposal.available_after, proposal.agreement) == ("3h", pytest.approx(1, abs=0.01))
-    assert [one for one in found.proposals if one.view == "item"] == []
-
-
 @pytest.mark.slow
 def test_each_fault_is_named_where_it_is(spark: SparkSession, day: Day) -> None:
     def wrong(line: dict[str, Any]) -> None:

@@ -6,8 +6,10 @@ import json
 from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import jsonschema
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -44,21 +46,35 @@ def run_small(log: Path, *more: str) -> tuple[int, str, str]:
     return run(log.parent / "out", log, "--config", str(log.parent / "c.yaml"), "--no-causes", *more)
 
 
+def share(lines: list[dict[str, Any]], right: list[dict[str, Any]], name: str) -> float:
+    return float(np.mean([a[name] != b[name] for a, b in zip(lines, right, strict=True)]))
+
+
 @pytest.mark.thorough
-def test_a_log_beyond_the_limits_ends_with_3_a_page_and_a_line_in_trends(spark: SparkSession, day: Day) -> None:
-    path = day.root / "late.parquet"
-    pq.write_table(pa.Table.from_pylist(day.served(Faults(late={"user": timedelta(hours=2)}))), path)
+def test_a_late_store_is_named_with_its_delay_on_the_page_and_in_trends(spark: SparkSession, day: Day) -> None:
+    path, lines = day.root / "late.parquet", day.served(Faults(late={"user": timedelta(hours=3)}))
+    pq.write_table(pa.Table.from_pylist(lines), path)
     code, said, beside = run(day.root / "out", path, "--propose", str(day.root / "proposed.yaml"))
     assert code == 3, beside
-    assert "is served 2h late in" in beside
-    assert "with `available_after: 2h` of `user` agreement would be 100.0%" in beside
+    assert "is served 3h late in" in beside
+    assert "with `available_after: 3h` of `user` agreement would be 100.0%" in beside
     page = Path(said.strip())
     assert page.name == "served.html"
     assert "Beyond the limits" in page.read_text()
     proposed = yaml.safe_load((day.root / "proposed.yaml").read_text())
-    assert proposed == {"views": {"user": {"available_after": "2h"}}}
+    assert proposed == {"views": {"user": {"available_after": "3h"}}}
     document = page.with_suffix(".json").read_text()
     jsonschema.validate(json.loads(document), json.loads(SCHEMA.read_text()))
+    found = Served.from_json(document)
+    assert {name for name, one in found.features.items() if one.differ} == {"age", "score", "fit", "product"}
+    for name in ("age", "score", "fit", "product"):
+        one = found.features[name]
+        assert one.share == pytest.approx(share(lines, day.served(), name), abs=1e-9)
+        assert one.causes[0].name == "late row", one.causes
+        assert one.causes[0].share > 0.99
+        assert "3h late in" in one.causes[0].sentence
+        assert one.unexplained is not None
+        assert one.unexplained < 0.01
     storage = open_storage(day.root / "out")
     assert "Samples whose served value differs" in trends_page(storage, None, None)
     page.with_suffix(".json").write_text(document.replace('"served": ', '"other": ', 1))
