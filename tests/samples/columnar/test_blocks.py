@@ -9,14 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType, YearMonthIntervalType
 
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import (
-    BLOCK,
     Counts,
     DamagedBlock,
     Gather,
@@ -25,7 +23,7 @@ from ctr_samples.samples.columnar.blocks import (
     murmur3,
     murmur3_of_longs,
 )
-from ctr_samples.samples.columnar.columns import Picked, codes_of, joint, place_of_texts, shuffle_hashes
+from ctr_samples.samples.columnar.columns import Picked, codes_of, place_of_texts, shuffle_hashes
 from ctr_samples.samples.columnar.stages import Shuffle, Stage, TaskCounts, place_of
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
 from ctr_samples.sparksql.columns import stable_hash
@@ -181,20 +179,6 @@ def test_a_partition_whose_column_arrow_cannot_hold_together_is_refused_before_i
         read("order")
 
 
-@pytest.mark.thorough
-def test_a_damaged_block_fails_the_job(by_spark: Callable[[pa.Table], Stage]) -> None:
-    def without_a_byte(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            contents = pa.array([block.as_py()[:-1] for block in batch.column("block")], pa.binary())
-            yield batch.set_column(4, "block", contents)
-
-    rows = by_spark(rows_of(20))
-    alone = Shuffle((rows,), ("_place",), 2, sum_of_keys)
-    damaged = Stage(alone.frame().mapInArrow(without_a_byte, BLOCK), rows.kind, (alone.gather(),))
-    with pytest.raises(PySparkException, match="DamagedBlock"):
-        damaged.rows().collect()
-
-
 def test_spark_sends_the_key_of_each_partition_there(frame: Frame) -> None:
     every = [(count, place, key) for count in (1, 2, 7, 200) for place, key in enumerate(keys_of(count))]
     places = frame("count int, place int, key int", every).where("pmod(hash(key), count) = place")
@@ -229,12 +213,6 @@ def test_keys_with_equal_hashes_are_told_apart() -> None:
     asked = pa.array([*keys[::-1], "another", None])
     found = view.structs(view.match(asked, np.zeros(22, np.int64)), np.zeros(22, np.int64))
     assert [one["value"] for one in found.to_pylist()] == [*keys[::-1], None, None]
-
-
-def test_a_composite_key_is_null_if_a_part_is() -> None:
-    codes = joint([np.array([0, 0, 1, -1, 1]), np.array([0, 1, 0, 1, -1])])
-    assert len({*codes[:3]}) == 3
-    assert codes[3:].tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from pathlib import Path
@@ -35,136 +35,86 @@ from tests.samples.views.as_of.joins import (
     NESTED,
     NOTHING,
     PAYLOADS,
+    Case,
+    Row,
+    features,
     found,
     impressions,
     joined,
     joined_in_spark,
+    of_cases,
+    oracle,
     ready,
-    with_payload,
 )
 from tests.support.frames_as_inputs import inputs_of
-from tests.support.stages import table
 
 Frame = Callable[..., DataFrame]
-START = datetime(2019, 6, 5, tzinfo=UTC)
 HOW = AsOf("profile", ("user",), timedelta(days=1))
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row that is true in minutes [at, to); without ``to`` it does not end, without ``known`` it is known at once."""
-
-    at: int
-    value: str
-    to: int | None = None
-    known: int | None = None
-    closed: int | None = None
-    sequence: int | None = None
-    gone: bool = False
-
-
-@dataclass(frozen=True)
-class Case:
-    """One key: its rows, and what impressions at some minutes find: value and age in minutes, or None."""
-
-    rows: Sequence[Row]
-    found: dict[float, tuple[str, float] | None]
 
 
 MICRO = 1 / 60e6  # of a minute
 
+
+def case(rows: Sequence[Row], found: dict[float, tuple[str, float] | None]) -> Case:
+    """One key, and what impressions at some minutes find: value and age in minutes, or None."""
+    return Case(rows, {at: (one[0], round(one[1] * 60, 6), True) if one else NOTHING for at, one in found.items()})
+
+
 STRICT = {
-    "a row is seen until it ends, and at the very instant, since only what was before an impression counts": Case(
+    "a row is seen until it ends, and at the very instant, since only what was before an impression counts": case(
         [Row(10, "v", to=20)], {10: None, 15: ("v", 5), 20: ("v", 10), 20 + MICRO: None}
     ),
-    "rows that follow each other leave no gap": Case(
+    "rows that follow each other leave no gap": case(
         [Row(10, "a", to=20), Row(20, "b")], {20: ("a", 10), 20 + MICRO: ("b", MICRO)}
     ),
-    "in a gap there are no features": Case(
+    "in a gap there are no features": case(
         [Row(10, "a", to=20), Row(30, "b", to=40)], {25: None, 35: ("b", 5), 45: None}
     ),
-    "a row that another one hid comes into sight again when that one ends": Case(
+    "a row that another one hid comes into sight again when that one ends": case(
         [Row(10, "base"), Row(20, "offer", to=30)], {15: ("base", 5), 25: ("offer", 5), 35: ("base", 25)}
     ),
-    "of several that go on the best is taken": Case(
+    "of several that go on the best is taken": case(
         [Row(10, "first"), Row(15, "second", to=50), Row(20, "third", to=30), Row(22, "fourth", to=40)],
         {25: ("fourth", 3), 35: ("fourth", 13), 45: ("second", 30), 55: ("first", 45)},
     ),
-    "a row that ended while it was hidden does not come back": Case(
+    "a row that ended while it was hidden does not come back": case(
         [Row(10, "first", to=25), Row(20, "second", to=30)], {27: ("second", 7), 35: None}
     ),
-    "an end of which nobody knew is not seen": Case([Row(10, "v", to=20, closed=30)], {25: ("v", 15), 30: None}),
-    "an end that was known before it came is seen when it comes": Case(
+    "an end of which nobody knew is not seen": case([Row(10, "v", to=20, closed=30)], {25: ("v", 15), 30: None}),
+    "an end that was known before it came is seen when it comes": case(
         [Row(10, "v", to=20, closed=12)], {15: ("v", 5), 20 + MICRO: None}
     ),
-    "a newer row wins though the end of the old one is not yet known": Case(
+    "a newer row wins though the end of the old one is not yet known": case(
         [Row(10, "old", to=20, closed=30), Row(20, "new")], {25: ("new", 5), 35: ("new", 15)}
     ),
-    "and where it ends first, the old one is believed again": Case(
+    "and where it ends first, the old one is believed again": case(
         [Row(10, "old", to=20, closed=30), Row(20, "new", to=25)], {22: ("new", 2), 27: ("old", 17), 31: None}
     ),
-    "a row that is known late is seen for the rest of its time": Case(
+    "a row that is known late is seen for the rest of its time": case(
         [Row(10, "v", to=20, known=15)], {12: None, 15: ("v", 5), 25: None}
     ),
-    "one that is known when it is over is never seen": Case([Row(10, "v", to=20, known=25)], {22: None, 26: None}),
-    "a late correction that ends sooner gives way to what it corrects": Case(
+    "one that is known when it is over is never seen": case([Row(10, "v", to=20, known=25)], {22: None, 26: None}),
+    "a late correction that ends sooner gives way to what it corrects": case(
         [Row(10, "first"), Row(10, "corrected", known=15, to=20)],
         {12: ("first", 2), 17: ("corrected", 7), 25: ("first", 15)},
     ),
-    "of rows of equal times the sequence decides, as long as they last": Case(
+    "of rows of equal times the sequence decides, as long as they last": case(
         [Row(10, "a", sequence=1), Row(10, "b", sequence=2, to=20)], {15: ("b", 5), 25: ("a", 15)}
     ),
-    "a tombstone lasts as long as it is true": Case(
+    "a tombstone lasts as long as it is true": case(
         [Row(10, "v"), Row(20, "x", to=30, gone=True)], {15: ("v", 5), 25: None, 35: ("v", 25)}
     ),
-    "exact duplicates are one row": Case([Row(10, "v", to=20), Row(10, "v", to=20)], {15: ("v", 5), 25: None}),
-    "a row past its ttl is no match, and hides older ones no less": Case(
+    "exact duplicates are one row": case([Row(10, "v", to=20), Row(10, "v", to=20)], {15: ("v", 5), 25: None}),
+    "a row past its ttl is no match, and hides older ones no less": case(
         [Row(-2000, "older"), Row(-1435, "old")], {4: ("old", 1439), 6: None}
     ),
 }
 
 INCLUSIVE = {
-    "a row is seen from its first instant on, and not at its last": Case(
+    "a row is seen from its first instant on, and not at its last": case(
         [Row(10, "a", to=20), Row(20, "b", to=30)], {10: ("a", 0), 20: ("b", 0), 30: None}
     ),
 }
-
-
-def stamp(minutes: float) -> str:
-    return (START + timedelta(microseconds=round(minutes * 60e6))).strftime("%Y-%m-%d %H:%M:%S.%f")
-
-
-def shown_at(rows: Sequence[tuple[int, float, str | None]]) -> pa.Table:
-    """Impressions of (id, minute, user)."""
-    return impressions([(number, stamp(at), user) for number, at, user in rows])
-
-
-FEATURES = (
-    "key string, event_time timestamp, available_time timestamp, valid_to timestamp, closed_available timestamp, "
-    "sequence bigint, gone boolean, value string"
-)
-
-
-def features(rows: Sequence[tuple[str, Row]]) -> pa.Table:
-    def written(minutes: int | None) -> str | None:
-        return None if minutes is None else stamp(minutes)
-
-    def values(row: Row) -> tuple[Any, ...]:
-        times = (row.at, row.at if row.known is None else row.known, row.to, row.closed)
-        return (*map(written, times), row.sequence, row.gone, row.value)
-
-    return with_payload(table(FEATURES, [(key, *values(row)) for key, row in rows]), "value")
-
-
-def of_cases(cases: dict[str, Case]) -> tuple[pa.Table, pa.Table, dict[int, tuple[Any, Any, bool]]]:
-    """Impressions and rows of all cases, each with a key of its own, and what each impression finds."""
-    shown, known, expected = [], [], {}
-    for number, one in enumerate(cases.values()):
-        known += [(f"key{number:02}", row) for row in one.rows]
-        for at, value in one.found.items():
-            expected[len(shown)] = NOTHING if value is None else (value[0], round(value[1] * 60, 6), True)
-            shown.append((len(shown), at, f"key{number:02}"))
-    return shown_at(shown), features(known), expected
 
 
 KINDS = {"before": (HOW, STRICT), "at the instant": (replace(HOW, inclusive=True), INCLUSIVE)}
@@ -174,38 +124,15 @@ KINDS = {"before": (HOW, STRICT), "at the instant": (replace(HOW, inclusive=True
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_method_sees_a_row_until_it_ends(method: str, kind: str) -> None:
     how, cases = KINDS[kind]
-    shown, rows, expected = of_cases(cases)
+    shown, rows, expected = of_cases(cases, ending=True)
     assert found(joined(method, shown, [(how, rows)])) == expected
 
 
 @pytest.mark.some(1)
 @EACH
 def test_spark_sees_the_same_row_until_it_ends(spark: SparkSession, method: str) -> None:
-    shown, rows, expected = of_cases(STRICT)
+    shown, rows, expected = of_cases(STRICT, ending=True)
     assert found(joined_in_spark(spark, method, shown, [(HOW, rows)])) == expected
-
-
-def oracle(shown: Sequence[Any], known: Sequence[tuple[str, Row]], how: AsOf) -> dict[int, tuple[Any, Any, bool]]:
-    """The definition, read aloud in plain Python; times are minutes."""
-
-    def passed(clock: int, at: int) -> bool:
-        return clock <= at if how.inclusive else clock < at
-
-    def visible(row: Row, at: int) -> bool:
-        begun = passed(row.at, at) and (row.at if row.known is None else row.known) <= at
-        ended = row.to is not None and passed(row.to, at) and (row.closed is None or row.closed <= at)
-        return begun and not ended
-
-    def rank(row: Row) -> tuple[int, int, int]:
-        return row.at, row.at if row.known is None else row.known, -1 if row.sequence is None else row.sequence
-
-    result: dict[int, tuple[Any, Any, bool]] = {}
-    for number, at, user in shown:
-        mine = [row for key, row in known if key == user and visible(row, at)]
-        best = max(mine, key=rank, default=None)
-        young = best is not None and (how.ttl is None or at - best.at <= how.ttl / timedelta(minutes=1))
-        result[number] = (best.value, (at - best.at) * 60.0, True) if best and young and not best.gone else NOTHING
-    return result
 
 
 def random_rows(rng: random.Random, keys: Sequence[str], late: bool) -> list[tuple[str, Row]]:
@@ -236,15 +163,7 @@ def test_random_tables_with_ends_agree_with_the_definition(method: str, inclusiv
     shown = [(n, rng.randrange(-5, 60), rng.choice([*keys, "nobody", None])) for n in range(500)]
     known = random_rows(rng, keys, late)
     how = replace(HOW, ttl=timedelta(minutes=25), inclusive=inclusive)
-    assert found(joined(method, shown_at(shown), [(how, features(known))])) == oracle(shown, known, how)
-
-
-def test_rows_that_overlap_an_earlier_one_of_their_key_are_counted() -> None:
-    known = [("a", Row(0, "1", to=10)), ("a", Row(10, "2", to=20)), ("b", Row(0, "3")), ("c", Row(0, "4", to=9))]
-    known += [("c", Row(8, "5"))]
-    counts = Counts()
-    ViewRows.of(HOW, ready(features(known)), counts=counts)
-    assert counts.sums == {"profile.overlaps": 1, "profile.contradictions": 1, "profile.ties": 0}
+    assert found(joined(method, impressions(shown), [(how, features(known, ending=True))])) == oracle(shown, known, how)
 
 
 CONTRADICTING = {
@@ -274,7 +193,7 @@ CONTRADICTING = {
 @pytest.mark.parametrize("what", CONTRADICTING)
 def test_rows_that_contradict_the_row_that_was_seen_are_counted(what: str) -> None:
     rows, overlaps, contradictions = CONTRADICTING[what]
-    every = ready(features([("b", Row(0, "9")), *[("a", row) for row in rows]]))
+    every = ready(features([("b", Row(0, "9")), *[("a", row) for row in rows]], ending=True))
     for order in (every, every.take(list(reversed(range(every.num_rows))))):
         counts = Counts()
         ViewRows.of(HOW, order, counts=counts)
@@ -301,9 +220,9 @@ def test_keys_that_are_no_utf8_are_told_apart_by_their_bytes(spark: SparkSession
     def in_bytes(key: Column) -> Column:
         return F.when(key == "a", F.lit(b"\xfe")).otherwise(F.lit(b"\xff")).cast("string")
 
-    rows = spark.createDataFrame(features([(key, Row(0, f"row of {key}", to=20)) for key in ("a", "b")]))
+    rows = spark.createDataFrame(features([(key, Row(0, f"row of {key}", to=20)) for key in "ab"], ending=True))
     known = rows.withColumn("key", in_bytes(F.col("key")))
-    left = spark.createDataFrame(shown_at([(1, 5, "a"), (2, 5, "b")]))
+    left = spark.createDataFrame(impressions([(1, 5, "a"), (2, 5, "b")]))
     user = F.col("impression").withField("user", in_bytes(F.col("impression.user")))
     shown = Stage.of(left.withColumn("impression", user))
     methods = join_by_shuffle(shown, [Join(HOW, known)], 3), join_by_broadcast(shown, [Join(HOW, known)])
@@ -383,9 +302,9 @@ def test_rows_that_had_ended_before_the_day_and_rows_that_were_never_true_are_le
 
 @EACH
 def test_a_payload_with_maps_lists_and_structs_is_cut_too(method: str) -> None:
-    times = [("u1", stamp(10), stamp(10), None, None), ("u1", stamp(20), stamp(20), stamp(30), None)]
-    rows = table(FEATURES.partition(", sequence")[0], times).append_column("payload", pa.array(PAYLOADS, NESTED))
-    (row,) = joined(method, shown_at([(1, 35, "u1")]), [(HOW, rows)])
+    rows = features([("u1", Row(10, "")), ("u1", Row(20, "", to=30))], ending=True)
+    rows = rows.drop_columns(["payload"]).append_column("payload", pa.array(PAYLOADS, NESTED))
+    (row,) = joined(method, impressions([(1, 35, "u1")]), [(HOW, rows)])
     assert (row.profile.tags, row.profile.ids, row.profile.place.city) == ({"a": 0.5}, [1, 2], "Lund")
 
 
