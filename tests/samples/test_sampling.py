@@ -349,31 +349,18 @@ def test_rules_that_say_two_things_or_nothing_are_refused(rules: dict[str, Any],
         Sampling.model_validate(rules)
 
 
-@pytest.mark.slow
-def test_a_run_accounts_for_what_it_left_out_and_weighs_the_rest(spark: SparkSession, tmp_path: Path) -> None:
-    options = ["sampling={negatives: 0.2, salt: a}", "split={eval: 0.2, test: 0.1}"]
-    tuesday = made(spark, open_bandit(tmp_path, *options), TUESDAY, accept=())
-    manifest, found = tuesday.manifest, tuesday.frame
-    counts = manifest.accounting
-    assert counts["impressions"] == 1300 == counts["samples"] + counts["down_sampled"]
-    assert manifest.splits == ["train", "eval", "test"]
-    assert manifest.label_sum("clicked") == 6
-    assert manifest.sampling["negatives"] - counts["down_sampled"] == manifest.sampling["kept"]
-    assert sorted(found.sample_weight.unique()) == [1.0, 5.0]
-    assert (found.sample_weight == 5.0).sum() == manifest.sampling["kept"]
-    spec = ExampleContract.from_dict(dict(manifest.contract))["sample_weight"]
-    assert (spec.role, spec.dtype, spec.nonfinite) == ("weight", "float32", False)
-
-
 @pytest.mark.thorough
 def test_a_run_by_rules_says_how_much_its_samples_stand_for(spark: SparkSession, tmp_path: Path) -> None:
     rules = "{rate: 'if(clicked = 1, 1, 0.3)', cap: {key: user, samples: 400}}"
     user = "impressions.keys={user: user_feature_0, item: item_id}"
-    options = [f"sampling={rules}", "split={eval: 0.2}", user]
+    options = [f"sampling={rules}", "split={eval: 0.2, test: 0.1}", user]
     tuesday = made(spark, open_bandit(tmp_path, *options), TUESDAY, accept=())
     found, counts, sampling = tuesday.frame, tuesday.manifest.accounting, tuesday.manifest.sampling
     assert counts["impressions"] == 1300 == counts["samples"] + counts["down_sampled"]
     assert sampling["train"] - sampling["kept"] == counts["down_sampled"]
+    assert (tuesday.manifest.splits, tuesday.manifest.label_sum("clicked")) == (["train", "eval", "test"], 6)
+    spec = ExampleContract.from_dict(dict(tuesday.manifest.contract))["sample_weight"]
+    assert (spec.role, spec.dtype, spec.nonfinite) == ("weight", "float32", False)
     assert sampling["rules"] == {
         "rate": "if(clicked = 1, 1, 0.3)",
         "cap": {"key": "user", "samples": 400},

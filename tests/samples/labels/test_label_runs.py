@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from datetime import date
+from collections import Counter
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ from pyspark.sql import SparkSession
 import ctr_samples
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.quality.pseudonyms import Pseudonyms
+from ctr_samples.samples.period import Span
+from ctr_samples.samples.watches.all import cut_logs
 from tests.support.whole_runs import Made, Told, made, write_config, write_rows
 
 DAY = date(2019, 6, 5)
@@ -213,24 +216,28 @@ def test_labels_are_not_final_where_the_log_is_cut_before_their_windows_end(
     assert made(spark, config(tmp_path), DAY).manifest.label_mature
 
 
-@pytest.mark.slow
+def quarters(rows: list[tuple[str, ...]]) -> dict[int, int]:
+    """Rows by the quarter of an hour since the day began, up to two hours after it, as a run counts them for one clock."""
+    minutes = [(datetime.fromisoformat(row[0]) - datetime(2019, 6, 5)) // timedelta(minutes=15) for row in rows]
+    return Counter(104 + quarter for quarter in minutes)
+
+
 @pytest.mark.parametrize(
-    ("today", "tomorrow", "final"),
+    ("today", "tomorrow", "is_cut"),
     [
-        pytest.param(FIVE, SIX, True, id="a sparse log is not taken for a cut one"),
-        pytest.param(SHOWN_AT_ALL_HOURS, shown_until("01:55:00"), True, id="nor one with a gap of minutes"),
-        pytest.param(SHOWN_AT_ALL_HOURS, [], False, id="an empty log of the next day is cut at midnight"),
+        pytest.param(FIVE, SIX, False, id="a sparse log is not taken for a cut one"),
+        pytest.param(SHOWN_AT_ALL_HOURS, shown_until("01:55:00"), False, id="nor one with a gap of minutes"),
+        pytest.param(SHOWN_AT_ALL_HOURS, [], True, id="an empty log of the next day is cut at midnight"),
         pytest.param(
-            [row for row in SHOWN_AT_ALL_HOURS if "06:00" < row[0][11:] < "22:00"], [], True, id="closed at night"
+            [row for row in SHOWN_AT_ALL_HOURS if "06:00" < row[0][11:] < "22:00"], [], False, id="closed at night"
         ),
     ],
 )
 def test_a_log_is_cut_where_the_day_before_had_rows(
-    spark: SparkSession, tmp_path: Path, today: list[Any], tomorrow: list[Any], final: bool
+    tmp_path: Path, today: list[Any], tomorrow: list[Any], is_cut: bool
 ) -> None:
-    logged(tmp_path, "2019-06-05", today)
-    logged(tmp_path, "2019-06-06", tomorrow)
-    assert made(spark, config(tmp_path, "quality.silent_hours=off"), DAY).manifest.label_mature == final
+    tallies = {"log|104|impressions.time": quarters([*today, *tomorrow])}
+    assert len([*cut_logs(config(tmp_path).config, Span.of(DAY, "UTC"), tallies)]) == is_cut
 
 
 TWO_LOGS = CONFIG.replace("impressions:", """  clicks:
@@ -283,32 +290,23 @@ def test_labels_are_not_final_before_the_impressions_of_the_next_day_are_there_a
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("time", "told"),
-    [
-        ("at", "at is '05/06/2019 10:00:30', for example; expected text such as"),
-        (
-            "try_to_timestamp(at, 'MM-dd-yyyy HH:mm:ss')",
-            "at is '05/06/2019 10:00:30', for example, which try_to_timestamp(at, 'MM-dd-yyyy HH:mm:ss') does not read; "
-            "expected text such as",
-        ),
-    ],
-)
 def test_times_of_actions_that_cannot_be_read_are_told_with_one_and_what_reads_it(
-    spark: SparkSession, tmp_path: Path, time: str, told: str
+    spark: SparkSession, tmp_path: Path
 ) -> None:
+    by_month = "try_to_timestamp(at, 'MM-dd-yyyy HH:mm:ss')"
     shown = ("2019-06-05 10:00:00", "u", "r1", "[1, 2, 3]", "exposure", "")
-    clicks = [(f"05/06/2019 {hour}:00:30", "u", "r1", "2", "click", "") for hour in (11, 10)]
-    logged(tmp_path, "2019-06-05", [shown, *clicks])
+    actions = [
+        (f"05/06/2019 {hour}:00:30", "u", "r1", "2", what, "5") for hour in (11, 10) for what in ("click", "read")
+    ]
+    logged(tmp_path, "2019-06-05", [shown, *actions])
     logged(tmp_path, "2019-06-06", [("04/06/2019 00:00:00", "u", "r1", "2", "click", "")])
-    day = made(spark, config(tmp_path, f"labels.clicked.time={time}"), DAY)
-    manifest = day.manifest
-    assert manifest.labels["clicked"]["without_time"] == 2
-    assert manifest.labels["clicked"]["time_not_read"].startswith(f"labels.clicked.time: {told}")
-    assert "time_not_read" not in manifest.labels["read_ms"]
-    (found,) = day.found("action_times")
-    assert f"labels.clicked.time: {told}" in found
-    example = found.rpartition("such as ")[2].removesuffix(".")
-    read = made(spark, config(tmp_path, f"labels.clicked.time={example}"), DAY).manifest
-    assert read.labels["clicked"]["actions"] == 2
-    assert "without_time" not in read.labels["clicked"]
+    day = made(spark, config(tmp_path, "labels.clicked.time=at", f"labels.read_ms.time={by_month}"), DAY)
+    said = {
+        "clicked": "at is '05/06/2019 10:00:30', for example; expected text such as ",
+        "read_ms": f"at is '05/06/2019 10:00:30', for example, which {by_month} does not read; expected text such as ",
+    }
+    for name, told in said.items():
+        label = day.manifest.labels[name]
+        assert label["without_time"] == 2
+        assert label["time_not_read"].startswith(f"labels.{name}.time: {told}")
+        assert [sentence for sentence in day.found("action_times") if f"labels.{name}.time: {told}" in sentence]
