@@ -16,7 +16,7 @@ class Part:
 CORE = {
     "matching": Part(
         ("samples/views/as_of/matching.py", "samples/views/as_of/joining.py", "samples/views/as_of/planning.py"),
-        ("samples/views/as_of", "samples/views/test_views.py", "samples/views/test_static_views.py"),
+        ("samples/views/as_of", "samples/views/test_views.py"),
     ),
     "attribution": Part(
         (
@@ -39,7 +39,7 @@ CORE = {
         (
             "samples/views/test_aggregates.py",
             "samples/views/as_of/test_validity.py",
-            "samples/views/test_static_views.py",
+            "samples/views/as_of/test_several_rows.py",
         ),
     ),
     "sampling": Part(

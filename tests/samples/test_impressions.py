@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
 from operator import itemgetter
@@ -21,9 +21,9 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import PLACE
 from ctr_samples.samples.impressions import CONTENT, DROPPED, Repeats, cut_impressions, marked
 from ctr_samples.samples.period import NO_REACH, Reach, Span
+from tests.support.literal_frames import Frame
 from tests.support.stages import hashed, ran, stage_of, table
 
-Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
 LOG = "at timestamp, user_id string, article_id string, action string"
 SHOWN = Impressions(source="log", time="at", user="user_id", article="article_id", where="action = 'exposure'")
@@ -263,23 +263,19 @@ def dropped_by_rule(rows: list[tuple[Any, ...]], dedup: timedelta | None) -> Ite
 
 
 @pytest.mark.parametrize(
-    ("timezone", "hours", "first"),
+    ("timezone", "day", "first", "hours"),
     [
-        ("UTC", 24, "2019-06-05 00:00:00"),
-        ("Asia/Shanghai", 24, "2019-06-04 16:00:00"),
-        ("America/New_York", 24, "2019-06-05 04:00:00"),
+        ("UTC", date(2019, 6, 5), "2019-06-05 00:00:00", 24),
+        ("Asia/Shanghai", date(2019, 6, 5), "2019-06-04 16:00:00", 24),
+        ("Europe/Paris", date(2019, 3, 31), "2019-03-30 23:00:00", 23),
+        ("Europe/Paris", date(2019, 10, 27), "2019-10-26 22:00:00", 25),
     ],
 )
-def test_a_day_begins_at_midnight_of_its_zone(timezone: str, hours: int, first: str) -> None:
-    day = Span.of(date(2019, 6, 5), timezone)
-    assert day.start.strftime("%F %T") == first
-    assert day.end - day.start == timedelta(hours=hours)
-
-
-def test_a_day_on_which_the_clocks_change_has_23_or_25_hours() -> None:
-    spring, autumn = (Span.of(day, "Europe/Paris") for day in (date(2019, 3, 31), date(2019, 10, 27)))
-    assert spring.end - spring.start == timedelta(hours=23)
-    assert autumn.end - autumn.start == timedelta(hours=25)
+def test_a_day_begins_at_midnight_of_its_zone_and_has_23_to_25_hours(
+    timezone: str, day: date, first: str, hours: int
+) -> None:
+    span = Span.of(day, timezone)
+    assert (span.start.strftime("%F %T"), span.end - span.start) == (first, timedelta(hours=hours))
 
 
 @pytest.mark.thorough

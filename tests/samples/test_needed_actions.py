@@ -42,11 +42,6 @@ def test_needed_are_those_actions_that_an_impression_of_some_request_sees(seed: 
         assert needed_of_key(actions, last) == seen_by_someone(actions, last), (actions, last)
 
 
-def test_what_a_request_hides_is_replaced_by_older_actions_and_older_items() -> None:
-    actions = [("i1", "r1"), ("i2", "r1"), ("i3", None), ("i1", "r1"), ("i1", "r2"), ("i2", None), ("i4", "r3")]
-    assert needed_of_key(actions, last=2) == [0, 1, 2, 4]
-
-
 @pytest.mark.parametrize("requests", [1, 2, 10_000])
 def test_of_a_key_with_many_actions_little_is_remembered(requests: int) -> None:
     seen = Seen(last=10)

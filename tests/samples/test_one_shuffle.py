@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,8 +16,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.samples.views import joiner
 from ctr_samples.samples.views.as_of.planning import JoinLimits
 from tests.support.frames_as_inputs import inputs_of
-
-Frame = Callable[..., DataFrame]
+from tests.support.literal_frames import Frame
 
 DAY = date(2019, 6, 5)
 NOON = datetime(2019, 6, 5, 12, tzinfo=UTC)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,8 +17,7 @@ from ctr_samples.samples.columnar.aside import _SetAside, _TakeUp, with_columns
 from ctr_samples.samples.columnar.blocks import DamagedBlock, Item
 from ctr_samples.samples.columnar.columns import Picked, plain
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
-
-Frame = Callable[..., DataFrame]
+from tests.support.literal_frames import Frame
 
 
 def stage(frame: Frame, count: int) -> Stage:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import LongType, StringType, StructType, YearMonthIntervalType
 
@@ -27,9 +27,9 @@ from ctr_samples.samples.columnar.columns import Picked, codes_of, place_of_text
 from ctr_samples.samples.columnar.stages import Shuffle, Stage, TaskCounts, place_of
 from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
 from ctr_samples.sparksql.columns import stable_hash
+from tests.support.literal_frames import Frame
 from tests.support.stages import ran, stage_of, table
 
-Frame = Callable[..., DataFrame]
 PARTITIONS = 5
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
@@ -17,9 +17,8 @@ from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.samples.features.values import joined_ids, with_joined_ids
 from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary
-from tests.support.literal_frames import literal
+from tests.support.literal_frames import Frame, literal
 
-Frame = Callable[..., DataFrame]
 Values = dict[str, dict[str, Any]]
 """The features of each item."""
 
@@ -51,22 +50,12 @@ EMPTY: dict[str, Any] = dict.fromkeys(FULL)
 MOMENTS = FittedMoments((4,), (10.0,), (3.0,), (1.0,), (21.0,))
 QUARTILES = (5.0, 18.0, 20.0)
 NAN = pytest.approx(float("nan"), nan_ok=True)
-STATE = FittedState(
-    name="s",
-    lineage="l",
-    version=1,
-    run_id="r",
-    created_at="",
-    days=("2019-06-04",),
-    declared={},
-    vocabularies={
-        "cities": FittedVocabulary(("Oslo", "Lund"), 3, 10),
-        "words": FittedVocabulary(("y", "x"), 1, 4),
-        "channels": FittedVocabulary(tuple(str(n) for n in range(1, 26)), 1, 25),
-    },
-    moments={"f": MOMENTS},
-    boundaries={"f": QUARTILES},
-)
+VOCABULARIES = {
+    "cities": FittedVocabulary(("Oslo", "Lund"), 3, 10),
+    "words": FittedVocabulary(("y", "x"), 1, 4),
+    "channels": FittedVocabulary(tuple(str(n) for n in range(1, 26)), 1, 25),
+}
+STATE = FittedState("s", "l", 1, "r", "", (), {}, VOCABULARIES, {"f": MOMENTS}, {"f": QUARTILES})
 
 
 def job(**features: dict[str, Any]) -> JobConfig:

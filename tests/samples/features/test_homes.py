@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
@@ -20,9 +19,8 @@ from ctr_samples.samples.features.row import IMPRESSION, ROWS, SampleColumns, ma
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
 from ctr_samples.vocabulary import FittedState, FittedVocabulary
+from tests.support.literal_frames import Frame
 from tests.support.whole_runs import write_config, write_rows
-
-Frame = Callable[..., DataFrame]
 
 ITEM = "price: double, city: string, seen: int"
 SCHEMA = (
@@ -30,18 +28,7 @@ SCHEMA = (
     f"item struct<{ITEM}, age_s: double, matched: boolean>, profile struct<age: int, age_s: double, matched: boolean>, "
     "recent struct<items: array<string>, ages_s: array<double>, length: int, matched: boolean>"
 )
-STATE = FittedState(
-    name="s",
-    lineage="l",
-    version=1,
-    run_id="r",
-    created_at="",
-    days=("2019-06-04",),
-    declared={},
-    vocabularies={"cities": FittedVocabulary(("Oslo", "Lund"), 1, 10)},
-    moments={},
-    boundaries={},
-)
+STATE = FittedState("s", "l", 1, "r", "", (), {}, {"cities": FittedVocabulary(("Oslo", "Lund"), 1, 10)})
 
 
 def job(**features: dict[str, Any]) -> JobConfig:

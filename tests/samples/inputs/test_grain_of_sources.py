@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.config.source import JsonSource
 from ctr_samples.errors import InputError
-from ctr_samples.periods import WHOLE, Hour, hours_of
+from ctr_samples.periods import WHOLE, Hour
 from ctr_samples.samples.inputs.sources import read_source
-from ctr_samples.samples.period import Reach, Span, days_needed, periods_needed
+from ctr_samples.samples.period import Reach, days_needed, periods_needed
 from ctr_samples.sparksql.session import run_session
 from tests.samples.inputs.reading import lines, rows_of
 
@@ -29,26 +29,21 @@ def write(path: Path, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("hour", "forward", "last"),
-    [(7, HOUR, "2019-06-05"), (22, HOUR, "2019-06-05"), (23, HOUR, "2019-06-06"), (23, timedelta(), "2019-06-05")],
+    ("hour", "keys", "forward", "days"),
+    [
+        (7, {"days_before": 1, "days_after": 1}, HOUR, ["2019-06-04", "2019-06-05"]),
+        (22, {"days_after": 1}, HOUR, ["2019-06-05", "2019-06-05"]),
+        (23, {"days_after": 1}, HOUR, ["2019-06-05", "2019-06-06"]),
+        (23, {}, timedelta(), ["2019-06-05", "2019-06-05"]),
+        (7, {"days_after": 2}, HOUR, ["2019-06-05", "2019-06-06"]),
+        (23, {"days_before": 3}, timedelta(), ["2019-06-02", "2019-06-05"]),
+    ],
 )
-def test_an_hour_reads_no_later_day_than_its_windows_reach(hour: int, forward: timedelta, last: str) -> None:
-    log = source("log/{date}", days_before=1, days_after=int(forward > timedelta()))
-    days = days_needed(log, Hour(WEDNESDAY, hour), "UTC", Reach(after=forward))
-    assert [str(days[0]), str(days[-1])] == ["2019-06-04", last]
-
-
-def test_an_hour_reads_the_later_days_that_its_windows_do_not_need_where_the_source_says_so() -> None:
-    log = source("log/{date}", days_after=2)
-    assert [str(day) for day in days_needed(log, Hour(WEDNESDAY, 7), "UTC", Reach(after=HOUR))] == [
-        "2019-06-05",
-        "2019-06-06",
-    ]
-
-
-def test_an_hour_needs_as_many_days_before_it_as_its_day_does() -> None:
-    log = source("log/{date}", days_before=3)
-    assert days_needed(log, Hour(WEDNESDAY, 23), "UTC")[0] == days_needed(log, WEDNESDAY, "UTC")[0]
+def test_an_hour_reads_the_days_before_it_as_its_day_does_and_no_later_day_than_windows_and_source_need(
+    hour: int, keys: dict[str, int], forward: timedelta, days: list[str]
+) -> None:
+    read = days_needed(source("log/{date}", **keys), Hour(WEDNESDAY, hour), "UTC", Reach(after=forward))
+    assert [str(read[0]), str(read[-1])] == days
 
 
 def test_a_path_with_the_hour_is_read_for_each_hour_in_reach() -> None:
@@ -112,20 +107,3 @@ def test_an_hour_that_comes_twice_has_one_directory_and_a_whole_log_without_a_da
     absent = source(tmp_path / "none/{date}", optional=True)
     empty = read_source(run_session(spark, "UTC"), "log", absent, WHOLE)
     assert (empty.files, empty.absent, empty.missing_days) == ((), f"{tmp_path}/none/{{date}}", ())
-
-
-@pytest.mark.parametrize(
-    ("day", "zone"),
-    [
-        (date(2019, 10, 27), "Europe/Berlin"),
-        (date(2019, 3, 31), "Europe/Berlin"),
-        (date(2019, 4, 7), "Australia/Lord_Howe"),
-        (WEDNESDAY, "UTC"),
-    ],
-)
-def test_the_hours_of_a_day_follow_each_other_from_its_start_to_its_end(day: date, zone: str) -> None:
-    own, hours = Span.of(day, zone), [Span.of(hour, zone) for hour in hours_of(day, zone)]
-    assert [hour.start for hour in hours] == [own.start, *[hour.end for hour in hours[:-1]]]
-    assert hours[-1].end == own.end
-    ever = Span.of(WHOLE, zone)
-    assert (ever.start, ever.end) == (None, None)

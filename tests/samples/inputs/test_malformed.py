@@ -64,12 +64,6 @@ SAID: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
         {"header": True},
         "`b` = 'x' is not an INT in 2 of 3 lines; use STRING; `a` = '1.5' is not an INT in 1 of 3 lines; use DOUBLE",
     ),
-    "columns of a header in another order are named": (
-        ["x,id:token", "1,u1", "2,7"],
-        "id INT",
-        {"header": True, "rename": {"id:token": "id"}},
-        "`id` = 'u1' is not an INT in 1 of 2 lines; use STRING",
-    ),
     "lines of another width are shown": (
         ["1,2", "1,2,3", "4,5"],
         "a INT, b INT",
@@ -100,12 +94,6 @@ SAID: dict[str, tuple[list[str], str, dict[str, Any], str]] = {
         "a INT",
         {"kind": "json"},
         '3 are not a single JSON object, such as \'{"a": 1}{"a": 2}\'',
-    ),
-    "a value inside a list is told by its column": (
-        ['{"a": [1]}', '{"a": [1, "x"]}'],
-        "a ARRAY<INT>",
-        {"kind": "json"},
-        "`a` = '[1,\"x\"]' is not an ARRAY<INT> in 1 of 2 lines; use STRING",
     ),
     "another delimiter is suggested": (
         ["1\t2\tx", "3\t4\ty"],

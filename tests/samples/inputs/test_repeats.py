@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
@@ -15,8 +14,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.listing import LOG_DAY
 from ctr_samples.samples.inputs.log_days import with_repeats
 from ctr_samples.sparksql.expressions import IS_REPEAT, MALFORMED
-
-Frame = Callable[..., DataFrame]
+from tests.support.literal_frames import Frame
 
 
 def source(**keys: Any) -> ColumnarSource:

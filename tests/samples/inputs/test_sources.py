@@ -32,7 +32,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from ctr_samples.config import CatalogSource, ColumnarSource, Source, load_config
+from ctr_samples.config import CatalogSource, ColumnarSource, Source
 from ctr_samples.day_paths import DayPath
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.periods import Whole
@@ -44,6 +44,7 @@ from ctr_samples.sparksql.expressions import MALFORMED
 from ctr_samples.sparksql.failures import expected_errors
 from ctr_samples.sparksql.session import run_session
 from tests.samples.inputs.reading import DAY, SOURCE, directory, lines, rows_of, source_of
+from tests.support.minimal_config import problem, with_lines
 
 FOURTH, FIFTH = "dt=2019-06-04", "dt=2019-06-05"
 NOON = datetime(2019, 6, 5, 12)
@@ -556,21 +557,10 @@ def test_optional_is_refused_where_an_empty_source_has_no_columns(source: dict[s
 
 @pytest.mark.parametrize(("optional", "which"), [("log", "impressions"), ("actions", "labels.clicked")])
 def test_impressions_and_labels_cannot_be_optional(tmp_path: Path, optional: str, which: str) -> None:
-    text = """
-name: x
-timezone: UTC
-sources:
-  log: {format: json, path: a, schema: a INT}
-  actions: {format: json, path: b, schema: a INT}
-impressions: {source: log, time: t, user: u, article: i}
-labels: {clicked: {source: actions, window: 1m, time: t, user: u, article: i}}
-features: {f: {from: impression.position, dtype: int64}}
-output: {path: out}
-"""
-    (tmp_path / "c.yaml").write_text(text)
-    with pytest.raises(ConfigError) as caught:
-        load_config(tmp_path / "c.yaml", [f"sources.{optional}.optional=true"])
-    assert f"without rows `{which}` would be wrong; remove it." in str(caught.value)
+    sources = "{log: {format: json, path: a, schema: a INT}, actions: {format: json, path: b, schema: a INT}}"
+    label = "{clicked: {source: actions, window: 1m, time: t, user: u, article: i}}"
+    said = problem(tmp_path, with_lines(sources=sources, labels=label), f"sources.{optional}.optional=true")
+    assert f"without rows `{which}` would be wrong; remove it." in said
 
 
 @pytest.mark.thorough

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import validate
 from pyspark.sql import SparkSession
 
-import ctr_samples
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.quality.pseudonyms import Pseudonyms
 from ctr_samples.samples.period import Span
@@ -118,15 +115,8 @@ def test_a_day_that_is_run_again_when_its_windows_closed_says_which_labels_flipp
             "flips": {"flipped_to_1": 1, "flipped_to_0": 0, "changed": 1, "new": 0, "gone": 0, "against": 1},
         },
     }
-    schema = json.loads((Path(ctr_samples.__file__).parent / "shards/manifest.schema.json").read_text())
-    validate(json.loads(final.to_json()), schema)
     assert "1  flipped since generation 1: 1 to 1, 0 to 0 " in later.summary
     assert "flipped since generation 1: 1 to 1, 0 to 0, 1 changed value" in later.summary
-
-    again = made(spark, config(tmp_path), DAY, force=True)
-    nothing = {"flipped_to_1": 0, "flipped_to_0": 0, "new": 0, "gone": 0, "against": 2, "final": True}
-    assert again.manifest.labels["clicked"]["flips"] == nothing
-    assert again.found("final_labels") == []
 
 
 LISTS = [

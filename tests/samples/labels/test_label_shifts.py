@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from pyspark.sql import DataFrame
 
 from ctr_samples.config import JobConfig
 from ctr_samples.samples.labels.counts import best_shift
 from ctr_samples.samples.labels.plans import plan_labels
 from ctr_samples.samples.period import Span
+from tests.support.literal_frames import Frame
 
-Frame = Callable[..., DataFrame]
 DAY = Span(datetime(2019, 6, 5, tzinfo=UTC), datetime(2019, 6, 6, tzinfo=UTC))
 CONFIG = {
     "name": "tiny",

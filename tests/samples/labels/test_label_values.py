@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
 import numpy as np
 import pytest
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Row
 
 from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels.attribution import LabelState
 from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import Span
 from tests.samples.labels.labelling import label, label_in_spark
+from tests.support.literal_frames import Frame
 from tests.support.stages import table
 
-Frame = Callable[..., DataFrame]
 DAY = Span.of(date(2019, 6, 5), "UTC")
 SHOWN = Impressions(source="log", time="at", request="request_id", user="user_id", article="article_id")
 READ = "action = 'read'"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -23,8 +23,8 @@ from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_s
 from ctr_samples.samples.views.as_of.matching import AsOf
 from ctr_samples.samples.views.as_of.planning import Join
 from ctr_samples.samples.views.rows import usable, view_rows, view_steps, within_reach
+from tests.support.literal_frames import Frame
 
-Frame = Callable[..., DataFrame]
 Log = Sequence[tuple[Any, ...]]
 DAY = Span.of(date(2019, 6, 5), "UTC")
 NAN = float("nan")
@@ -91,7 +91,6 @@ VIEWS = {
     "known after 5 minutes": view("1m", "1h", delay="5m"),
     "known at a time": view("1m", "5m", "1h", available_time=KNOWN),
     "known at once": view("1m", "5m", "1h", available_time="at"),
-    "known at once, as it is usual": view("1m", "5m", "1h"),
 }
 
 
@@ -157,9 +156,6 @@ CASES = {
     ),
     "an action that is known when it happens": Case(
         "known at once", AT_ONCE, "clicks_5m clicks_1h users_1h", SEEN_AT_ONCE
-    ),
-    "an action of which nothing is said": Case(
-        "known at once, as it is usual", AT_ONCE, "clicks_5m clicks_1h users_1h", SEEN_AT_ONCE
     ),
     "an empty window gives zeros and the prior": Case(
         "minutes",
@@ -300,7 +296,6 @@ def oracle(rows: Log, shown: Sequence[tuple[str, int | None]], how: WindowView) 
     [
         view("1m", "5m", "1h", "2h", delay="3m"),
         view("1m", "5m", "1h", "2h", available_time=LATE),
-        pytest.param(view("15m", "1h", "6h"), marks=pytest.mark.slow),
         pytest.param(view("15m", "15m", "1h", "6h", available_time=LATE), marks=pytest.mark.slow),
         pytest.param(view("30s", "1m", delay="45s"), marks=pytest.mark.slow),
     ],
@@ -346,19 +341,6 @@ def test_random_logs_agree_with_the_definition(frame: Frame, how: WindowView, me
 def test_windows_must_be_whole_steps(changed: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Aggregates.model_validate({"windows": ["1h"], "counts": {"n": "true"}, **changed})
-
-
-@pytest.mark.parametrize(
-    ("other", "message"),
-    [
-        ({"ttl": "7d"}, "ttl\n  Extra inputs are not permitted"),
-        ({"inclusive": True}, "inclusive\n  Extra inputs are not permitted"),
-        ({"delay": "5m", "available_time": "known"}, "give `available_time` or `available_after`, not both"),
-    ],
-)
-def test_a_view_of_aggregates_has_no_other_clock(other: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
-        view("1m", "1h", **other)
 
 
 def problems(zone: str, days_before: int, how: WindowView) -> list[str]:

@@ -187,8 +187,7 @@ def joined(spark: SparkSession, config: Path) -> tuple[list[Row], dict[str, dict
     return rows, match_facts(inputs.config.views, inputs.watches.tasks.result())
 
 
-@pytest.mark.parametrize("method", ["union", pytest.param("intervals", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("method", "seed"), [("union", 1), ("intervals", 2)])
 @pytest.mark.slow
 def test_random_chains_of_views_agree_with_the_definition(
     spark: SparkSession, tmp_path: Path, method: str, seed: int

@@ -16,6 +16,7 @@ from ctr_samples.config import load_config
 from ctr_samples.errors import ConfigError, InputError
 from ctr_samples.explain.gather import Gatherer, Sought
 from ctr_samples.explain.rules import judge_rows
+from ctr_samples.job import run as job
 from ctr_samples.job.checking import problems
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.inputs.watched import Inputs

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,14 +15,15 @@ from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_s
 from ctr_samples.samples.views.as_of.matching import AsOf
 from ctr_samples.samples.views.as_of.planning import Join
 from ctr_samples.samples.views.rows import usable, view_rows
+from tests.support.literal_frames import Frame
 
 pytestmark = pytest.mark.slow
 
-Frame = Callable[..., DataFrame]
 NAMES = "key event_time available_time payload sequence gone moment rank row content alone slice left".split()
 OTHERS = (
     "is_impression best0 row0 id user article impression label rows ends day time value step at which leaves".split()
 )
+
 ALL = [*NAMES, *OTHERS]
 
 

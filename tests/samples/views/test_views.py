@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import date, timedelta
 from functools import reduce
 from pathlib import Path
@@ -17,9 +16,8 @@ from ctr_samples.config import DailyCounts, DailyCountView, EventView, SnapshotV
 from ctr_samples.errors import InputError
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.rows import usable, view_rows, within_reach
+from tests.support.literal_frames import Frame
 from tests.support.whole_runs import write_rows
-
-Frame = Callable[..., DataFrame]
 
 COUNTS = DailyCounts(
     days=2,
@@ -29,6 +27,7 @@ COUNTS = DailyCounts(
 ITEM = DailyCountView(
     source="log", entity="article", key="item", event_time="at", available_after="1h", ttl="2d", daily_counts=COUNTS
 )
+
 PROFILE = EventView(source="profiles", entity="user", key="user_id", event_time="at", available_after="2h", ttl="30d")
 
 

@@ -8,9 +8,10 @@ from datetime import timedelta
 import pyarrow as pa
 import pytest
 
-from ctr_samples.config import SnapshotView, StaticView
+from ctr_samples.config import EventView, SnapshotView, StaticView
 from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.views.as_of.matching import SEVERAL_ROWS, AsOf, ViewRows
+from ctr_samples.samples.views.counts import irregular_rows
 from ctr_samples.samples.views.rows import as_of
 from tests.samples.views.as_of.joins import METHODS, found, impressions, joined, ready, with_payload
 from tests.support.stages import table
@@ -78,3 +79,18 @@ def test_one_row_of_a_key_and_snapshot_is_taken_by_every_method_and_in_any_order
     ]
     assert every == every[:1] * len(every)
     assert [every[0][number][0] for number in range(1, 5)] == ["z", "z", "x", None]
+
+
+def test_irregular_rows_are_told_of_each_kind_of_view() -> None:
+    rows = {"source": "log", "entity": "user", "key": "u"}
+    views = {
+        "plain": EventView.model_validate(rows | {"event_time": "t", "ttl": "1d"}),
+        "ended": EventView.model_validate(rows | {"event_time": "t", "ttl": "1d", "valid_to": "until"}),
+        "fixed": StaticView.model_validate(rows | {"static": True}),
+    }
+    counts = {"ended.empty": 3, "ended.overlaps": 2, "plain.ties": 1, f"fixed.{SEVERAL_ROWS}": 2}
+    assert irregular_rows(views, counts) == {
+        "plain": {"ties": 1},
+        "ended": {"empty": 3, "overlaps": 2, "contradictions": 0, "ties": 0},
+        "fixed": {SEVERAL_ROWS: 2, "ties": 0},
+    }

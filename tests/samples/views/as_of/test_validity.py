@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -47,8 +47,8 @@ from tests.samples.views.as_of.joins import (
     ready,
 )
 from tests.support.frames_as_inputs import inputs_of
+from tests.support.literal_frames import Frame
 
-Frame = Callable[..., DataFrame]
 HOW = AsOf("profile", ("user",), timedelta(days=1))
 
 
@@ -73,30 +73,9 @@ STRICT = {
     "a row that another one hid comes into sight again when that one ends": case(
         [Row(10, "base"), Row(20, "offer", to=30)], {15: ("base", 5), 25: ("offer", 5), 35: ("base", 25)}
     ),
-    "of several that go on the best is taken": case(
-        [Row(10, "first"), Row(15, "second", to=50), Row(20, "third", to=30), Row(22, "fourth", to=40)],
-        {25: ("fourth", 3), 35: ("fourth", 13), 45: ("second", 30), 55: ("first", 45)},
-    ),
-    "a row that ended while it was hidden does not come back": case(
-        [Row(10, "first", to=25), Row(20, "second", to=30)], {27: ("second", 7), 35: None}
-    ),
     "an end of which nobody knew is not seen": case([Row(10, "v", to=20, closed=30)], {25: ("v", 15), 30: None}),
-    "an end that was known before it came is seen when it comes": case(
-        [Row(10, "v", to=20, closed=12)], {15: ("v", 5), 20 + MICRO: None}
-    ),
-    "a newer row wins though the end of the old one is not yet known": case(
-        [Row(10, "old", to=20, closed=30), Row(20, "new")], {25: ("new", 5), 35: ("new", 15)}
-    ),
-    "and where it ends first, the old one is believed again": case(
-        [Row(10, "old", to=20, closed=30), Row(20, "new", to=25)], {22: ("new", 2), 27: ("old", 17), 31: None}
-    ),
     "a row that is known late is seen for the rest of its time": case(
         [Row(10, "v", to=20, known=15)], {12: None, 15: ("v", 5), 25: None}
-    ),
-    "one that is known when it is over is never seen": case([Row(10, "v", to=20, known=25)], {22: None, 26: None}),
-    "a late correction that ends sooner gives way to what it corrects": case(
-        [Row(10, "first"), Row(10, "corrected", known=15, to=20)],
-        {12: ("first", 2), 17: ("corrected", 7), 25: ("first", 15)},
     ),
     "of rows of equal times the sequence decides, as long as they last": case(
         [Row(10, "a", sequence=1), Row(10, "b", sequence=2, to=20)], {15: ("b", 5), 25: ("a", 15)}
