@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from ctr_samples.config import Feature, History, JobConfig
+from ctr_samples.config import Feature, History
 from ctr_samples.config.references import check_references
 from ctr_samples.errors import InputError
 from ctr_samples.explain.rules import HistoryRules, PastAction, judge_history
@@ -36,6 +36,7 @@ from ctr_samples.samples.histories import (
 )
 from ctr_samples.samples.period import Span
 from tests.support.literal_frames import Frame
+from tests.support.minimal_config import minimal
 from tests.support.stages import hashed, ran, stage_of, table
 
 DAY = Span.of(date(2019, 6, 5), "UTC")
@@ -308,29 +309,23 @@ def test_a_feature_of_a_history_is_a_list_cut_or_padded_at_the_end_or_as_long_as
         feature_column(rows, "f", ragged)
 
 
+CLICKS = {"source": "log", "last": 3, "within": "1d"}
 BASE: dict[str, Any] = {
-    "name": "n",
-    "timezone": "UTC",
     "sources": {"log": {"format": "parquet", "path": "log/{date}", "days_before": 1, "days_after": 1}},
-    "impressions": {"source": "log", "time": "t", "user": "u", "article": "a"},
-    "labels": {"clicked": {"source": "log", "window": "1h"}},
-    "histories": {"clicks": {"source": "log", "last": 3, "within": "1d"}},
+    "histories": {"clicks": CLICKS},
     "features": {"f": {"from": "clicks.items", "dtype": "int64", "shape": [3]}},
-    "output": {"path": "out"},
 }
 
 
 def problems(**changed: Any) -> list[str]:
-    found = check_references(JobConfig.model_validate({**BASE, **changed}))
-    return [f"{'.'.join(where)}: {what}" for where, what in found]
+    return [f"{'.'.join(where)}: {what}" for where, what in check_references(minimal(**BASE | changed))]
 
 
 def test_a_history_of_the_log_of_impressions_takes_its_keys_from_them_and_may_name_its_columns_like_them() -> None:
-    config = JobConfig.model_validate(BASE)
-    clicks = config.history("clicks")
-    assert (clicks.time, clicks.key, clicks.item, clicks.request) == ("t", "u", "a", None)
+    clicks = minimal(**BASE).history("clicks")
+    assert (clicks.time, clicks.key, clicks.item, clicks.request) == ("at", "user_id", "article_id", None)
     columns = dict.fromkeys(["time", "item", "request"], "x")
-    assert problems() == problems(histories={"clicks": {**BASE["histories"]["clicks"], "columns": columns}}) == []
+    assert problems() == problems(histories={"clicks": {**CLICKS, "columns": columns}}) == []
 
 
 OF_ITEM = {"from": "clicks.item", "dtype": "int64", "shape": [3]}
@@ -350,8 +345,7 @@ OF_ITEM = {"from": "clicks.item", "dtype": "int64", "shape": [3]}
 def test_what_a_history_cannot_be_is_said_before_anything_is_read(
     history: dict[str, Any], features: dict[str, Any], message: str
 ) -> None:
-    changed = {"histories": {"clicks": {**BASE["histories"]["clicks"], **history}}}
-    found = problems(**changed, features={**BASE["features"], **features})
+    found = problems(histories={"clicks": CLICKS | history}, features=BASE["features"] | features)
     assert [text for text in found if text.removeprefix("histories.clicks").startswith(message)], found
 
 

@@ -126,36 +126,6 @@ REPEATS: dict[str, tuple[Impressions, list[tuple[str | None, str | None, str | N
         BY_USER,
         [("10:00:00", None, "u1", None), ("10:00:00", None, "u1", "repeated"), ("10:00:00.001000", None, "u1", None)],
     ),
-    "the same article within a request whatever the time": (
-        BY_REQUEST,
-        [("10:00:00", "r1", "u1", None), ("11:00:00", "r1", "u1", "repeated"), ("11:00:01", "r2", "u1", None)],
-    ),
-    "in a request, none on another day": (
-        BY_REQUEST,
-        [
-            ("2019-06-04 23:59:59", "r1", "u1", None),
-            ("00:00:01", "r1", "u1", None),
-            ("00:10:01", "r1", "u1", "repeated"),
-            ("00:20:02", "r1", "u1", "repeated"),
-        ],
-    ),
-    "in a request with an interval, none later than that": (
-        BY_REQUEST.model_copy(update={"dedup": TEN_MINUTES}),
-        [
-            ("2019-06-04 23:59:59", "r1", "u1", None),
-            ("00:00:01", "r1", "u1", "repeated"),
-            ("00:10:01", "r1", "u1", "repeated"),
-            ("00:20:02", "r1", "u1", None),
-        ],
-    ),
-    "none after a row without a time": (
-        BY_REQUEST,
-        [(None, "r1", "u1", "no_time"), ("10:00:00", "r1", "u1", None), ("11:00:00", "r1", "u1", "repeated")],
-    ),
-    "an unknown user is one person within a request": (
-        BY_REQUEST,
-        [("10:00:00", "r1", None, None), ("10:05:00", "r1", None, "repeated")],
-    ),
     "two unknown users are two people": (
         BY_USER.model_copy(update={"dedup": HALF_A_MINUTE}),
         [("10:00:00", None, None, None), ("10:00:10", None, None, None)],

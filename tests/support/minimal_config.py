@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
-from ctr_samples.config import load_config
+from ctr_samples.config import JobConfig, load_config
 from ctr_samples.errors import ConfigError
 
 MINIMAL = """\
@@ -26,6 +28,11 @@ features:
   position: {from: impression.position, dtype: int64}
 output: {path: out}
 """
+
+
+def minimal(**sections: Any) -> JobConfig:
+    """The minimal configuration with whole sections in place of its own, or beside them."""
+    return JobConfig.model_validate({**yaml.safe_load(MINIMAL), **sections})
 
 
 def written(tmp_path: Path, text: str) -> Path:

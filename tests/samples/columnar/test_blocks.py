@@ -91,17 +91,6 @@ def test_a_column_that_python_cannot_have_is_named() -> None:
         Shuffle((rows,), ("_place",), 1, sum_of_keys)
 
 
-def test_counts_pass_through_later_stages() -> None:
-    def unchanged(tables: Sequence[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
-        counts.add("seen", tables[0].num_rows)
-        yield from tables[0].to_batches()
-
-    rows = stage_of(rows_of(100))
-    first = Stage(Shuffle((rows,), ("_place",), 3, unchanged), rows.kind)
-    found, counts = ran(Stage(Shuffle((first,), ("_place",), 4, unchanged), rows.kind))
-    assert (len(found), counts.sums) == (100, {"seen": 200})
-
-
 def cut(rows: pa.RecordBatch) -> pa.RecordBatch:
     (blocks,) = Scatter(0, PARTITIONS)([rows])
     return blocks

@@ -18,6 +18,7 @@ from ctr_samples.samples.features.values import joined_ids, with_joined_ids
 from ctr_samples.serving.hashing import bucket_of, prefix_of
 from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary
 from tests.support.literal_frames import Frame, literal
+from tests.support.minimal_config import minimal
 
 Values = dict[str, dict[str, Any]]
 """The features of each item."""
@@ -59,23 +60,13 @@ STATE = FittedState("s", "l", 1, "r", "", (), {}, VOCABULARIES, {"f": MOMENTS}, 
 
 
 def job(**features: dict[str, Any]) -> JobConfig:
-    return JobConfig.model_validate(
-        {
-            "name": "s",
-            "timezone": "UTC",
-            "sources": {"a": {"format": "json", "path": "x", "schema": "t timestamp, item string"}},
-            "impressions": {"source": "a", "time": "t", "article": "item", "user": "item"},
-            "labels": {"clicked": {"source": "a", "where": "true", "window": "1h"}},
-            "features": features,
-            "vocabularies": {
-                "cities": {"capacity": 10, "oov_buckets": 3},
-                "words": {"capacity": 4},
-                "channels": {"capacity": 25},
-            },
-            "fitted": {"path": "state"},
-            "output": {"path": "out"},
-        }
-    )
+    source = {"format": "json", "path": "x", "schema": "at timestamp, item string"}
+    vocabularies = {
+        "cities": {"capacity": 10, "oov_buckets": 3},
+        "words": {"capacity": 4},
+        "channels": {"capacity": 25},
+    }
+    return minimal(sources={"log": source}, features=features, vocabularies=vocabularies, fitted={"path": "state"})
 
 
 def with_ids(rows: DataFrame, config: JobConfig, state: FittedState) -> DataFrame:

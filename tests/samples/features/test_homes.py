@@ -20,6 +20,7 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
 from ctr_samples.vocabulary import FittedState, FittedVocabulary
 from tests.support.literal_frames import Frame
+from tests.support.minimal_config import minimal
 from tests.support.whole_runs import write_config, write_rows
 
 ITEM = "price: double, city: string, seen: int"
@@ -32,23 +33,14 @@ STATE = FittedState("s", "l", 1, "r", "", (), {}, {"cities": FittedVocabulary(("
 
 
 def job(**features: dict[str, Any]) -> JobConfig:
-    view = {"source": "b", "entity": "item", "key": "k", "event_time": "t", "ttl": "1d"}
-    return JobConfig.model_validate(
-        {
-            "name": "s",
-            "timezone": "UTC",
-            "sources": {
-                name: {"format": "json", "path": name, "schema": "t timestamp, item string, k string"} for name in "ab"
-            },
-            "impressions": {"source": "a", "time": "t", "article": "item", "user": "item"},
-            "labels": {"clicked": {"source": "a", "where": "true", "window": "1h"}},
-            "views": {"item": {**view, "entity": "article"}, "profile": {**view, "entity": "user"}},
-            "histories": {"recent": {"source": "a", "where": "true", "last": 3, "within": "1d"}},
-            "features": features,
-            "vocabularies": {"cities": {"capacity": 10}, "counts": {"capacity": 2}},
-            "fitted": {"path": "state"},
-            "output": {"path": "out"},
-        }
+    view = {"source": "log", "key": "k", "event_time": "t", "ttl": "1d"}
+    return minimal(
+        impressions={"source": "log", "time": "t", "article": "item", "user": "user"},
+        views={"item": {**view, "entity": "article"}, "profile": {**view, "entity": "user"}},
+        histories={"recent": {"source": "log", "last": 3, "within": "1d"}},
+        features=features,
+        vocabularies={"cities": {"capacity": 10}, "counts": {"capacity": 2}},
+        fitted={"path": "state"},
     )
 
 

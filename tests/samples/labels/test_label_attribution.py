@@ -8,7 +8,6 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from itertools import groupby
 from typing import Any
 
@@ -182,20 +181,6 @@ def test_spark_labels_the_same_impressions(frame: Frame) -> None:
     rows, counts = label_in_spark(frame(SCHEMA, shown), plans, EVER, lambda _: actions)
     assert {row.impression_id: row.clicked for row in rows} == dict(enumerate(expected))
     assert (counts["clicked"]["orphans"], counts["clicked"]["actions"]) == (orphans, len(log))
-
-
-def test_without_a_tolerance_no_click_before_its_impression_counts() -> None:
-    strict = CLICKED.model_copy(update={"skew": timedelta()})
-    shown, log = [(1, dated(TEN), "r", "u", "a")], [(dated("09:59:59.999999"), "r", "u", "a")]
-    found, counts = labelled(impressions(shown), clicks(log), strict)
-    assert (found, counts["orphans"]) == ({1: 0}, 1)
-
-
-def test_an_early_click_is_counted_apart() -> None:
-    log = [(dated(time), "r", "u", "a") for time in ("09:59:59.5", "10:00:00", "10:29:00", "10:31:00")]
-    _, counts = labelled(impressions([(1, dated(TEN), "r", "u", "a")]), clicks(log))
-    delays = {"before": 1, "1s": 1, "10s": 0, "1m": 0, "10m": 0, "30m": 1}
-    assert (counts["delays"], counts["orphans"]) == (delays, 1)
 
 
 def test_of_impressions_of_one_moment_the_greatest_id_takes_the_click_whatever_the_order_of_the_log() -> None:

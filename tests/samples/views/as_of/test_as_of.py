@@ -96,16 +96,6 @@ SNAPSHOT = {
         at_01_59_59=("old", 93599.0, True),
         at_02_00_00=NOTHING,
     ),
-    "of two rows of an entity in one snapshot the sequence decides": case(
-        Row("2019-06-05 00:00:00", "a", known="2019-06-05 02:00:00", sequence=1),
-        Row("2019-06-05 00:00:00", "b", known="2019-06-05 02:00:00", sequence=2),
-        at_03_00_00=("b", 10800.0, True),
-    ),
-    "an entity that comes with a snapshot is there from then on": case(
-        Row("2019-06-05 00:00:00", "new", known="2019-06-05 02:00:00"),
-        at_01_59_59=NOTHING,
-        at_02_00_00=("new", 7200.0, True),
-    ),
 }
 
 

@@ -24,7 +24,7 @@ from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.views.as_of.joining import join_by_broadcast, join_by_shuffle, key_among
-from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows, pieces_of
+from ctr_samples.samples.views.as_of.matching import AsOf, ViewRows
 from ctr_samples.samples.views.as_of.planning import Join
 from ctr_samples.samples.views.rows import lasting, usable, view_rows
 from ctr_samples.samples.watches.all import Watches
@@ -181,20 +181,6 @@ def test_rows_that_contradict_the_row_that_was_seen_are_counted(what: str) -> No
         assert counts.sums == {"profile.overlaps": overlaps, "profile.contradictions": contradictions}
 
 
-def test_pieces_are_cut_where_the_answer_changes() -> None:
-    rows = [("a", 0, 9, 1, "low"), ("a", 2, 4, 3, "high"), ("a", 3, 6, 2, "middle"), ("b", 1, 2, 1, "other")]
-    met: list[tuple[str, str]] = []
-    assert list(pieces_of(iter(rows), met)) == [
-        ("low", 0, 2),
-        ("high", 2, 3),
-        ("high", 3, 4),
-        ("middle", 4, 6),
-        ("low", 6, 9),
-        ("other", 1, 2),
-    ]
-    assert met == [("high", "low"), ("middle", "high")]
-
-
 def test_keys_that_are_no_utf8_are_told_apart_by_their_bytes(spark: SparkSession) -> None:
     def in_bytes(key: Column) -> Column:
         return F.when(key == "a", F.lit(b"\xfe")).otherwise(F.lit(b"\xff")).cast("string")
@@ -321,31 +307,21 @@ SHOWN = {
 }
 
 
-@pytest.fixture
-def inputs(frame: Frame, tmp_path: Path) -> Inputs:
-    """A day of prices of which four overlap, two were never true, and one has an end that cannot be read."""
+@pytest.mark.slow
+def test_a_day_counts_rows_that_overlap_or_were_never_true_or_cannot_be_used_and_explanations_agree_with_its_samples(
+    frame: Frame, tmp_path: Path
+) -> None:
     (tmp_path / "ends.yaml").write_text(CONFIG)
     shown = [("u", article, f"2019-06-05 {at}:00") for article, at in SHOWN]
     frames = {
         "log": frame("user string, article string, at timestamp", shown),
         "prices": frame("item string, since timestamp, until string, closed timestamp, price int", PRICES),
     }
-    config = load_config(tmp_path / "ends.yaml").config
-    return inputs_of(config, DAY, frames, watched=True)
-
-
-@pytest.mark.slow
-def test_a_day_counts_the_rows_that_overlap_those_that_were_never_true_and_those_that_cannot_be_used(
-    inputs: Inputs,
-) -> None:
+    inputs = inputs_of(load_config(tmp_path / "ends.yaml").config, DAY, frames, watched=True)
     samples = SampleBuilder(inputs).build().samples.rows(inputs.watches.tasks).collect()
     assert sorted(row.price for row in samples) == sorted(SHOWN.values())
     assert inputs.watches.irregular_rows() == {"price": {"empty": 3, "overlaps": 4, "contradictions": 4, "ties": 3}}
     assert counts_of_view(inputs.watches.clocks(), "price") == {"unusable": 1, "implausible": 1}
-
-
-@pytest.mark.slow
-def test_an_explanation_of_rows_that_end_agrees_with_the_samples(inputs: Inputs) -> None:
     gatherer = Gatherer(Inputs(inputs.config, DAY, inputs.sources, Watches.of(inputs.config, DAY, active=False)))
     for (article, at), price in SHOWN.items():
         when = datetime.fromisoformat(f"2019-06-05 {at}:00+00:00")
