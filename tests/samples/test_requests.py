@@ -172,12 +172,6 @@ def rows(spark: SparkSession) -> pd.DataFrame:
     return with_splits(spark, list(JOBS.values())).rename(columns={str(n): name for n, name in enumerate(JOBS)})
 
 
-def test_users_who_share_a_request_id_have_a_split_of_their_own(rows: pd.DataFrame) -> None:
-    assert cut(rows, requests_of(rows, JOBS["plain"]), "plain") == 0
-    known = rows[rows["request"].notna()]
-    assert cut(known, known["request"], "plain") == known["request"].nunique()
-
-
 def test_the_first_impression_of_a_request_and_its_user_decides_whether_it_begins_late(rows: pd.DataFrame) -> None:
     first = rows.groupby(requests_of(rows, JOBS["late"]))["impression_time"].transform("min")
     assert (rows["late"] == "eval").tolist() == (first >= pd.Timestamp(2019, 6, 5, 12)).tolist()

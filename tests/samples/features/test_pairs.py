@@ -253,51 +253,50 @@ def test_vectors_of_different_length_end_the_run_with_both_names() -> None:
     assert str(online.value) == sentence
 
 
+PLAIN = "of text, whole numbers, booleans or dates"
+
+
 @pytest.mark.parametrize(
-    ("entry", "sentence"),
+    ("kind", "keys", "said"),
     [
         (
-            {"lookup": {"map": "user.tags", "keys": "item.topic"}},
-            "features.f.lookup.map: found array<string>, expected a map, or a list of structs with two fields, a key and a "
-            "value.",
+            "lookup",
+            {"map": "user.tags", "keys": "item.topic"},
+            "map: found array<string>, expected a map, or a list of structs with two fields, a key and a value.",
         ),
         (
-            {"lookup": {"map": "user.weights", "keys": "item.vector"}},
-            "features.f.lookup.keys: found array<double>, expected a key or a list of keys of text, whole numbers, booleans or "
-            "dates.",
+            "lookup",
+            {"map": "user.weights", "keys": "item.vector"},
+            f"keys: found array<double>, expected a key or a list of keys {PLAIN}.",
         ),
         (
-            {"lookup": {"map": "user.weights", "under": "item.topics"}},
-            "features.f.lookup.under: found array<string>, expected a key of text, whole numbers, booleans or dates.",
+            "lookup",
+            {"map": "user.weights", "under": "item.topics"},
+            f"under: found array<string>, expected a key {PLAIN}.",
         ),
         (
-            {"lookup": {"map": "user.counts", "under": "item.channel"}},
-            "features.f.lookup.map: found map<bigint,int>, expected keys of text, which begin with what they lie under, or a "
-            "map of maps.",
+            "lookup",
+            {"map": "user.counts", "under": "item.channel"},
+            "map: found map<bigint,int>, expected keys of text, which begin with what they lie under, or a map of maps.",
         ),
         (
-            {"lookup": {"map": "user.names", "keys": "item.topics", "reduce": "sum"}},
-            "features.f.lookup.map: found map<string,string>, expected values that are numbers for `reduce: sum`.",
+            "lookup",
+            {"map": "user.names", "keys": "item.topics", "reduce": "sum"},
+            "map: found map<string,string>, expected values that are numbers for `reduce: sum`.",
         ),
+        ("lookup", {"map": "user.none", "keys": "item.topics"}, "map: there is no column 'user.none'."),
         (
-            {"lookup": {"map": "user.none", "keys": "item.topics"}},
-            "features.f.lookup.map: there is no column 'user.none'.",
+            "overlap",
+            {"of": "user.weights", "with": "item.tags"},
+            f"of: found map<string,double>, expected a value or a list {PLAIN}.",
         ),
-        (
-            {"overlap": {"of": "user.weights", "with": "item.tags"}},
-            "features.f.overlap.of: found map<string,double>, expected a value or a list of text, whole numbers, booleans or "
-            "dates.",
-        ),
-        (
-            {"dot": {"of": "user.vector", "with": "item.channel"}},
-            "features.f.dot.with: found int, expected a list of numbers.",
-        ),
+        ("dot", {"of": "user.vector", "with": "item.channel"}, "with: found int, expected a list of numbers."),
     ],
 )
-def test_a_column_of_another_type_is_refused_before_the_run(entry: dict[str, Any], sentence: str) -> None:
+def test_a_column_of_another_type_is_refused_before_the_run(kind: str, keys: dict[str, str], said: str) -> None:
     with pytest.raises(InputError) as caught:
-        in_job(entry, batch([USERS], [ITEMS]))
-    assert str(caught.value) == sentence
+        in_job({kind: keys}, batch([USERS], [ITEMS]))
+    assert str(caught.value) == f"features.f.{kind}.{said}"
 
 
 @pytest.mark.parametrize(

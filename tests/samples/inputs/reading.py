@@ -28,6 +28,11 @@ def lines(path: Path, *text: str) -> None:
     path.write_text("\n".join(text) + "\n")
 
 
+def write(path: Path, number: int) -> None:
+    """Write a line of JSON with a number."""
+    lines(path, f'{{"a": {number}}}')
+
+
 def source_of(path: Path | str, **keys: Any) -> Source:
     """Lines of JSON, unless the keys say otherwise."""
     return SOURCE.validate_python({"format": "json", "path": str(path), "schema": "a INT, b STRING", **keys})

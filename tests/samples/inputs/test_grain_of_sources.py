@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples.config.source import JsonSource
 from ctr_samples.errors import InputError
 from ctr_samples.periods import WHOLE, Hour
 from ctr_samples.samples.inputs.sources import read_source
 from ctr_samples.samples.period import Reach, days_needed, periods_needed
 from ctr_samples.sparksql.session import run_session
-from tests.samples.inputs.reading import lines, rows_of
+from tests.samples.inputs.reading import rows_of, source_of, write
 
 WEDNESDAY = date(2019, 6, 5)
 HOUR = timedelta(hours=1)
 
 
-def source(path: Path | str, **keys: object) -> JsonSource:
-    return JsonSource.model_validate({"format": "json", "path": str(path), "schema": "a INT", **keys})
-
-
-def write(path: Path, number: int) -> None:
-    lines(path, f'{{"a": {number}}}')
+def source(path: Path | str, **keys: object) -> Any:
+    return source_of(path, schema="a INT", **keys)
 
 
 @pytest.mark.parametrize(

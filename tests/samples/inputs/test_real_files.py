@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from pathlib import Path
@@ -12,12 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from ctr_samples.config import load_config
 from ctr_samples.errors import InputError
 from ctr_samples.job.planning import read_inputs
 from ctr_samples.samples.inputs.listing import RealFiles, SourceFrame, _list_files, find_files, real_files
 from ctr_samples.samples.inputs.sources import read_source
-from tests.samples.inputs.reading import DAY, directory, lines, rows_of, source_of
+from tests.samples.inputs.reading import DAY, directory, lines, rows_of, source_of, write
+from tests.support.minimal_config import minimal
 from tests.support.whole_runs import Told
 
 
@@ -29,10 +28,6 @@ def day(tmp_path: Path) -> Path:
     write(path / "b/c", 2)
     write(path.parent.parent / "bulk/d", 3)
     return path
-
-
-def write(path: Path, number: int) -> None:
-    lines(path, f'{{"a": {number}}}')
 
 
 def link(path: Path, target: Path | str) -> None:
@@ -234,19 +229,13 @@ def test_a_file_that_links_put_into_two_days_is_refused(spark: SparkSession, day
 def test_a_run_warns_of_links_and_fifos(spark: SparkSession, day: Path) -> None:
     link(day / "loop", ".")
     os.mkfifo(day / "pipe")
-    document = {
-        "name": "links",
-        "timezone": "UTC",
-        "sources": {"log": {"format": "json", "path": f"{day.parent}/dt={{date}}", "schema": "a INT, at TIMESTAMP"}},
-        "impressions": {"source": "log", "time": "at", "identity": "row", "keys": {"article": "a"}},
-        "labels": {"clicked": {"expr": "a = 1"}},
-        "features": {"a": {"expr": "a", "dtype": "int64"}},
-        "output": {"path": str(day.parent.parent / "samples")},
-    }
-    path = day.parent / "job.yaml"
-    path.write_text(json.dumps(document))
+    config = minimal(
+        sources={"log": {"format": "json", "path": f"{day.parent}/dt={{date}}", "schema": "a INT, at TIMESTAMP"}},
+        impressions={"source": "log", "time": "at", "identity": "row", "keys": {"article": "a"}},
+        labels={"clicked": {"expr": "a = 1"}},
+    )
     reporter = Told()
-    read_inputs(spark, load_config(path).config, DAY, reporter, watched=False)
+    read_inputs(spark, config, DAY, reporter, watched=False)
     assert [text.partition(": ")[2].split(" below")[0] for text in reporter.warnings] == [
         "FIFOs, sockets or devices",
         "symbolic links",

@@ -151,7 +151,7 @@ def test_a_string_of_21_million_characters_is_read(spark: SparkSession, tmp_path
 AWKWARD = ["plain.json", "ä ö.json", "50%25 off.json", "a#b?c+d.json", "[x]{y}.json", "back`tick.json", "a=b.json"]
 TWO_DAYS = [f"{day}/{name}" for day in (FOURTH, FIFTH) for name in AWKWARD]
 BOTH = {"days_before": 1, "days_after": 1}
-OF_HOURS = [f"{{0}}/{file}" for file in ("hour=00/x.json", "hour=23/host1/x.json")]
+OF_HOURS = ["hour=00/x.json", "hour=23/host1/x.json"]
 LAYOUTS: dict[str, tuple[str, list[str], dict[str, Any], list[str] | None]] = {
     "the days around the run date": (
         "dt={date}",
@@ -180,33 +180,13 @@ LAYOUTS: dict[str, tuple[str, list[str], dict[str, Any], list[str] | None]] = {
         {},
         None,
     ),
-    "hours of days by key": (
-        "dt={date}",
-        [file.format(day) for day in (FOURTH, FIFTH) for file in OF_HOURS],
-        {"days_before": 1},
-        None,
-    ),
-    "hours of days": (
-        "{date}",
-        [file.format(day[3:]) for day in (FOURTH, FIFTH) for file in OF_HOURS],
-        {"days_before": 1},
-        None,
-    ),
-    "hours below a directory of days": (
-        "year/dt={date}/log",
-        [file.format(f"year/{day}/log") for day in (FOURTH, FIFTH) for file in OF_HOURS],
-        {"days_before": 1},
-        None,
-    ),
 } | {
     f"awkward names below {path}": (path, TWO_DAYS, BOTH, None) for path in ("dt={date}", "dt={date}/*", "d[t]={date}")
 }
+for path in ("dt={date}", "{date}", "year/dt={date}/log"):
+    of_hours = [f"{path.format(date=day)}/{file}" for day in ("2019-06-04", "2019-06-05") for file in OF_HOURS]
+    LAYOUTS[f"hours of {path}"] = path, of_hours, {"days_before": 1}, None
 """The path of a source, the files that are there, keys, and the files that are read unless all are."""
-COLUMNS_OF_DIRECTORIES = {
-    "hours of days by key": ["hour", "dt"],
-    "hours of days": ["hour"],
-    "hours below a directory of days": ["hour", "dt"],
-}
 
 
 def test_each_file_of_the_days_is_listed_and_read_once(spark: SparkSession, tmp_path: Path) -> None:
@@ -223,8 +203,8 @@ def test_each_file_of_the_days_is_listed_and_read_once(spark: SparkSession, tmp_
         hours = "hour" if "hours" in name else "NULL"
         frames[name] = found.frame, ["a", hours]
         expected[name] = [(a, re.search("hour=(..)", files[a])[1] if "hours" in name else None) for a in read]  # type: ignore[index]
-        if columns := COLUMNS_OF_DIRECTORIES.get(name):
-            assert found.frame.columns == ["a", "b", MALFORMED, *columns], name
+        if "hours" in name:
+            assert found.frame.columns == ["a", "b", MALFORMED, "hour", *(["dt"] if "dt=" in path else [])], name
     assert {name: sorted(rows) for name, rows in rows_of(frames).items()} == expected
 
 

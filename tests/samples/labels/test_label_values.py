@@ -14,8 +14,7 @@ from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels.attribution import LabelState
 from ctr_samples.samples.labels.plans import plan_label
 from ctr_samples.samples.period import Span
-from tests.samples.labels.labelling import label, label_in_spark
-from tests.support.literal_frames import Frame
+from tests.samples.labels.labelling import label
 from tests.support.stages import table
 
 DAY = Span.of(date(2019, 6, 5), "UTC")
@@ -98,18 +97,6 @@ def of_cases() -> tuple[list[Any], list[Any]]:
 
 def test_every_case() -> None:
     found = {row.user: tuple(row[column] for column in COLUMNS) for row in labelled(*of_cases())}
-    assert found == {name: expected for name, (_, expected) in CASES.items()}
-
-
-@pytest.mark.thorough
-def test_spark_reads_the_same_values(frame: Frame) -> None:
-    shown, log = of_cases()
-    actions = frame(
-        "at string, request_id string, user_id string, article_id string, action string, read_ms string", log
-    )
-    plans = [plan_label(name, label, SHOWN) for name, label in LABELS.items()]
-    rows, _ = label_in_spark(frame(IMPRESSIONS, shown), plans, DAY, lambda _: actions)
-    found = {row.user: tuple(row[column] for column in COLUMNS) for row in rows}
     assert found == {name: expected for name, (_, expected) in CASES.items()}
 
 

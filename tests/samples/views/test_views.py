@@ -108,51 +108,34 @@ def test_only_rows_that_some_impression_of_the_day_can_see_are_read(frame: Frame
 
 
 SNAPSHOT = SnapshotView(source="t", entity="user", key="user_id", snapshot="ds", publish_delay="2h", ttl="7d")
-
-
 OF_DATES = PROFILE.model_copy(update={"event_time": "ds", "available_after": None})
+A_DAY_LATE = {"available_after": timedelta(hours=26), "ttl": timedelta(days=2)}
 
 
 @pytest.mark.parametrize(
-    ("schema", "view", "column", "message"),
+    ("view", "column", "message"),
     [
+        (OF_DATES, "x", ".event_time: ds is a date, so a row would count as known when its day begins"),
+        (OF_DATES.model_copy(update=A_DAY_LATE), "x", "the newest row is 50h old when the next day's becomes known"),
+        (PROFILE, "cty", ": its source has no column 'cty'; did you mean 'city'?"),
         (
-            "user_id string, ds date, x int",
-            OF_DATES,
+            SNAPSHOT.model_copy(update={"snapshot": "at"}),
             "x",
-            "views.v.event_time: ds is a date, so a row would count as known when its day begins",
+            ".snapshot: at is timestamp, expected the day of a snapshot: a date",
         ),
         (
-            "user_id string, ds date, x int",
-            OF_DATES.model_copy(update={"available_after": timedelta(hours=26), "ttl": timedelta(days=2)}),
-            "x",
-            "the newest row is 50h old when the next day's becomes known",
-        ),
-        (
-            "user_id string, at timestamp, city string",
-            PROFILE,
-            "cty",
-            "views.v: its source has no column 'cty'; did you mean 'city'?",
-        ),
-        (
-            "user_id int, ds timestamp, x int",
-            SNAPSHOT,
-            "x",
-            "views.v.snapshot: ds is timestamp, expected the day of a snapshot: a date",
-        ),
-        (
-            "user_id int, at timestamp, x array<int>",
             PROFILE.model_copy(update={"sequence": "x"}),
             "x",
-            "views.v.sequence: x is array<int>, expected a number, text or a time",
+            ".sequence: x is array<int>, expected a number, text or a time",
         ),
     ],
 )
 def test_columns_that_cannot_be_what_a_view_says_are_refused(
-    frame: Frame, schema: str, view: EventView | SnapshotView, column: str, message: str
+    frame: Frame, view: EventView | SnapshotView, column: str, message: str
 ) -> None:
-    with pytest.raises(InputError, match=re.escape(message)):
-        view_rows(frame(schema, []), "v", view, [column])
+    rows = frame("user_id int, ds date, at timestamp, city string, x array<int>", [])
+    with pytest.raises(InputError, match=rf"views\.v.*{re.escape(message)}"):
+        view_rows(rows, "v", view, [column])
 
 
 def test_sequences_and_tombstones_are_columns_of_the_view(frame: Frame) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -99,6 +100,50 @@ SNAPSHOT = {
 }
 
 
+MICRO = 1 / 60e6  # of a minute
+
+
+def until(rows: Sequence[Row], found: dict[float, tuple[str, float] | None]) -> Case:
+    """One key of rows that end, and what impressions at some minutes find: value and age in minutes, or None."""
+    return Case(rows, {at: (one[0], round(one[1] * 60, 6), True) if one else NOTHING for at, one in found.items()})
+
+
+ENDING = {
+    "a row is seen until it ends, and at the very instant, since only what was before an impression counts": until(
+        [Row(10, "v", to=20)], {10: None, 15: ("v", 5), 20: ("v", 10), 20 + MICRO: None}
+    ),
+    "rows that follow each other leave no gap": until(
+        [Row(10, "a", to=20), Row(20, "b")], {20: ("a", 10), 20 + MICRO: ("b", MICRO)}
+    ),
+    "in a gap there are no features": until(
+        [Row(10, "a", to=20), Row(30, "b", to=40)], {25: None, 35: ("b", 5), 45: None}
+    ),
+    "a row that another one hid comes into sight again when that one ends": until(
+        [Row(10, "base"), Row(20, "offer", to=30)], {15: ("base", 5), 25: ("offer", 5), 35: ("base", 25)}
+    ),
+    "an end of which nobody knew is not seen": until([Row(10, "v", to=20, closed=30)], {25: ("v", 15), 30: None}),
+    "a row that is known late is seen for the rest of its time": until(
+        [Row(10, "v", to=20, known=15)], {12: None, 15: ("v", 5), 25: None}
+    ),
+    "of rows of equal times the sequence decides, as long as they last": until(
+        [Row(10, "a", sequence=1), Row(10, "b", sequence=2, to=20)], {15: ("b", 5), 25: ("a", 15)}
+    ),
+    "a tombstone lasts as long as it is true": until(
+        [Row(10, "v"), Row(20, "x", to=30, gone=True)], {15: ("v", 5), 25: None, 35: ("v", 25)}
+    ),
+    "exact duplicates are one row": until([Row(10, "v", to=20), Row(10, "v", to=20)], {15: ("v", 5), 25: None}),
+    "a row past its ttl is no match, and hides older ones no less": until(
+        [Row(-2000, "older"), Row(-1435, "old")], {4: ("old", 1439), 6: None}
+    ),
+}
+
+ENDING_INCLUSIVE = {
+    "a row is seen from its first instant on, and not at its last": until(
+        [Row(10, "a", to=20), Row(20, "b", to=30)], {10: ("a", 0), 20: ("b", 0), 30: None}
+    ),
+}
+
+
 def with_numbers(rows: pa.Table) -> pa.Table:
     """Keys as numbers."""
     return rows.set_column(0, "key", rows["key"].cast(pa.int64()))
@@ -125,6 +170,8 @@ KINDS: dict[str, tuple[AsOf, dict[str, Case]]] = {
         replace(HOW, ttl=None),
         {"": case(Row("2009-06-05 10:00:00", "v"), at_10_00_00=("v", 3652 * 86400.0, True))},
     ),
+    "rows that end": (HOW, ENDING),
+    "rows that end, at the instant": (replace(HOW, inclusive=True), ENDING_INCLUSIVE),
 }
 
 
@@ -132,15 +179,18 @@ KINDS: dict[str, tuple[AsOf, dict[str, Case]]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_method_finds_the_row_that_an_impression_sees(method: str, kind: str) -> None:
     how, cases = KINDS[kind]
-    shown, rows, expected = of_cases(cases)
+    shown, rows, expected = of_cases(cases, ending="end" in kind)
     assert found(joined(method, shown, [(how, rows)])) == expected
 
 
+THOROUGH = [pytest.param(kind, marks=pytest.mark.thorough) for kind in ("snapshots", "rows that end")]
+
+
 @EACH
-@pytest.mark.parametrize("kind", ["rows known before", pytest.param("snapshots", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("kind", ["rows known before", *THOROUGH])
 def test_spark_finds_the_same_row_by_each_method(spark: SparkSession, method: str, kind: str) -> None:
     how, cases = KINDS[kind]
-    shown, rows, expected = of_cases(cases)
+    shown, rows, expected = of_cases(cases, ending="end" in kind)
     assert found(joined_in_spark(spark, method, shown, [(how, rows)])) == expected
 
 
@@ -224,32 +274,45 @@ def test_a_key_of_three_columns_has_each_of_them() -> None:
     assert keys.to_pylist() == ["1:a2:bcd", "1:a2:bce", "2:ab1:cd", "1:a1:bcd", None]
 
 
+def random_rows(
+    rng: random.Random, keys: Sequence[str], late: bool, snapshot: bool, ending: bool
+) -> list[tuple[str, Row]]:
+    """A coarse clock, so that equal times, gaps, overlaps and boundaries are common; every row differs in its rank."""
+    rows: dict[Any, tuple[str, Row]] = {}
+    delays = {at: rng.randrange(30) for at in range(-40, 61)}  # all rows of a snapshot become known at once
+    for n in range(300):
+        key, at = rng.choice(keys), rng.randrange(-40, 60, 7 if snapshot else 1)
+        known = at + (4 if not late else delays[at] if snapshot else rng.randrange(30))
+        to = rng.choice([None, at + rng.randrange(1, 30), at + rng.randrange(1, 5)]) if ending else None
+        closed = rng.choice([None, to + rng.randrange(-5, 15)]) if late and to is not None else None
+        row = Row(at, f"v{n}", to, known, closed, rng.choice([None, 1, 2, 3]), rng.random() < 0.1)
+        rows[key, at, known, row.sequence] = (key, row)
+    return list(rows.values())
+
+
 @pytest.mark.parametrize(
-    ("method", "inclusive", "snapshot", "in_order"),
+    ("method", "inclusive", "late", "snapshot", "ending"),
     [
-        ("shuffle", False, False, False),
-        ("shuffle with hot keys", True, True, False),
-        ("broadcast", False, True, False),
-        ("broadcast", True, False, False),
-        ("shuffle", False, False, True),
+        ("shuffle", False, True, False, False),
+        ("shuffle with hot keys", True, True, True, False),
+        ("broadcast", False, True, True, False),
+        ("broadcast", True, True, False, False),
+        ("shuffle", False, False, False, False),
+        ("shuffle", False, True, False, True),
+        ("shuffle with hot keys", True, False, False, True),
+        ("broadcast", True, True, False, True),
+        ("broadcast", False, False, False, True),
     ],
 )
-def test_random_tables_agree_with_the_definition(method: str, inclusive: bool, snapshot: bool, in_order: bool) -> None:
+def test_random_tables_agree_with_the_definition(
+    method: str, inclusive: bool, late: bool, snapshot: bool, ending: bool
+) -> None:
     rng = random.Random(20190605)
-    # A coarse clock, so that equal times, boundaries and ties of one of the clocks are common; every row differs in its rank.
     keys = [f"key{i:02}" for i in range(6)]
     shown = [(n, rng.randrange(60), rng.choice([*keys, "nobody", None])) for n in range(400)]
-    delays = {event: 4 if in_order else rng.randrange(30) for event in range(-40, 61)}
-    known: dict[Any, tuple[str, Row]] = {}
-    for _ in range(300):
-        key, event = rng.choice(keys), rng.randrange(-40, 60, 7 if snapshot else 1)
-        # All rows of a snapshot become known at once.
-        late = delays[event] if snapshot or in_order else rng.randrange(30)
-        sequence, value = rng.choice([None, 1, 2, 3]), f"{key}{event}+{late}"
-        row = Row(event, value, known=event + late, sequence=sequence, gone=rng.random() < 0.1)
-        known[key, event, late, sequence] = (key, row)
-    how, rows = replace(HOW, ttl=timedelta(minutes=25), inclusive=inclusive, snapshot=snapshot), list(known.values())
-    assert found(joined(method, impressions(shown), [(how, features(rows))])) == oracle(shown, rows, how)
+    rows = random_rows(rng, keys, late, snapshot, ending)
+    how = replace(HOW, ttl=timedelta(minutes=25), inclusive=inclusive, snapshot=snapshot)
+    assert found(joined(method, impressions(shown), [(how, features(rows, ending))])) == oracle(shown, rows, how)
 
 
 @EACH

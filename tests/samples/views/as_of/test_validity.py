@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date, datetime, timedelta
 from functools import reduce
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -33,116 +29,17 @@ from ctr_samples.sparksql.columns import joint_key
 from tests.samples.views.as_of.joins import (
     EACH,
     NESTED,
-    NOTHING,
     PAYLOADS,
-    Case,
     Row,
     features,
-    found,
     impressions,
     joined,
-    joined_in_spark,
-    of_cases,
-    oracle,
     ready,
 )
 from tests.support.frames_as_inputs import inputs_of
 from tests.support.literal_frames import Frame
 
 HOW = AsOf("profile", ("user",), timedelta(days=1))
-
-
-MICRO = 1 / 60e6  # of a minute
-
-
-def case(rows: Sequence[Row], found: dict[float, tuple[str, float] | None]) -> Case:
-    """One key, and what impressions at some minutes find: value and age in minutes, or None."""
-    return Case(rows, {at: (one[0], round(one[1] * 60, 6), True) if one else NOTHING for at, one in found.items()})
-
-
-STRICT = {
-    "a row is seen until it ends, and at the very instant, since only what was before an impression counts": case(
-        [Row(10, "v", to=20)], {10: None, 15: ("v", 5), 20: ("v", 10), 20 + MICRO: None}
-    ),
-    "rows that follow each other leave no gap": case(
-        [Row(10, "a", to=20), Row(20, "b")], {20: ("a", 10), 20 + MICRO: ("b", MICRO)}
-    ),
-    "in a gap there are no features": case(
-        [Row(10, "a", to=20), Row(30, "b", to=40)], {25: None, 35: ("b", 5), 45: None}
-    ),
-    "a row that another one hid comes into sight again when that one ends": case(
-        [Row(10, "base"), Row(20, "offer", to=30)], {15: ("base", 5), 25: ("offer", 5), 35: ("base", 25)}
-    ),
-    "an end of which nobody knew is not seen": case([Row(10, "v", to=20, closed=30)], {25: ("v", 15), 30: None}),
-    "a row that is known late is seen for the rest of its time": case(
-        [Row(10, "v", to=20, known=15)], {12: None, 15: ("v", 5), 25: None}
-    ),
-    "of rows of equal times the sequence decides, as long as they last": case(
-        [Row(10, "a", sequence=1), Row(10, "b", sequence=2, to=20)], {15: ("b", 5), 25: ("a", 15)}
-    ),
-    "a tombstone lasts as long as it is true": case(
-        [Row(10, "v"), Row(20, "x", to=30, gone=True)], {15: ("v", 5), 25: None, 35: ("v", 25)}
-    ),
-    "exact duplicates are one row": case([Row(10, "v", to=20), Row(10, "v", to=20)], {15: ("v", 5), 25: None}),
-    "a row past its ttl is no match, and hides older ones no less": case(
-        [Row(-2000, "older"), Row(-1435, "old")], {4: ("old", 1439), 6: None}
-    ),
-}
-
-INCLUSIVE = {
-    "a row is seen from its first instant on, and not at its last": case(
-        [Row(10, "a", to=20), Row(20, "b", to=30)], {10: ("a", 0), 20: ("b", 0), 30: None}
-    ),
-}
-
-
-KINDS = {"before": (HOW, STRICT), "at the instant": (replace(HOW, inclusive=True), INCLUSIVE)}
-
-
-@EACH
-@pytest.mark.parametrize("kind", KINDS)
-def test_each_method_sees_a_row_until_it_ends(method: str, kind: str) -> None:
-    how, cases = KINDS[kind]
-    shown, rows, expected = of_cases(cases, ending=True)
-    assert found(joined(method, shown, [(how, rows)])) == expected
-
-
-@pytest.mark.some(1)
-@EACH
-def test_spark_sees_the_same_row_until_it_ends(spark: SparkSession, method: str) -> None:
-    shown, rows, expected = of_cases(STRICT, ending=True)
-    assert found(joined_in_spark(spark, method, shown, [(HOW, rows)])) == expected
-
-
-def random_rows(rng: random.Random, keys: Sequence[str], late: bool) -> list[tuple[str, Row]]:
-    """A coarse clock, so that equal times, gaps, overlaps and boundaries are common; every row differs in its rank."""
-    rows: dict[Any, tuple[str, Row]] = {}
-    for n in range(400):
-        key, at, sequence = rng.choice(keys), rng.randrange(-40, 60), rng.choice([None, 1, 2, 3])
-        known = at + (rng.randrange(25) if late else 4)
-        to = rng.choice([None, at + rng.randrange(1, 30), at + rng.randrange(1, 5)])
-        closed = rng.choice([None, to + rng.randrange(-5, 15)]) if late and to is not None else None
-        row = Row(at, f"v{n}", to, known, closed, sequence, rng.random() < 0.1)
-        rows[key, at, known, sequence] = (key, row)
-    return list(rows.values())
-
-
-@pytest.mark.parametrize(
-    ("method", "inclusive", "late"),
-    [
-        ("shuffle", False, True),
-        ("shuffle with hot keys", True, False),
-        ("broadcast", True, True),
-        ("broadcast", False, False),
-    ],
-)
-def test_random_tables_with_ends_agree_with_the_definition(method: str, inclusive: bool, late: bool) -> None:
-    rng = random.Random(f"{inclusive} {late}")
-    keys = [f"key{i:02}" for i in range(9)]
-    shown = [(n, rng.randrange(-5, 60), rng.choice([*keys, "nobody", None])) for n in range(500)]
-    known = random_rows(rng, keys, late)
-    how = replace(HOW, ttl=timedelta(minutes=25), inclusive=inclusive)
-    assert found(joined(method, impressions(shown), [(how, features(known, ending=True))])) == oracle(shown, known, how)
 
 
 CONTRADICTING = {
