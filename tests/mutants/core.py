@@ -32,14 +32,13 @@ CORE = {
     ),
     "histories": Part(
         ("samples/histories.py", "codec/kernels/histories.py"),
-        ("samples/test_history.py", "samples/test_needed_actions.py"),
+        ("samples/test_history.py",),
     ),
     "windows": Part(
         ("samples/views/aggregates.py", "samples/views/counts.py"),
         (
             "samples/views/test_aggregates.py",
             "samples/views/as_of/test_validity.py",
-            "samples/views/as_of/test_several_rows.py",
         ),
     ),
     "sampling": Part(

@@ -183,14 +183,7 @@ def test_a_snapshot_is_true_as_of_the_end_of_its_day_and_known_its_delay_of_elap
     spark: SparkSession, zone: str, change: str
 ) -> None:
     day = day_of(change, zone)
-    view = SnapshotView(
-        source="scores",
-        entity="user",
-        key="user",
-        snapshot="ds",
-        publish_delay=timedelta(hours=26),
-        ttl=timedelta(days=3),
-    )
+    view = SnapshotView(source="scores", entity="user", key="user", snapshot="ds", publish_delay="26h", ttl="3d")
     # The midnight before the change ends the snapshot of the day before.
     before = (instant(change, 0) + timedelta(hours=10 if "Australia" in zone else 0)).date() - timedelta(days=1)
     session = run_session(spark, zone)

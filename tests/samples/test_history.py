@@ -1,4 +1,4 @@
-"""Histories, case by case: which actions an impression sees, in what order, and that no impression is lost or doubled."""
+"""Histories, case by case: which actions an impression sees, in what order, and which of a finished day are needed for that."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from ctr_samples.samples.columnar.columns import place_of_texts
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.samples.histories import (
+    _UNKNOWN,
     ITEM,
     KEY,
     KNOWN,
@@ -29,9 +31,11 @@ from ctr_samples.samples.histories import (
     TIE,
     TIME,
     HistoryPlan,
+    Seen,
     actions_of_history,
     history_type,
     join_history,
+    needed_of,
     with_history,
 )
 from ctr_samples.samples.period import Span
@@ -191,12 +195,6 @@ def test_spark_brings_the_same_actions_to_each_impression(spark: SparkSession) -
     assert found_in(joined_in_spark(spark, shown, log([*rows, (None, Action("09:00:00", 1))]), PLAN)) == expected
 
 
-def test_an_action_is_seen_once_it_is_known() -> None:
-    shown = impressions([(1, "2019-06-05 10:04:59.999999", "u", None), (2, "2019-06-05 10:05:00", "u", None)])
-    result = joined(shown, actions([("u", Action("10:00:00", 1))]), replace(PLAN, delay=timedelta(minutes=5)))
-    assert (result[1]["items"], result[2]["items"], result[2].ages_s) == ([], [1], [300.0])
-
-
 def test_an_action_that_is_known_late_takes_its_place_by_time(spark: SparkSession) -> None:
     rows = [Action("09:00:00", 1, channel=0), Action("09:10:00", 2, channel=50), Action("09:20:00", 3, channel=0)]
     rows += [Action("09:40:00", 1, channel=30), Action("09:50:00", 9)]
@@ -206,12 +204,6 @@ def test_an_action_that_is_known_late_takes_its_place_by_time(spark: SparkSessio
     result = joined(shown, actions(mine, known_late=True), PLAN)
     assert [result[n]["items"] for n in range(4)] == [[3, 1], [3, 2, 1], [3, 2, 1], [1, 3, 2]]
     assert joined_in_spark(spark, shown, log(mine), PLAN, KNOWN_LATE) == result
-
-
-def test_further_columns_are_lists_beside_the_items() -> None:
-    shown = impressions([(1, "2019-06-05 10:00:00", "u", None)])
-    rows = [("u", Action("09:00:00", 1, channel=5)), ("u", Action("09:30:00", 2, channel=None))]
-    assert joined(shown, actions(rows), PLAN)[1].channel == [None, 5]
 
 
 def test_a_number_and_its_text_are_one_user() -> None:
@@ -361,3 +353,88 @@ def test_a_column_of_a_history_may_have_any_name(spark: SparkSession, columns: s
     assert found[1] == ([7], [3600.0], *[[5] for _ in plan.columns], 1, True)
     assert found[2]["items"] == []
     assert found[1].__fields__ == ["items", "ages_s", *plan.columns, "length", "matched"]
+
+
+Needed = tuple[str, str | None]
+"""An item, and the request of the action on it."""
+
+
+def needed_of_key(actions: Sequence[Needed], last: int) -> list[int]:
+    """The places, newest first, of the actions that are needed."""
+    seen = Seen(last)
+    return [place for place, (item, request) in enumerate(actions) if seen.needs(item, request)]
+
+
+def seen_by_someone(actions: Sequence[Needed], last: int) -> list[int]:
+    """The definition: what an impression of any request, or of none, has in its history."""
+    places = set[int]()
+    for own in {None, *(request for _, request in actions)}:
+        newest: dict[str, int] = {}
+        for place, (item, request) in enumerate(actions):
+            if own is None or request != own:
+                newest.setdefault(item, place)
+        places.update(list(newest.values())[:last])
+    return sorted(places)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_needed_are_those_actions_that_an_impression_of_some_request_sees(seed: int) -> None:
+    chance = random.Random(seed)
+    for items, requests, last in product((2, 5, 30), (1, 2, 6, 40), (1, 2, 3, 10)):
+        names = [None, *(f"r{n}" for n in range(requests))]
+        actions = [(f"i{chance.randrange(items)}", chance.choice(names)) for _ in range(chance.randrange(80))]
+        assert needed_of_key(actions, last) == seen_by_someone(actions, last), (actions, last)
+
+
+@pytest.mark.parametrize("requests", [1, 2, 10_000])
+def test_of_a_key_with_many_actions_little_is_remembered(requests: int) -> None:
+    seen = Seen(last=10)
+    needed = [n for n in range(10_000) if seen.needs(f"i{n}", f"r{n % requests}")]
+    assert len(needed) <= 20
+    assert len(seen.items) <= 20
+    assert len(seen.short) <= 10
+
+
+@pytest.mark.parametrize("rows_of_a_batch", [1, 2, 3, 100])
+def test_each_key_is_judged_alone_wherever_batches_end(rows_of_a_batch: int) -> None:
+    rows = [
+        {KEY: key, ITEM: item, REQUEST: request, _UNKNOWN: unknown}
+        for key, item, request, unknown in [
+            ("u1", "i1", "r1", True),
+            ("u1", "i2", "r1", True),
+            ("u1", "i1", "r1", False),
+            ("u1", "i2", "r2", False),
+            ("u1", "i3", "r2", False),
+            ("u2", "i1", "r1", False),
+            ("u2", "i1", "r1", False),
+            ("u2", "i1", "r2", False),
+        ]
+    ]
+    schema = pa.schema({name: pa.bool_() if " " in name else pa.string() for name in rows[0]})
+    table = pa.Table.from_pylist(rows, schema)
+    plan = HistoryPlan("clicks", last=1, by_request=True)
+    found = pa.Table.from_batches(needed_of(table.to_batches(max_chunksize=rows_of_a_batch), plan))
+    assert [tuple(row.values()) for row in found.to_pylist()] == [
+        ("u1", "i1", "r1"),
+        ("u1", "i2", "r1"),
+        ("u1", "i1", "r1"),
+        ("u1", "i2", "r2"),
+        ("u2", "i1", "r1"),
+        ("u2", "i1", "r2"),
+    ]
+
+
+def test_text_that_is_no_utf8_is_judged_by_its_bytes() -> None:
+    text = [
+        pa.array(values, pa.binary()).view(pa.string())
+        for values in ([b"\xff"] * 3, [b"\xfe", b"\xfd", b"\xfe"], [None] * 3)
+    ]
+    rows = pa.RecordBatch.from_arrays([*text, pa.array([False] * 3)], [KEY, ITEM, REQUEST, _UNKNOWN])
+    (found,) = needed_of([rows], HistoryPlan("clicks", last=2))
+    assert found.column(ITEM).view(pa.binary()).to_pylist() == [b"\xfe", b"\xfd"]
+
+
+def test_the_own_request_is_no_matter_where_impressions_have_none() -> None:
+    rows = {KEY: [1, 1], ITEM: [7, 7], REQUEST: ["r1", "r2"], _UNKNOWN: [False, False]}
+    found = needed_of(pa.table(rows).to_batches(), HistoryPlan("clicks", last=1))
+    assert [batch.num_rows for batch in found] == [1]

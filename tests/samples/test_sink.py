@@ -1,15 +1,23 @@
-"""The order in which the sink takes samples."""
+"""The order in which the sink takes samples, and that no rows pass through the driver."""
+
+from __future__ import annotations
 
 import random
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
+from ctr_samples.config import load_config
 from ctr_samples.samples.columnar.blocks import murmur3_of_longs
 from ctr_samples.samples.sink import InOrder, Runs, in_final_order
 from ctr_samples.shards import RequestCounts
 from tests.support.stages import parts, stage_of, table
+from tests.support.tiny_days import write_days
+from tests.support.whole_runs import made
 
 
 def column(*places: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -82,3 +90,29 @@ def test_samples_lie_where_their_first_hash_sends_them_sorted_by_split_hashes_an
         assert {int(place) % 4 for place in murmur3_of_longs(np.array([row[order[0]] for row in part], np.int64))} <= {
             number
         }
+
+
+DAY = date(2019, 6, 5)
+
+
+@pytest.mark.thorough
+def test_samples_are_written_by_tasks_and_never_gathered_on_the_driver(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kind: Any = type(spark.range(1))
+    collect, collected = kind.collect, list[list[str]]()
+
+    def noting(frame: DataFrame) -> Any:
+        collected.append(frame.columns)
+        return collect(frame)
+
+    def refused(*_: object) -> None:
+        pytest.fail("rows were gathered on the driver")
+
+    for name in ("toPandas", "toArrow", "toLocalIterator"):
+        monkeypatch.setattr(kind, name, refused)
+    monkeypatch.setattr(kind, "collect", noting)
+    found = made(spark, load_config(write_days(tmp_path, DAY, 2), ["output.partitions=3"]), DAY)
+    assert len({shard.partition for shard in found.manifest.shards}) > 1, "several tasks wrote"
+    assert collected, "the receipts of the tasks are gathered"
+    assert all("price" not in columns for columns in collected), collected

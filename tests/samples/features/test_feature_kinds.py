@@ -54,18 +54,13 @@ NAN = pytest.approx(float("nan"), nan_ok=True)
 VOCABULARIES = {
     "cities": FittedVocabulary(("Oslo", "Lund"), 3, 10),
     "words": FittedVocabulary(("y", "x"), 1, 4),
-    "channels": FittedVocabulary(tuple(str(n) for n in range(1, 26)), 1, 25),
 }
 STATE = FittedState("s", "l", 1, "r", "", (), {}, VOCABULARIES, {"f": MOMENTS}, {"f": QUARTILES})
 
 
 def job(**features: dict[str, Any]) -> JobConfig:
     source = {"format": "json", "path": "x", "schema": "at timestamp, item string"}
-    vocabularies = {
-        "cities": {"capacity": 10, "oov_buckets": 3},
-        "words": {"capacity": 4},
-        "channels": {"capacity": 25},
-    }
+    vocabularies = {"cities": {"capacity": 10, "oov_buckets": 3}, "words": {"capacity": 4}}
     return minimal(sources={"log": source}, features=features, vocabularies=vocabularies, fitted={"path": "state"})
 
 
@@ -215,7 +210,6 @@ NAMED: dict[str, dict[str, Any]] = {
     "of_another_salt": of("words", ragged=True, **SALTED | {"salt": "other"}),
     "few": of("words", hash_buckets=5, ragged=True, salt="few"),
     "few_padded": of("words", hash_buckets=5, shape=[3], salt="few"),
-    "channel": of("count", vocabulary="channels"),
     "zero": of("price", hash_buckets=1000),
     "zeros": of("vector", hash_buckets=1000, ragged=True),
     "at_zero": {"expr": "map('0.0', 7)", "at": "item.price", "dtype": "int64"},
@@ -234,7 +228,6 @@ ITEMS = {
     **{word: FULL | {"city": word, "words": [word]} for word in WORDS_OF},
     "many words": FULL | {"words": [f"w{n}" for n in range(50)]},
     "one word": FULL | {"words": ["w0"]},
-    **{f"channel {n}": FULL | {"count": n} for n in (1, 25)},
     "plain zero": FULL | {"price": 0.0, "vector": [0.0, 0.1]},
     "negative zero": FULL | {"price": -0.0, "vector": [-0.0, 0.1]},
     "short": FULL | {"vector": [5.0]},
@@ -334,12 +327,6 @@ def test_a_cross_tells_combinations_apart_and_depends_on_no_order_of_rows(values
 CROSSED = 946875532976  # a change here moves every crossed id
 
 
-def test_id_25_of_1_to_25_has_a_place_of_its_own(values: Values) -> None:
-    """The old system had 25 buckets for the channels 1 to 25, and the last one was out of range."""
-    assert [values[f"channel {n}"]["channel"] for n in (1, 25)] == [3, 27]
-    assert STATE.vocabularies["channels"].buckets == 28
-
-
 @pytest.mark.parametrize(
     ("feature", "message"),
     [
@@ -381,7 +368,6 @@ def test_a_number_without_a_logarithm_ends_the_run_and_says_what_helps(spark: Sp
     ("feature", "message"),
     [
         ({"dtype": "int64"}, "give exactly one of `from`, `expr`, `cross`, `lookup`, `overlap` and `dot`"),
-        (of("a", vocabulary="v", hash_buckets=3), "give `hash_buckets` or `vocabulary`, not both"),
         (of("a", "string", vocabulary="v"), "`vocabulary` makes ids: set `dtype: int64`"),
         (of("a", boundaries=[2, 1]), "expected finite numbers in ascending order"),
         (of("a", "float32", clip=[1, 1]), "two finite numbers, the smaller one first"),

@@ -23,7 +23,6 @@ from ctr_samples.sparksql.expressions import compile_expression
 from ctr_samples.sparksql.session import run_session
 from tests.support.command_line import invoke
 from tests.support.literal_frames import literal
-from tests.support.marks import slow_except
 from tests.support.whole_runs import made, write_config, write_rows
 
 HAS_COLON = pyspark.__version__ >= "4.1"
@@ -110,15 +109,19 @@ def test_fields_of_json_lines_are_read_as_variants(spark: SparkSession, tmp_path
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("settings", slow_except([SHREDDED], [{}, SHREDDED]), ids=["whole", "shredded"])
-def test_parquet_files_give_the_same_samples_however_they_store_variants(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, str]
+def test_parquet_files_give_the_same_samples_and_ids_however_they_store_variants(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(
-        session._SETTINGS, "spark.sql.codegen.factoryMode", "FALLBACK"
-    )  # only compiled code reads parts
-    write_parquet(spark, tmp_path / "log", settings)
+    # Only compiled code reads parts.
+    monkeypatch.setitem(session._SETTINGS, "spark.sql.codegen.factoryMode", "FALLBACK")
+    write_parquet(spark, tmp_path / "log", SHREDDED)
     assert samples(spark, tmp_path, "parquet") == EXPECTED
+    (file,) = (tmp_path / "log").glob("*.parquet")
+    assert "typed_value" in str(pq.read_schema(file))
+    write_parquet(spark, tmp_path / "whole", {})
+    stored = [run_session(spark, "UTC").read.parquet(f"{tmp_path}/{name}") for name in ("log", "whole")]
+    shredded, whole = ({row[0] for row in rows.select(content_hash(rows)).collect()} for rows in stored)
+    assert (len(shredded), shredded) == (5, whole)
 
 
 def write_parquet(spark: SparkSession, path: Path, settings: dict[str, str]) -> None:
@@ -127,18 +130,6 @@ def write_parquet(spark: SparkSession, path: Path, settings: dict[str, str]) -> 
         writing.conf.set(key, value)
     rows = literal(writing, [(json.dumps(row),) for row in ROWS], "text string")
     rows.selectExpr("parse_json(text) AS payload").coalesce(1).write.parquet(str(path))
-
-
-@pytest.mark.thorough
-def test_rows_have_the_same_identity_however_they_are_stored(spark: SparkSession, tmp_path: Path) -> None:
-    hashes = []
-    for name, settings in (("whole", {}), ("shredded", SHREDDED)):
-        write_parquet(spark, tmp_path / name, settings)
-        rows = run_session(spark, "UTC").read.parquet(str(tmp_path / name))
-        hashes.append({row[0] for row in rows.select(content_hash(rows)).collect()})
-    assert (len(hashes[0]), hashes[0]) == (5, hashes[1])
-    (file,) = (tmp_path / "shredded").glob("*.parquet")
-    assert "typed_value" in str(pq.read_schema(file))
 
 
 OF_DAYS = {

@@ -1,4 +1,5 @@
-"""Which action labels which impression, and which labels none: by request, by user and with clocks that disagree.
+"""Which action labels which impression, and which labels none: by request, by user, by other keys and
+with clocks that disagree.
 
 Cases, and random logs against the rule in plain Python. What labels become of the actions is in ``test_label_values.py``.
 """
@@ -8,16 +9,16 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.labels.labelling import Labelling
-from ctr_samples.samples.labels.plans import plan_label
+from ctr_samples.samples.labels.plans import plan_label, rounds
 from ctr_samples.samples.period import EVER
 from tests.samples.labels.labelling import label as label_all
 from tests.samples.labels.labelling import label_in_spark, stage_of_labels
@@ -214,27 +215,6 @@ def test_whole_numbers_and_text_are_the_same_key(frame: Frame) -> None:
     assert {r.impression_id: r.clicked for r in rows} == {1: 1, 2: 1, 3: 0}
 
 
-@pytest.mark.thorough
-def test_labels_with_other_keys_and_logs_meet_on_one_impression(spark: SparkSession) -> None:
-    shown = impressions([(1, dated(TEN), "r1", "u", "a"), (2, dated(TEN), "r2", "v", "a")])
-    bought = [(dated("10:50:00"), "v", "a"), (dated("10:59:00"), "u", "a")]
-    carts = clicks(bought, "bought", "at timestamp, user string, article string")
-    actions = clicks([(dated("10:01:00"), "r1", "a")], schema="at timestamp, request string, article string")
-    labels = {
-        "clicked": ActionLabel(source="clicks", time="at", request="request", article="article", window="30m"),
-        "bought": ActionLabel(source="carts", time="at", user="user", article="article", window="55m"),
-    }
-    plans = [plan_label(name, label, SHOWN) for name, label in labels.items()]
-    logs = {"clicks": spark.createDataFrame(actions), "carts": spark.createDataFrame(carts)}
-    both = pa.concat_tables([actions, carts], promote_options="default")
-    for rows, counts in (
-        label_all(shown, both, plans, EVER),
-        label_in_spark(spark.createDataFrame(shown), plans, EVER, logs.__getitem__),
-    ):
-        assert {r.impression_id: (r.clicked, r.bought) for r in rows} == {1: (1, 0), 2: (0, 1)}
-        assert sum(of_label["orphans"] for of_label in counts.values()) == 1
-
-
 Rows = list[tuple[int, int, str | None, str]]
 
 
@@ -296,3 +276,83 @@ def test_impressions_that_a_later_step_finds_by_user_lie_user_by_user_in_order_o
             runs.append((part, user))
     assert len(runs) == len({*runs})
     assert {user for _, user in runs} == {*users}
+
+
+# Several labels, each with an order of its own
+
+OF_SESSIONS = Impressions(source="shown", time="t", keys={"session": "s", "user": "u", "item": "i"}, request="r")
+MATCHES: dict[str, tuple[tuple[str, ...], ...]] = {
+    "clicked": (("session", "item"), ("user", "item")),
+    "bought": (("user", "item"), ("session",)),
+    "rated": (("request",), ("session", "item"), ("user",)),
+}
+LABELS = {
+    name: ActionLabel(
+        source="log", where=f"kind = '{name}'", window="30m", time="t", match=match, request="r",
+        keys={"session": "s", "user": "u", "item": "i"},
+    )
+    for name, match in MATCHES.items()
+}  # fmt: skip
+Values = tuple[Any, ...]
+
+
+def test_labels_share_the_shuffles_that_their_orders_allow() -> None:
+    plans = [plan_label(name, label, OF_SESSIONS) for name, label in LABELS.items()]
+    tried = [(names, [plan.name for plan in some]) for names, some in rounds(plans)]
+    for name, match in MATCHES.items():
+        assert tuple(names for names, some in tried if name in some) == match, "each in its own order"
+    assert [names for names, _ in tried].count(("session", "item")) == 1, "shared, though one label tries it second"
+
+
+def test_two_labels_may_try_the_same_keys_in_opposite_orders() -> None:
+    opposite = [("a", (("user",), ("session",))), ("b", (("session",), ("user",)))]
+    plans = [plan_label(n, LABELS["clicked"].model_copy(update={"match": m}), OF_SESSIONS) for n, m in opposite]
+    for name, match in opposite:
+        assert tuple(names for names, some in rounds(plans) if name in [p.name for p in some]) == match
+
+
+def owners(shown: list[Values], actions: list[Values]) -> dict[tuple[int, str], int]:
+    """(impression, label) -> 1 for each action that the first set of keys with an impression in its window gives it."""
+    found: dict[tuple[int, str], int] = {}
+    for minute, kind, *keys in actions:
+        own = dict(zip(("request", "session", "user", "item"), keys, strict=True))
+        for names in MATCHES[kind]:
+            before = [
+                (at, number)
+                for number, at, *theirs in shown
+                for other in [dict(zip(("request", "session", "user", "item"), theirs, strict=True))]
+                if at <= minute and all(own[n] is not None and own[n] == other[n] for n in names)
+            ]
+            if before and minute - max(before)[0] <= 30:
+                found[max(before)[1], kind] = 1
+                break
+    return found
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_random_logs_with_labels_of_several_orders_agree_with_the_rule(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def keys() -> Values:
+        return tuple(rng.choice([f"{name}{n}" for n in range(3)] + [None]) for name in "rsui")
+
+    def at(minute: int) -> datetime:
+        return datetime(2019, 6, 5, 10, tzinfo=UTC) + timedelta(minutes=minute)
+
+    shown: list[Values] = [(number, rng.randint(0, 120), *keys()) for number in range(60)]
+    actions: list[Values] = [(rng.randint(0, 150), rng.choice(list(LABELS)), *keys()) for _ in range(120)]
+    keys_of = "request string, session string, user string, item string"
+    impressions = table(
+        f"impression_id bigint, impression_time timestamp, {keys_of}",
+        [(number, at(minute), *some) for number, minute, *some in shown],
+    )
+    log = table(
+        f"at timestamp, label string, {keys_of}, value double",
+        [(at(minute), *rest, 1.0) for minute, *rest in actions],
+    )
+    plans = [plan_label(name, label, OF_SESSIONS) for name, label in LABELS.items()]
+    made, _ = label_all(impressions, log, plans, EVER)
+    expected = owners(shown, actions)
+    assert {(r.impression_id, name): r[name] for r in made for name in LABELS} == {
+        (number, name): expected.get((number, name), 0) for number, *_ in shown for name in LABELS
+    }

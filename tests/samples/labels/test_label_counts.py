@@ -1,15 +1,19 @@
-"""What the manifest says of the actions of a day: how many, orphans, and how long after the impression they came."""
+"""What is counted of the actions of a day: orphans, how long after the impression they came, and by how much times are off."""
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
+
+import pytest
 
 from ctr_samples.config import ActionLabel, Impressions
 from ctr_samples.samples.columnar.blocks import Counts
-from ctr_samples.samples.labels.counts import delay_ends, label_counts
-from ctr_samples.samples.labels.plans import plan_label
+from ctr_samples.samples.labels.counts import best_shift, delay_ends, label_counts
+from ctr_samples.samples.labels.plans import plan_label, plan_labels
 from ctr_samples.samples.period import Span
 from tests.samples.labels.labelling import label
+from tests.support.literal_frames import Frame
+from tests.support.minimal_config import minimal
 from tests.support.stages import table
 
 DAY = Span.of(date(2019, 6, 5), "UTC")
@@ -96,3 +100,36 @@ def test_of_many_orphans_of_one_moment_the_same_hundred_are_kept_whatever_the_or
     assert once == again
     assert once["clicked"]["orphans"] == 150
     assert len({orphan["article"] for orphan in once["clicked"]["orphan_sample"]}) == 100
+
+
+KEYS = {"time": "at", "user": "user", "article": "item"}
+CONFIG = minimal(
+    sources={
+        name: {"format": "json", "path": f"/nowhere/{name}/{{date}}", "schema": "a INT"} for name in ("shown", "clicks")
+    },
+    impressions={"source": "shown", **KEYS},
+    labels={"clicked": {"source": "clicks", **KEYS, "window": "1h"}},
+)
+
+
+@pytest.mark.some(1)
+@pytest.mark.parametrize(
+    ("off_by", "found"),
+    [
+        (timedelta(hours=-2), (7200, 1.0)),
+        (timedelta(hours=5, minutes=30), (-19800, 1.0)),
+        (timedelta(minutes=-15), (900, 1.0)),
+        (timedelta(days=-9), None),
+    ],
+)
+def test_the_shift_with_which_most_actions_match_is_found(
+    frame: Frame, off_by: timedelta, found: tuple[int, float] | None
+) -> None:
+    schema = "at timestamp, user string, item string"
+    noon = datetime(2019, 6, 5, 12)
+    shown = [(noon + timedelta(minutes=7 * n), f"u{n % 40}", f"i{n % 7}") for n in range(50)]
+    clicks = [(at + timedelta(seconds=20 + n) + off_by, user, item) for n, (at, user, item) in enumerate(shown)]
+    logs = {"shown": frame(schema, shown), "clicks": frame(schema, [*clicks, (None, "u1", "i1"), (noon, None, "i1")])}
+    (plan,) = plan_labels(CONFIG)
+    shift = best_shift(logs.__getitem__, CONFIG, plan, DAY)
+    assert (shift and (shift.seconds, round(shift.share, 1))) == found
