@@ -88,16 +88,7 @@ def test_rows_that_share_a_map_are_computed_like_rows_with_a_map_each(frame: Fra
     ]
 
 
-def test_a_run_of_rows_hands_its_map_to_spark_once(frame: Frame) -> None:
-    handed: list[DataFrame] = []
-
-    def seen(rows: DataFrame) -> DataFrame:
-        handed.append(rows)
-        return weight(rows)
-
-    with_columns(sharing(frame, RUNS), {"view": None}, {}, seen, ["weight"], TaskCounts())
-    plan = handed[0]._jdf.queryExecution().logical().toString()
-    assert "inline(_each" in plan
+def test_a_run_of_rows_hands_its_map_to_spark_once() -> None:
     set_aside = _SetAside({"view": ["number"]}, {}, {"view": ("wide",)})
     rows = with_shared_maps(pa.RecordBatch.from_pydict({"number": pa.array(RUNS, pa.int32())}))
     (runs,) = batches_of(set_aside([rows]))

@@ -157,10 +157,6 @@ KINDS: dict[str, tuple[AsOf, dict[str, Case]]] = {
     "rows known before": (HOW, STRICT),
     "rows of the same instant": (replace(HOW, inclusive=True), INCLUSIVE),
     "snapshots": (replace(HOW, ttl=timedelta(days=3), snapshot=True), SNAPSHOT),
-    "a snapshot past its ttl": (
-        replace(HOW, snapshot=True),
-        {"": case(Row("2019-06-03 00:00:00", "v"), at_10_00_00=NOTHING)},
-    ),
     # There is no snapshot of June 4, thus none that is true as of the midnight after it.
     "a day without a snapshot": (
         replace(HOW, ttl=timedelta(hours=34), snapshot=True),
