@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType, DecimalType, DoubleType, IntegerType, LongType, StructField, TimestampType
 
-from ctr_samples.config import CsvSource, JsonSource
+from ctr_samples.config import CsvSource
 from ctr_samples.errors import InputError
 from ctr_samples.samples.inputs.listing import LOG_DAY, SourceFrame
 from ctr_samples.samples.inputs.malformed import LineCounts, _advice, line_counts, line_kinds, reasons

@@ -175,7 +175,7 @@ KINDS: dict[str, tuple[AsOf, dict[str, Case]]] = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_method_finds_the_row_that_an_impression_sees(method: str, kind: str) -> None:
     how, cases = KINDS[kind]
-    shown, rows, expected = of_cases(cases, ending="end" in kind)
+    shown, rows, expected = of_cases(cases, ending=kind.startswith("rows that end"))
     assert found(joined(method, shown, [(how, rows)])) == expected
 
 
@@ -186,7 +186,7 @@ THOROUGH = [pytest.param(kind, marks=pytest.mark.thorough) for kind in ("snapsho
 @pytest.mark.parametrize("kind", ["rows known before", *THOROUGH])
 def test_spark_finds_the_same_row_by_each_method(spark: SparkSession, method: str, kind: str) -> None:
     how, cases = KINDS[kind]
-    shown, rows, expected = of_cases(cases, ending="end" in kind)
+    shown, rows, expected = of_cases(cases, ending=kind.startswith("rows that end"))
     assert found(joined_in_spark(spark, method, shown, [(how, rows)])) == expected
 
 
