@@ -326,6 +326,13 @@ def test_windows_must_be_whole_steps(changed: dict[str, Any], message: str) -> N
         Aggregates.model_validate({"windows": ["1h"], "counts": {"n": "true"}, **changed})
 
 
+def test_a_view_of_aggregates_has_one_clock_and_is_never_inclusive() -> None:
+    with pytest.raises(ValidationError, match="inclusive\n  Extra inputs are not permitted"):
+        view("1m", "1h", inclusive=True)
+    with pytest.raises(ValidationError, match="give `available_time` or `available_after`, not both"):
+        view("1m", "1h", delay="5m", available_time="known")
+
+
 def problems(zone: str, days_before: int, how: WindowView) -> list[str]:
     dated = {"format": "parquet", "path": "log/{date}", "days_before": days_before, "days_after": 1}
     features = {"f": {"from": "v.matched", "dtype": "int64"}}
