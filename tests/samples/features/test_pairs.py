@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from ctr_samples.config import Feature
@@ -237,6 +238,48 @@ def test_rows_that_share_a_map_have_the_values_of_copies_of_it() -> None:
         kinds = from_arrow_schema(copied.schema)
         step = PairValues.of({"f": Feature.model_validate({"dtype": "float32", **entry})}, kinds)
         assert step(shared).column(PAIRS).equals(step(copied).column(PAIRS))
+
+
+@pytest.mark.thorough
+def test_lookups_equal_the_sql_that_they_replace(spark: SparkSession) -> None:
+    one = random.Random(11)
+    users = [random_user(one) for _ in range(300)]
+    items = [random_item(one) for _ in range(300)]
+    rows = batch(users, items)
+    frame = spark.createDataFrame(pa.Table.from_batches([rows]))
+    under = "concat(cast(item.channel as string), ':')"
+    replaced = {
+        "coalesce(aggregate(transform(item.topics, t -> coalesce(user.weights[t], 0D)), 0D, (s, w) -> s + w), 0D)": {
+            "lookup": {"map": "user.weights", "keys": "item.topics", "reduce": "sum"}
+        },
+        f"coalesce(aggregate(transform(item.topics, t -> coalesce(user.weights[concat({under}, t)], 0D)), 0D, "
+        "(s, w) -> s + w), 0D)": {
+            "lookup": {"map": "user.weights", "under": "item.channel", "keys": "item.topics", "reduce": "sum"}
+        },
+        f"map_filter(user.weights, (k, w) -> startswith(k, {under}))": {
+            "lookup": {"map": "user.weights", "under": "item.channel"}
+        },
+        "transform(item.topics, t -> user.by_channel[item.channel][t])": {
+            "lookup": {"map": "user.by_channel", "under": "item.channel", "keys": "item.topics"}
+        },
+        "size(array_intersect(array_compact(user.tags), array_compact(item.tags)))": {
+            "overlap": {"of": "user.tags", "with": "item.tags"}
+        },
+    }
+    found = frame.selectExpr(*[f"{sql} as c{n}" for n, sql in enumerate(replaced)]).toArrow()
+    for n, (sql, entry) in enumerate(replaced.items()):
+        wanted, made = found.column(f"c{n}").to_pylist(), in_job(entry, rows)
+        if "coalesce(aggregate" in sql:  # SQL has no difference between no map and no entry
+            made = [0.0 if value is None else value for value in made]
+        if "size(" in sql:
+            wanted = [None if value == -1 else value for value in wanted]
+        if "map_filter" in sql:
+            wanted = [None if value is None else dict(value) for value in wanted]
+            wanted = [None if item["channel"] is None else value for value, item in zip(wanted, items, strict=True)]
+        if "by_channel" in sql:  # nor one between no user and no key
+            pairs = zip(wanted, users, items, strict=True)
+            wanted = [None if None in (u["by_channel"], i["channel"]) else value for value, u, i in pairs]
+        assert list(map(said, made)) == list(map(said, wanted)), sql
 
 
 def test_vectors_of_different_length_end_the_run_with_both_names() -> None:
