@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -14,10 +14,8 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import load_config
 from ctr_samples.config.explain import explain
 from ctr_samples.job import reuse
-from ctr_samples.job.many_days import Backfill
 from ctr_samples.job.reuse import seen_on
 from ctr_samples.periods import Hour
-from ctr_samples.quality.checks import CHECKS
 from ctr_samples.samples.inputs.clocks import clocks_of
 from ctr_samples.samples.period import Span
 from ctr_samples.shards import FeaturesFrom
@@ -144,9 +142,7 @@ def nights(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tup
     """A directory with a first run of the day, when the log of the next day was not there, and a copy of it."""
     root, copy = (tmp_path_factory.mktemp(name) for name in ("nights", "copy"))
     write_days(root)
-    # What it keeps is no part of this: features are taken from any run.
-    assert not made(spark, configured(root, "kept", partials=False), DAY).manifest.label_mature
-    configured(root, "kept")
+    assert not made(spark, configured(root, "kept"), DAY).manifest.label_mature
     shutil.copytree(root, copy, dirs_exist_ok=True)
     return root, copy
 
@@ -164,12 +160,15 @@ def night(nights: tuple[Path, Path]) -> Path:
 def test_labels_become_final_with_the_features_of_the_first_run_and_the_bytes_of_a_full_one(
     spark: SparkSession, night: Path
 ) -> None:
-    write_log(night, NEXT)
+    write_log(night, NEXT, {**row(DAY, 0, "click", 1), "t": None})
     expected = without_earlier(spark, night)
-    make_unreadable(*night.glob("users/*.json"))
+    oldest = night / f"log/{DAY - timedelta(days=2)}.json"
+    make_unreadable(oldest, *night.glob("users/*.json"), *night.glob("partials/**/*.parquet"))
     again = made(spark, night / "kept.yaml", DAY)
     manifest = again.manifest
     assert again.shards == expected.shards
+    assert again.facts == expected.facts
+    assert again.measured == expected.measured
     assert len(again.shards) > 6, "no shard was closed before the last"
     assert (manifest.features_from, manifest.generation, manifest.label_mature) == (TAKEN, 2, True)
     assert manifest.plan == (), "a plan of joins was kept that were not made"
@@ -210,15 +209,6 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.thorough
-def test_all_is_joined_anew_after_a_late_action(spark: SparkSession, night: Path) -> None:
-    change, reason = CHANGES["a late action"]
-    change(night)
-    features = planned(spark, load_config(night / "kept.yaml"), DAY)
-    assert features.generation == 1
-    assert reason in features.why
-
-
-@pytest.mark.thorough
 def test_all_is_joined_anew_by_another_release_or_if_asked_to(
     spark: SparkSession, night: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -227,6 +217,26 @@ def test_all_is_joined_anew_by_another_release_or_if_asked_to(
     assert planned(spark, loaded, DAY, "`--force` was given") == FeaturesFrom(1, "`--force` was given")
     monkeypatch.setattr(reuse, "RELEASE", "0.0.0")
     assert planned(spark, loaded, DAY).why == "`release` changed"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", CHANGES)
+def test_after_other_changes_all_is_joined_anew(spark: SparkSession, night: Path, name: str) -> None:
+    change, reason = CHANGES[name]
+    write_log(night, NEXT)
+    change(night)
+    features = planned(spark, load_config(night / "kept.yaml"), DAY)
+    assert features.generation == 1
+    assert reason in features.why
+
+
+@pytest.mark.slow
+def test_a_run_that_joins_anew_has_the_bytes_of_a_full_one(spark: SparkSession, night: Path) -> None:
+    change, reason = CHANGES["a late action"]
+    change(night)
+    again = made(spark, night / "kept.yaml", DAY)
+    assert reason in again.features_from.why
+    assert again.shards == without_earlier(spark, night).shards
 
 
 @pytest.mark.parametrize(
@@ -262,18 +272,6 @@ def test_a_row_matters_if_it_is_true_and_known_before_the_day_ends(spark: SparkS
     ]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_run_that_joins_anew_has_the_bytes_of_a_full_one(spark: SparkSession, night: Path, name: str) -> None:
-    change, reason = CHANGES[name]
-    write_log(night, NEXT)
-    change(night)
-    again = made(spark, night / "kept.yaml", DAY)
-    assert reason in again.features_from.why
-    new = BY_USER if name == "another order" else UNCHANGED
-    assert again.shards == without_earlier(spark, night, change=new).shards
-
-
 LATE = (
     row(DAY, 1439, "buy", 1),  # it is not known before the day ends
     row(DAY, 600, "buy", 1) | {"item": None},
@@ -284,39 +282,29 @@ LATE = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("late", "city", "taken"),
-    [
-        (LATE, "Lund", TAKEN),
-        ((), "Oslo", FeaturesFrom(1, features=("clicks", "ctr", "place", "last"))),
-    ],
-    ids=["rows that matter to nothing", "a table that changed"],
-)
 def test_only_features_of_a_table_that_changed_are_made_beside_those_of_the_first_run(
-    spark: SparkSession, night: Path, late: Sequence[dict[str, Any]], city: str, taken: FeaturesFrom
+    spark: SparkSession, night: Path
 ) -> None:
-    write_log(night, NEXT, *late)
-    if city != "Lund":
-        write_users(night, DAY, city)
-    again = made(spark, night / "kept.yaml", DAY)
-    assert again.features_from == taken
+    write_log(night, NEXT, *LATE)
+    loaded = load_config(night / "kept.yaml")
+    assert planned(spark, loaded, DAY) == TAKEN
+    write_users(night, DAY, "Oslo")
+    again = made(spark, loaded, DAY)
+    assert again.features_from == FeaturesFrom(1, features=("clicks", "ctr", "place", "last"))
     assert again.shards == without_earlier(spark, night).shards
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("damage", ["a changed shard", "a shard of others", "an impression that nobody has looked for"])
+@pytest.mark.parametrize("damage", ["a changed shard", "an impression that nobody has looked for"])
 def test_what_is_found_out_by_the_tasks_leads_to_a_run_that_joins_all(
     spark: SparkSession, night: Path, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first, second = sorted(night.glob("kept/dt=*/data/*/train/part-00000-*.tfrecord"))[:2]
     write_log(night, NEXT)
     if damage == "a changed shard":
-        content = bytearray(first.read_bytes())
+        shard = min(night.glob("kept/dt=*/data/*/train/part-00000-*.tfrecord"))
+        content = bytearray(shard.read_bytes())
         content[100] ^= 1
-        first.write_bytes(content)
-    elif damage == "a shard of others":
-        monkeypatch.setattr(reuse, "check_shards", lambda *_: None)
-        shutil.copyfile(second, first)
+        shard.write_bytes(content)
     else:
         monkeypatch.setattr(reuse, "_looked_at", lambda *_: ("", {}))
         write_log(night, NEXT, row(DAY, 1439, "shown", 1))
@@ -351,53 +339,10 @@ def test_records_of_each_layout_are_those_of_a_full_run(
 
 
 @pytest.mark.slow
-def test_manifest_and_metrics_are_those_of_a_run_that_joins_all(spark: SparkSession, tmp_path: Path) -> None:
-    write_days(tmp_path)
-    kept, plain = (configured(tmp_path, out, partials=False) for out in ("kept", "plain"))
-    for path in (kept, plain):
-        made(spark, path, DAY)
-    configured(tmp_path, "kept")
-    write_log(tmp_path, NEXT, {**row(DAY, 0, "click", 1), "t": None})
-    one, other = (made(spark, path, DAY, force=path == plain) for path in (kept, plain))
-    assert one.features_from == TAKEN
-    assert one.measured == other.measured
-    for fact in ("views", "labels", "accounting", "inputs"):
-        assert getattr(one.manifest, fact) == getattr(other.manifest, fact)
-
-
-@pytest.mark.slow
-def test_a_run_for_final_labels_reads_of_the_log_only_the_days_near_its_own(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    write_days(tmp_path)
-    path = configured(tmp_path, "kept")
-    made(spark, path, DAY)
-    write_log(tmp_path, NEXT)
-    expected = without_earlier(spark, tmp_path)
-    make_unreadable(tmp_path / f"log/{DAY - timedelta(days=2)}.json", *tmp_path.glob("partials/**/*.parquet"))
-    again = made(spark, path, DAY)
-    assert (again.features_from, again.shards) == (TAKEN, expected.shards)
-
-
-@pytest.mark.slow
-def test_many_days_by_one_command_take_the_features_that_are_there(spark: SparkSession, tmp_path: Path) -> None:
-    write_days(tmp_path)
-    path = configured(tmp_path, "kept")
-    made(spark, path, DAY)
-    write_log(tmp_path, NEXT)
-    write_users(tmp_path, NEXT)
-    outcomes = list(Backfill(spark, load_config(path), [DAY, NEXT], accept=CHECKS, parallel=2).outcomes())
-    assert [outcome.became for outcome in outcomes] == ["published", "published"]
-    assert Made.newest(tmp_path / "kept", DAY).features_from == TAKEN
-
-
-@pytest.mark.slow
 def test_an_hour_takes_features_too(spark: SparkSession, tmp_path: Path) -> None:
     write_days(tmp_path)
-    by_hour, hour = {"timezone: UTC": "timezone: UTC\ngrain: hour"}, Hour(DAY, 23)
-    kept, plain = (configured(tmp_path, out, change=by_hour, partials=out == "kept") for out in ("kept", "plain"))
-    made(spark, kept, hour)
+    hour, by_hour = Hour(DAY, 23), {"timezone: UTC": "timezone: UTC\ngrain: hour"}
+    path = configured(tmp_path, "kept", change=by_hour)
+    made(spark, path, hour)
     write_log(tmp_path, NEXT)
-    again = made(spark, kept, hour)
-    assert again.features_from == TAKEN
-    assert again.shards == made(spark, plain, hour).shards
+    assert planned(spark, load_config(path), hour) == TAKEN
