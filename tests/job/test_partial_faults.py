@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from ctr_samples.errors import StorageError
 from ctr_samples.samples.partials import kept
-from ctr_samples.shards.storage import LocalStorage, objects
+from ctr_samples.shards.storage import objects
 from tests.job.partial_days import DAY, with_views, write_document, write_log, write_logs
 from tests.support.whole_runs import Made, Told, made
 
@@ -103,35 +103,10 @@ def test_a_log_that_changes_while_it_is_counted_is_counted_again_by_the_next_run
     assert len(partials_of(logs, BEFORE)) == 1
 
 
-def test_a_store_that_refuses_to_remove_old_partial_results_is_a_warning(
-    spark: SparkSession, logs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    state = logs / "partials"
-    old = state / f"item/{'0' * 16}/dt=2019-01-01/{'0' * 16}.json"
-    old.parent.mkdir(parents=True)
-    old.write_text("{}")
-    os.utime(old, (0, 0))
-    real = LocalStorage.delete
-
-    def refused(storage: LocalStorage, path: str) -> None:
-        if storage.root == state:
-            raise StorageError(f"Cannot write {storage.locate(path)}: Permission denied.")
-        real(storage, path)
-
-    monkeypatch.setattr(LocalStorage, "delete", refused)
-    told = Told()
-    assert kept_night(spark, logs, told).shards == without_state(spark, logs)
-    assert f"Could not remove old partial results: Cannot write {old}: Permission denied." in told.warnings
-
-
 @pytest.mark.parametrize(
     ("place", "sentence"),
-    [
-        ("FILE", "Cannot write FILE/item"),
-        ("/sys/partials", "Cannot write /sys/partials/item"),
-        ("s3://lake/partials", "s3://lake/partials"),
-    ],
-    ids=["a file", "not writable", "not reachable"],
+    [("FILE", "Cannot write FILE/item"), ("s3://lake/partials", "s3://lake/partials")],
+    ids=["a file", "not reachable"],
 )
 def test_a_state_directory_that_cannot_be_used_is_one_sentence_and_nothing_is_published(
     spark: SparkSession, logs: Path, monkeypatch: pytest.MonkeyPatch, place: str, sentence: str
