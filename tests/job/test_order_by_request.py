@@ -21,7 +21,6 @@ from ctr_samples.readers import iter_batches
 from ctr_samples.shards import Shard, open_storage
 from ctr_samples.shards.clean import Retention
 from tests.job.feeds import DAY, LARGEST, feeds, write_log
-from tests.support.marks import slow_except
 from tests.support.project import PROJECT
 from tests.support.whole_runs import Made, made, write_rows
 
@@ -69,10 +68,12 @@ def names(samples: pd.DataFrame) -> list[str]:
 
 
 @pytest.mark.thorough
-def test_both_orders_hold_the_same_samples(by_impression: Made, by_request: Made) -> None:
+def test_both_orders_hold_the_same_samples_and_no_request_in_two_splits(by_impression: Made, by_request: Made) -> None:
     assert sorted(texts(by_request.frame)) == sorted(texts(by_impression.frame))
     assert by_request.manifest.accounting == by_impression.manifest.accounting
     assert len(by_request.frame) > 1000
+    assert by_request.frame.groupby(names(by_request.frame))["split"].nunique().max() == 1
+    assert {*by_request.frame["split"]} == {"train", "eval"}
 
 
 @pytest.mark.thorough
@@ -81,14 +82,6 @@ def test_the_samples_of_a_request_are_adjacent_in_one_partition_and_split(by_req
     runs = [name for *_, frame in every for name, _ in groupby(names(frame))]
     assert len(runs) == len(set(runs)) > 250
     assert {partition for partition, *_ in every} == {0, 1, 2}
-
-
-@pytest.mark.thorough
-def test_no_request_is_in_two_splits_in_either_order(by_impression: Made, by_request: Made) -> None:
-    for published in (by_impression, by_request):
-        splits = published.frame.groupby(names(published.frame))["split"].nunique()
-        assert splits.max() == 1
-        assert {*published.frame["split"]} == {"train", "eval"}
 
 
 @pytest.mark.thorough
@@ -101,8 +94,10 @@ def test_the_manifest_has_the_order_and_its_requests(by_impression: Made, by_req
     assert order.requests == len(sizes)
     assert order.largest == LARGEST
     assert order.size == pytest.approx((sizes**2).sum() / sizes.sum())
-    schema = json.loads((PROJECT / "ctr_samples/shards/manifest.schema.json").read_text())
-    validate(json.loads(by_request.manifest.to_json()), schema)
+    documents = {"shards/manifest": by_request.manifest, "quality/metrics": by_request.metrics}
+    for name, document in documents.items():
+        schema = json.loads((PROJECT / f"ctr_samples/{name}.schema.json").read_text())
+        validate(json.loads(document.to_json()), schema)
 
 
 @pytest.mark.thorough
@@ -120,8 +115,6 @@ def test_both_orders_measure_the_same_requests(by_impression: Made, by_request: 
         assert 0.6 < requests.equal_bytes < 0.9
         assert requests.gzip is not None
         assert requests.gzip.by_request < 0.6 * requests.gzip.by_impression
-        schema = json.loads((PROJECT / "ctr_samples/quality/metrics.schema.json").read_text())
-        validate(json.loads(published.metrics.to_json()), schema)
 
 
 @pytest.mark.slow
@@ -150,16 +143,11 @@ def test_a_list_of_keys_is_an_order_too(spark: SparkSession, root: Path) -> None
 
 
 @pytest.mark.thorough
-def test_a_set_without_requests_says_none(spark: SparkSession, root: Path) -> None:
-    alone = day_of_feeds(
-        spark,
-        root,
-        "alone",
-        "impressions={source: log, time: at, keys: {item: item}, identity: row, columns: {price: price}}",
-        "features={price: {from: impression.price, dtype: float32}}",
-        "split={by: item}",
-    )
-    assert alone.metrics.requests is None
+def test_a_layout_is_ordered_by_request_too(spark: SparkSession, root: Path, by_request: Made) -> None:
+    features = "features={taste: {from: impression.taste, dtype: float32, shape: [24]}}"
+    dense = day_of_feeds(spark, root, "dense", "output.order=request", "output.layout=dense", features)
+    ids = [frame["impression_id"].tolist() for *_, frame in parts(dense)]
+    assert ids == [frame["impression_id"].tolist() for *_, frame in parts(by_request)]
 
 
 @pytest.mark.slow
@@ -169,36 +157,6 @@ def test_a_preview_measures_the_requests_of_the_day(spark: SparkSession, root: P
     assert found is not None
     assert (found.requests, found.median, found.largest) == (len(sizes), sizes.median(), LARGEST)
     assert found.mean == pytest.approx(sizes.mean())
-
-
-NUMBERS = "features={taste: {from: impression.taste, dtype: float32, shape: [24]}}"
-LISTS = "features={taste: {from: impression.taste, dtype: float32, ragged: true}}"
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("layout", "features"), [("dense", NUMBERS), *slow_except((), [("sparse", NUMBERS), ("sequence", LISTS)])]
-)
-def test_a_layout_holds_the_same_records_in_either_order(
-    spark: SparkSession, root: Path, by_request: Made, layout: str, features: str
-) -> None:
-    one, other = (
-        day_of_feeds(spark, root, f"{layout}_{order}", f"output.order={order}", f"output.layout={layout}", features)
-        for order in ("impression", "request")
-    )
-    assert sorted(texts(one.frame)) == sorted(texts(other.frame))
-    assert len(one.frame) == len(by_request.frame)
-
-
-@pytest.mark.thorough
-def test_negatives_are_dropped_within_requests(spark: SparkSession, root: Path, by_request: Made) -> None:
-    options = ["sampling={negatives: 0.5}", "split={eval: 0}"]
-    sampled = day_of_feeds(spark, root, "sampled", "output.order=request", *options)
-    kept, every = sampled.frame.drop(columns=["sample_weight", "split"]), by_request.frame.drop(columns="split")
-    assert {*texts(kept)} < {*texts(every)}
-    assert sampled.manifest.order is not None
-    assert by_request.manifest.order is not None
-    assert 1 < sampled.manifest.order.size < by_request.manifest.order.size
 
 
 @pytest.mark.thorough

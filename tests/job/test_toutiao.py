@@ -14,7 +14,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
-from ctr_samples.samples.features.contracts import contract_of
 from tests.support.project import PROJECT
 from tests.support.whole_runs import Made, Told, made
 
@@ -26,7 +25,6 @@ NIGHT, NOON = datetime(2019, 3, 13, 3, tzinfo=SHANGHAI), datetime(2019, 3, 13, 1
 VECTOR = [i / 8 for i in range(100)]
 TWELVE = [0.1, 1.2, 0.3, 1.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.4, 1.1, 0.2]
 TEN_GREATEST = [1.2, 1.1, 1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3]
-TEN_SMALLEST = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
 TABLES = ("article_vector", "article_profile", "ctr_feature_user")
 
 pytestmark = pytest.mark.slow
@@ -124,31 +122,23 @@ def some(row: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: np.asarray(row[name]).tolist() for name in names}
 
 
-def test_the_channel_is_that_of_the_article_and_25_has_an_id_of_its_own(modern: dict[str, dict[str, Any]]) -> None:
-    assert {article: row["channel_id"] for article, row in modern.items()} == {"10": 25, "11": 3, "12": 0}
-    loaded = load_config(CONF / "toutiao.yaml", environ={"TOUTIAO_LOGS": "logs"})
-    contract = contract_of(loaded.config, None)
-    assert [f.buckets for f in contract.features if f.name == "channel_id"] == [26]
-
-
-def test_the_vector_is_the_one_that_was_trained_before(modern: dict[str, dict[str, Any]]) -> None:
-    assert some(modern["10"], "vector", "vector_known") == {"vector": VECTOR, "vector_known": 1}
-    assert some(modern["11"], "vector", "vector_known") == {"vector": [0.0] * 100, "vector_known": 0}
-
-
-def test_user_weights_are_those_of_the_impressions_channel_greatest_first_and_padded(
+def test_the_channel_is_that_of_the_article_and_the_vector_the_one_that_was_trained_before(
     modern: dict[str, dict[str, Any]],
 ) -> None:
-    assert np.asarray(modern["10"]["user_weights"]).tolist() == [3.0, 1.0, 0.5] + [0.0] * 7
-    assert np.asarray(modern["11"]["user_weights"]) == pytest.approx(TEN_GREATEST, rel=1e-7)
-    assert np.asarray(modern["12"]["user_weights"]).tolist() == [0.0] * 10
+    assert some(modern["10"], "vector", "vector_known") == {"vector": VECTOR, "vector_known": 1}
+    assert some(modern["11"], "vector", "vector_known") == {"vector": [0.0] * 100, "vector_known": 0}
+    assert {article: row["channel_id"] for article, row in modern.items()} == {"10": 25, "11": 3, "12": 0}
 
 
-def test_keywords_stand_beside_their_weights(modern: dict[str, dict[str, Any]]) -> None:
-    assert np.asarray(modern["10"]["article_weights"]).tolist() == [2.0, 1.25, 0.5] + [0.0] * 7
-    assert np.asarray(modern["11"]["article_weights"]) == pytest.approx(TEN_GREATEST, rel=1e-7)
+def test_weights_are_those_of_the_channel_and_the_article_greatest_first_and_keywords_stand_beside_them(
+    modern: dict[str, dict[str, Any]],
+) -> None:
+    for name, few in (("user_weights", [3.0, 1.0, 0.5]), ("article_weights", [2.0, 1.25, 0.5])):
+        assert np.asarray(modern["10"][name]).tolist() == few + [0.0] * 7
+        assert np.asarray(modern["11"][name]) == pytest.approx(TEN_GREATEST, rel=1e-7)
+        assert np.asarray(modern["12"][name]).tolist() == [0.0] * 10
     few, many = (np.asarray(modern[article]["article_keywords"]).tolist() for article in ("10", "11"))
-    assert len(set(few[:3])) == 3
+    assert len({*few[:3]}) == 3
     assert few[3:] == [0] * 7
     # The words w01 and w02 weigh 2.0 and 0.5 in article 10, and 1.2 and 0.3 in article 11.
     assert (few[0], few[2]) == (many[0], many[9])
@@ -197,15 +187,8 @@ def test_tables_that_are_not_there_are_told_and_give_defaults(spark: SparkSessio
     assert warnings == [absent.format(table, logs) for table in TABLES]
     assert [name for name, counted in day.manifest.inputs.items() if counted.get("absent")] == list(TABLES)
     assert day.manifest.records == 3
-    found = by_article(day)
-    assert some(found["10"], "channel_id", "user_weights", "article_weights", "article_keywords", "vector_known") == {
-        "channel_id": 25,
-        "user_weights": [0.0] * 10,
-        "article_weights": [0.0] * 10,
-        "article_keywords": [0] * 10,
-        "vector_known": 0,
-    }
-    assert found["10"]["recent_clicks"] == 2
+    found = some(by_article(day)["10"], "channel_id", "recent_clicks", "article_keywords", "vector_known")
+    assert found == {"channel_id": 25, "recent_clicks": 2, "article_keywords": [0] * 10, "vector_known": 0}
 
 
 def old_records(day: Made) -> dict[int, tuple[list[float], int]]:
@@ -233,10 +216,3 @@ def test_legacy_121_is_the_old_vector_with_the_ten_greatest(spark: SparkSession,
     contract = json.loads((day.directory / "contract.json").read_text())
     decoded = {"decode": "decode_raw", "decoded_dtype": "float64", "decoded_shape": [121]}
     assert contract["parse"]["feature"] == {"kind": "FixedLenFeature", "shape": [], "dtype": "string", **decoded}
-
-
-def test_smallest_is_the_order_in_which_the_old_system_wrote(spark: SparkSession, logs: Path, tmp_path: Path) -> None:
-    smallest = [f"features.{name}.order=smallest" for name in ("user_weights", "article_weights")]
-    records = old_records(day_of(spark, logs, tmp_path, "toutiao_legacy_121.yaml", *smallest)[0])
-    assert records[3] == ([3.0, *[0.0] * 100, *TEN_SMALLEST, *TEN_SMALLEST], 1)
-    assert records[25][0][101:] == [0.5, 1.0, 3.0, *[0.0] * 7, 0.5, 1.25, 2.0, *[0.0] * 7]
