@@ -13,7 +13,7 @@ from ctr_samples.errors import InputError, UsageError
 from ctr_samples.job import run as job
 from ctr_samples.job.day_status import due_days, statuses
 from ctr_samples.job.planning import why_stale
-from ctr_samples.shards import Manifest, open_storage, publish
+from ctr_samples.shards import open_storage, publish
 from ctr_samples.shards.generation_history import rollback
 from tests.support.command_line import invoke
 from tests.support.manifests import RUN, manifest
@@ -105,12 +105,9 @@ def test_the_range_may_be_wider_or_narrower_than_what_is_there(tmp_path: Path) -
     assert sentences(tmp_path, None, date(2019, 6, 4)) == {"2019-06-04": "published"}
     with pytest.raises(UsageError, match="The last day is 2019-06-03, before the first, 2019-06-04"):
         sentences(tmp_path, None, MONDAY)
-
-
-def test_a_directory_without_days_needs_a_range(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no samples; expected an output directory"):
-        sentences(tmp_path, MONDAY)
-    assert sentences(tmp_path, MONDAY, MONDAY) == {"2019-06-03": "missing"}
+        sentences(tmp_path / "new", MONDAY)
+    assert sentences(tmp_path / "new", MONDAY, MONDAY) == {"2019-06-03": "missing"}
 
 
 def at(text: str) -> datetime:
@@ -137,18 +134,16 @@ def due(root: Path, config: JobConfig, now: str) -> list[str]:
     return [str(day) for day in due_days(open_storage(root), config, at(now))]
 
 
-def test_the_newest_day_that_is_over_is_due_until_it_is_published(tmp_path: Path) -> None:
+def test_the_newest_day_that_is_over_in_the_zone_is_due_until_it_is_published(tmp_path: Path) -> None:
     (tmp_path / "dt=2019-06-01/data").mkdir(parents=True)  # an earlier night that failed is not due
     assert due(tmp_path, windows("1h"), "2019-06-04 02:00") == ["2019-06-03"]
     report_of_a_run(tmp_path, "2019-06-03", RUN)
     assert due(tmp_path, windows("1h"), "2019-06-04 02:00") == ["2019-06-03"]
     publish(open_storage(tmp_path), manifest(run_date="2019-06-03"))
     assert due(tmp_path, windows("1h"), "2019-06-04 02:00") == []
-
-
-def test_the_zone_of_the_configuration_says_which_day_is_over(tmp_path: Path) -> None:
-    assert due(tmp_path, windows("1h", timezone="Asia/Shanghai"), "2019-06-03 16:00") == ["2019-06-03"]
-    assert due(tmp_path, windows("1h", timezone="Asia/Shanghai"), "2019-06-03 15:59") == ["2019-06-02"]
+    shanghai = windows("1h", timezone="Asia/Shanghai")
+    assert due(tmp_path / "new", shanghai, "2019-06-03 16:00") == ["2019-06-03"]
+    assert due(tmp_path / "new", shanghai, "2019-06-03 15:59") == ["2019-06-02"]
 
 
 @pytest.mark.parametrize(
@@ -198,40 +193,24 @@ def test_status_says_what_is_due_without_a_configuration_file(tmp_path: Path) ->
     assert "published, labels not final, due" in told.stdout
 
 
-@pytest.fixture(scope="module")
-def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("tiny")
-    write_days(root, MONDAY, 2)
-    return root
-
-
-@pytest.fixture(scope="module")
-def monday(spark: SparkSession, days: Path) -> Manifest:
-    return job.run(spark, load_config(days / "tiny_days.yaml"), MONDAY).manifest
-
-
 @pytest.mark.thorough
-def test_a_day_is_stale_once_its_configuration_changed_in_what_makes_samples(
-    spark: SparkSession, days: Path, monday: Manifest
+def test_a_day_is_stale_once_its_inputs_or_its_configuration_changed_in_what_makes_samples(
+    spark: SparkSession, tmp_path: Path
 ) -> None:
+    path = write_days(tmp_path, MONDAY, 1)
+    monday = job.run(spark, load_config(path), MONDAY).manifest
+
     def why(*changes: str) -> tuple[str, ...]:
-        return why_stale(spark, load_config(days / "tiny_days.yaml", changes), monday)
+        return why_stale(spark, load_config(path, changes), monday)
 
     assert why() == ()
     assert why("quality.rate.fail=9", "output.retention.generations=9", "output.ids=raw") == ()
-    assert why("trends=30", f"partials={{path: {days}/partials}}") == ()
+    assert why("trends=30", f"partials={{path: {tmp_path}/partials}}") == ()
     assert why("output.partitions=2") == ("the configuration changed: output",)
     assert why("labels.clicked.window=2h") == ("the configuration changed: labels.clicked",)
     assert why("sources.log.path=/nowhere/{date}.json")[0].startswith(
         "a run would be refused: sources.log: there is no /nowhere/2019-06-03.json;"
     )
-
-
-@pytest.mark.thorough
-def test_a_day_is_stale_once_one_of_its_inputs_changed(spark: SparkSession, tmp_path: Path) -> None:
-    loaded = load_config(write_days(tmp_path, MONDAY, 1))
-    made = job.run(spark, loaded, MONDAY).manifest
-    assert not made.label_mature
+    assert not monday.label_mature
     write_day(tmp_path, date(2019, 6, 4))
-    lenient = load_config(tmp_path / "tiny_days.yaml", ["quality.rate.fail=9"])
-    assert why_stale(spark, lenient, made) == ("the input log changed", "the labels are final now")
+    assert why("quality.rate.fail=9") == ("the input log changed", "the labels are final now")

@@ -90,13 +90,6 @@ def test_samples_are_found_by_the_logs_and_down_sampled_impressions_are_no_error
     assert "1 of 2 value(s) match no impression: line 2 of" in said(done)
 
 
-@pytest.mark.thorough
-def test_their_tokens_leave_the_vocabulary_beside_the_samples(root: Path) -> None:
-    assert forget(root).exit_code == 0
-    [file] = root.glob(f"out/dt=2019-06-05/data/{current(root).run_id}/vocabularies/users.txt")
-    assert sorted(line for line in file.read_text().split() if line.startswith("u")) == ["u0", "u1", "u2", "u4"]
-
-
 def remove_old_run(root: Path) -> None:
     for old in root.glob("out/dt=2019-06-05/data/*"):
         if old.name != current(root).run_id:
@@ -124,6 +117,8 @@ def test_a_check_names_each_place_that_has_them_and_changes_nothing(root: Path) 
 @pytest.mark.thorough
 def test_a_check_passes_once_everything_is_cleaned_up(root: Path) -> None:
     assert forget(root).exit_code == 0
+    [file] = root.glob(f"out/dt=2019-06-05/data/{current(root).run_id}/vocabularies/users.txt")
+    assert sorted(line for line in file.read_text().split() if line.startswith("u")) == ["u0", "u1", "u2", "u4"]
     done = forget(root, "--check")
     assert "2 shard(s) of generation 2 of 2019-06-05: nothing" in done.stdout
     assert "no rollback restores it, and `ctr-samples clean --keep 1` removes it in a day" in done.stdout
@@ -137,28 +132,18 @@ def test_a_check_passes_once_everything_is_cleaned_up(root: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_a_check_goes_on_after_files_that_it_cannot_read(root: Path) -> None:
+def test_a_check_goes_on_after_files_that_it_cannot_read_and_finds_keys_beside_others_that_are_no_utf8(
+    root: Path,
+) -> None:
     for file in (*root.rglob("users.parquet"), *root.rglob("metrics.json")):
         file.write_bytes(b"damaged")
-    done = forget(root, "--check")
-    damaged = [line for line in done.stdout.splitlines() if ": it cannot be searched: " in line]
-    assert (done.exit_code, len(damaged), "users.txt" in done.stdout) == (3, 2, True)
-
-
-@pytest.mark.thorough
-def test_a_check_reads_keys_that_are_no_utf8(root: Path) -> None:
     kept = next(root.glob("partials/**/steps*.parquet"))
     keys = pa.array([b"caf\xe9", b"u3", None], pa.binary()).view(pa.string())
     pq.write_table(pa.table({"key": keys}), kept.with_name("joint.parquet"))
     done = forget(root, "--check")
-    assert (done.exit_code, "joint.parquet: 1 id(s)" in done.stdout) == (3, True)
-
-
-@pytest.mark.thorough
-def test_impression_ids_alone_are_searched_in_the_shards_only(root: Path) -> None:
-    (root / "users.txt").write_text("7\n")
-    done = invoke("forget", root / "out", "--key", "impression_id", "--values", root / "users.txt", "--check")
-    assert (done.exit_code, "impression ids do not tell what names their users elsewhere" in done.stdout) == (0, True)
+    damaged = [line for line in done.stdout.splitlines() if ": it cannot be searched: " in line]
+    assert (done.exit_code, len(damaged), "users.txt" in done.stdout) == (3, 2, True)
+    assert "joint.parquet: 1 id(s)" in done.stdout
 
 
 @pytest.mark.thorough
@@ -182,7 +167,6 @@ def test_models_that_were_trained_on_them_are_named(root: Path) -> None:
             ("", ""),
             "`--key` is 'who', but with `--config` it is a key of impressions that says whose they are: user.",
         ),
-        ("article", ("", ""), "`--key` is 'article', but with `--config` it is a key of impressions"),
         ("user", ("user: user, article: item", "user: user, article: item, request: t"), "whose request differ; give"),
         ("user", ("name: tiny_days", "name: another"), "is of 'tiny_days', but"),
     ],

@@ -26,7 +26,7 @@ from tests.support.command_line import invoke
 from tests.support.frames_as_inputs import inputs_of
 from tests.support.open_bandit import TUESDAY, open_bandit
 from tests.support.project import PROJECT
-from tests.support.whole_runs import Made, made, write_config
+from tests.support.whole_runs import Made, made, write_config, write_rows
 
 DAY = date(2019, 6, 5)
 NOON = datetime(2019, 6, 5, 12, tzinfo=UTC)
@@ -140,31 +140,25 @@ def test_what_a_row_says_later_is_not_yet_its_label(config: JobConfig, frames: F
     assert {row.seen for row in rows if row.at > "11:00"} == {0}
 
 
-def test_a_time_of_the_command_line_must_be_one(tmp_path: Path, config: JobConfig) -> None:
-    given = ["generate", "--config", f"{tmp_path}/back.yaml", "--date", "2019-06-05", "--known-by", "noon"]
-    result = invoke(*given)
-    assert result.exit_code == 2
-    assert "`--known-by` is 'noon'; expected a time such as '2019-06-05 10:00:00'." in result.stderr
-
-
-def test_a_generation_is_one_of_a_single_day(tmp_path: Path, config: JobConfig) -> None:
-    given = ["generate", "--config", f"{tmp_path}/back.yaml", "--from", "2019-06-05", "--to", "2019-06-06"]
-    result = invoke(*given, "--as-of-generation", "1")
-    assert (result.exit_code, result.stderr.strip()) == (
-        2,
-        "error: `--as-of-generation` is for one `--date`: each day has generations of its own.",
-    )
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (("--date", "2019-06-05", "--known-by", "noon"), "`--known-by` is 'noon'; expected a time such as "),
+        (("--from", DAY, "--to", DAY, "--as-of-generation", "1"), "`--as-of-generation` is for one `--date`"),
+    ],
+)
+def test_a_time_of_the_command_line_must_be_one_and_a_generation_is_of_one_day(
+    tmp_path: Path, more: tuple[object, ...], sentence: str
+) -> None:
+    done = invoke("generate", "--config", write_config(tmp_path, "back", CONFIG), *more)
+    assert (done.exit_code, sentence in done.stderr) == (2, True)
 
 
 def test_a_time_that_has_not_come_and_one_before_the_day_are_refused() -> None:
     day = Span.of(DAY, "UTC")
-    with pytest.raises(
-        UsageError, match="`--known-by` is 2019-06-05 17:30:00.05:30, which has not come yet; expected a"
-    ):
+    with pytest.raises(UsageError, match="`--known-by` is 2019-06-05 17:30:00.05:30, which has not come yet"):
         LookBack(NOON).check_time(day, NOON - timedelta(seconds=1), "Asia/Kolkata")
-    with pytest.raises(
-        UsageError, match="2019-06-04 17:30:00.05:30, when the day had not begun .2019-06-05 05:30:00.05:30"
-    ):
+    with pytest.raises(UsageError, match="17:30:00.05:30, when the day had not begun .2019-06-05 05:30:00.05:30"):
         LookBack(NOON - timedelta(days=1)).check_time(day, NOON, "Asia/Kolkata")
     LookBack(NOON).check_time(day, NOON, "Asia/Kolkata")
 
@@ -203,8 +197,8 @@ def test_a_table_is_read_in_the_version_that_the_manifest_names(
 
     for name, price in (("prices", 0), ("prices_1", 10), ("prices_2", 20)):
         written(name, price)
-    log = spark.sql("SELECT 'u' AS user, 'a' AS item, timestamp'2019-06-05 10:00:00' AS at")
-    log.write.parquet(f"{tmp_path}/log")
+    log = {"user": "u", "item": "a", "at": datetime(2019, 6, 5, 10, tzinfo=UTC)}
+    write_rows(tmp_path / "log/a.parquet", [log])
     loaded = load_config(write_config(tmp_path, "out", LAKE))
     monkeypatch.setattr(
         sources, "rows_of_version", lambda spark, table, version: spark.read.table(f"prices_{version.version}")
@@ -226,19 +220,12 @@ def test_a_table_is_read_in_the_version_that_the_manifest_names(
         assert again.shards == first.shards
         assert again.manifest.fingerprint == first.manifest.fingerprint
         assert run(None).manifest.fingerprint == ""
-        with pytest.raises(
-            InputError, match="sources.prices cannot be read as generation 4 read it: it was a table whose"
-        ):
+        with pytest.raises(InputError, match="sources.prices cannot be read as generation 4 read it: it was a table"):
             run(2, as_of_generation=4)
-        with pytest.raises(
-            InputError, match="has no generation 9 of 2019-06-05; it has 1, 2, 3, 4. Choose one of these"
-        ):
+        with pytest.raises(InputError, match="has no generation 9 of 2019-06-05; it has 1, 2, 3, 4. Choose one"):
             run(2, as_of_generation=9)
-        log.union(log).write.mode("overwrite").parquet(f"{tmp_path}/log")
-        with pytest.raises(
-            InputError,
-            match="sources.log cannot be read as generation 1 read it: its files are others now. Run without",
-        ):
+        write_rows(tmp_path / "log/b.parquet", [log])
+        with pytest.raises(InputError, match="sources.log cannot be read as generation 1 read it: its files are "):
             run(2, as_of_generation=1)
     finally:
         for name in ("prices", "prices_1", "prices_2"):

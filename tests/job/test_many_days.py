@@ -84,15 +84,11 @@ def became(outcomes: Iterator[DayOutcome]) -> list[str]:
 
 
 @pytest.mark.parametrize("parallel", [1, 3])
-def test_after_a_day_that_was_refused_the_later_ones_are_not_tried(
+def test_after_a_day_that_was_refused_the_later_ones_are_not_tried_unless_it_is_to_keep_going(
     backfill: Callable[..., Backfill], parallel: int
 ) -> None:
     days = backfill(refused_on_the_second, parallel=parallel)
     assert became(days.outcomes()) == ["published", "refused", "not tried", "not tried"]
-
-
-@pytest.mark.parametrize("parallel", [1, 3])
-def test_with_keep_going_they_are_made_all_the_same(backfill: Callable[..., Backfill], parallel: int) -> None:
     days = backfill(refused_on_the_second, parallel=parallel, keep_going=True)
     assert became(days.outcomes()) == ["published", "refused", "published", "published"]
 
@@ -165,7 +161,6 @@ def test_a_check_that_does_not_exist_cannot_be_accepted_on_any_day(backfill: Cal
     ("errors", "code"),
     [
         ([], 0),
-        ([PublishConflict("another was first")], 4),
         ([PublishConflict("another was first"), GateRefused("too few clicks")], 3),
         ([UsageError("no such check"), GateRefused("too few clicks")], 2),
         ([ValueError("a defect"), UsageError("no such check")], 1),

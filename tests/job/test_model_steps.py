@@ -72,7 +72,5 @@ def test_a_number_that_32_bits_do_not_hold_lies_above_the_boundary_that_it_equal
 
 def test_a_vocabulary_that_is_not_given_is_asked_for() -> None:
     contract = ExampleContract((FeatureSpec("city", "bytes", model=ModelSteps(vocabulary="cities")),))
-    with pytest.raises(
-        InputError, match="needs the tokens of the vocabulary 'cities'; give the lines of vocabularies/cities.txt"
-    ):
+    with pytest.raises(InputError, match="needs the tokens of the vocabulary 'cities'; give the lines of vocabularies"):
         FeatureSteps(contract, {})

@@ -21,7 +21,6 @@ from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.period import Span
 from tests.support.command_line import invoke
 from tests.support.frames_as_inputs import inputs_of
-from tests.support.marks import slow_except
 from tests.support.open_bandit import TUESDAY
 from tests.support.project import PROJECT
 from tests.support.tiny_days import write_days
@@ -149,16 +148,6 @@ def test_the_call_in_the_document_of_the_api_runs_as_it_stands(
     (program,) = re.findall(r"^```python\n(.*?)^```$", (PROJECT / "docs/api.md").read_text(), re.MULTILINE | re.DOTALL)
     exec(program, {"spark": spark})  # noqa: S102
     assert "impression_id" in capsys.readouterr().out
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("day", slow_except(["2019-06-05"], ["2019-06-05", date(2019, 6, 5)]))
-@pytest.mark.parametrize("kind", slow_except([str], [str, Path, load_config]))
-def test_a_configuration_may_be_a_path_and_a_day_text(
-    spark: SparkSession, tmp_path: Path, kind: Callable[[Any], Any], day: Any
-) -> None:
-    path = write_days(tmp_path, DAY, 1)
-    assert preview(spark, kind(path), day, 3).count() == 3
 
 
 @pytest.mark.some(1)

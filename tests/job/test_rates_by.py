@@ -78,7 +78,5 @@ def test_a_column_that_impressions_do_not_have_is_refused(tmp_path: Path) -> Non
 
 def test_a_list_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     loaded = load_config(written(tmp_path, CONFIG.replace("[arm, user]", "[tags]")))
-    with pytest.raises(
-        InputError, match="rates_by: tags is array<string>; expected a column of text, numbers or booleans"
-    ):
+    with pytest.raises(InputError, match="rates_by: tags is array<string>; expected a column of text, numbers or "):
         job.run(spark, loaded, date(2019, 6, 5))

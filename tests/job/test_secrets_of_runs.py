@@ -45,7 +45,6 @@ def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("${X}(kind) = 'a'", "Reflect_Hush"),
         ("kind = 'click' and cast(kind as ${X}) = 1", "Hush_type"),
         ("named_struct('${X}', 1) = 2", "Hush-Hush"),
-        ("cast('${X}' as int) = price", "hush-hush"),
         ("cast(reverse('${X}') as int) = price", "31415-hsuh-hush"),
         ("cast(hex('${X}') as date) = t", "hush"),
         ("cast(upper('${X}') as timestamp) = t", "hush-hush"),
@@ -96,14 +95,6 @@ def test_nothing_that_a_run_leaves_has_a_value(spark: SparkSession, days: Path, 
     assert [json.loads(line)["outcome"] for line in told] == ["published", "failed"]
 
 
-def test_a_day_that_is_not_there_is_told_with_the_variable_and_its_day(spark: SparkSession, days: Path) -> None:
-    path = f"{days}/log/{{date}}.json"
-    loaded = loaded_with(days, "path: ROOT/log/{date}.json", "path: '${X}'", X=path)
-    with pytest.raises(Exception, match=r"sources\.log: there is no .*\$\{X\}; check the path") as caught:
-        job.run(spark, loaded, date(2019, 7, 1))
-    assert str(days) not in str(caught.value)
-
-
 MORE = (
     CONFIG.replace("days_after: 1", "days_after: 1\n    days_before: 1")
     + """views:
@@ -124,10 +115,8 @@ PLACES = [
     ("sources", "log", "schema"),
     ("impressions", "where"),
     ("impressions", "time"),
-    ("impressions", "user"),
     ("impressions", "article"),
     ("impressions", "columns", "price"),
-    ("labels", "clicked", "where"),
     ("features", "price", "from"),
     ("features", "latest", "from"),
     ("features", "length", "expr"),
@@ -144,13 +133,8 @@ PLACES = [
 SHAPES = {
     "a name": ("${X}", "Hush_Hush_31415"),
     "a part of a name": ("impression.${X}", "Hush_Hush_31415"),
-    "a function": ("${X}(kind)", "Hush_Hush_31415"),
-    "a type": ("cast(kind as ${X})", "Hush_31415"),
     "an evaluated number": ("cast(reverse('${X}') as int)", "51413-HSUH-hsuh"),
-    "a struct": ("named_struct('${X}', kind)", "Hush-31415"),
-    "a constant": ("'${X}'", "Hush-Hush-31415"),
     "columns": ("t string, kind string, user string, item string, price struct<${X}: int>", "Hush_31415"),
-    "no column": ("t string, ${X}", "Hush Hush 31415"),
     "a path": ("${X}", "/hush-hush/31415/{date}/Hush.json"),
 }
 
