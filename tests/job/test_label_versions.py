@@ -28,13 +28,8 @@ Sample = tuple[int, int, float | None]
 
 BEFORE: list[Sample] = [(2**62 + 1, 0, None), (-5, 1, 10.0), (7, 0, 20.0), (8, 1, None), (9, 0, 0.0)]
 AFTER: list[Sample] = [
-    (7, 1, 25.0),
-    (-5, 1, 10.0),
-    (2**62 + 1, 1, 3.0),
-    (9, 0, None),
-    (2**62 + 2, 1, 1.0),
-    (3, 0, None),
-]
+    (7, 1, 25.0), (-5, 1, 10.0), (2**62 + 1, 1, 3.0), (9, 0, None), (2**62 + 2, 1, 1.0), (3, 0, None)
+]  # fmt: skip
 
 
 @pytest.fixture
@@ -47,13 +42,7 @@ def written(
 ) -> tuple[Shard, ...]:
     """Shards of two samples each."""
     rows = [
-        {
-            "price": [0.5, 1.5],
-            "clicked": c,
-            "read_ms": ms or 0.0,
-            "read_ms__mask": int(ms is not None),
-            "impression_id": n,
-        }
+        {"clicked": c, "read_ms": ms or 0.0, "read_ms__mask": int(ms is not None), "impression_id": n, "price": [0, 1]}
         for n, c, ms in samples
     ]
     types = {"price": pa.list_(pa.float32(), 2), "read_ms": pa.float32()}
@@ -66,24 +55,25 @@ def written(
     return tuple(shards)
 
 
-def manifest(shards: tuple[Shard, ...], *, mature: bool = False, contract: ExampleContract = CONTRACT) -> Manifest:
-    return small_manifest(contract, generation=4, shards=shards, label_mature=mature)
+def manifest(shards: tuple[Shard, ...]) -> Manifest:
+    return small_manifest(CONTRACT, generation=4, shards=shards, label_mature=False)
 
 
-def test_labels_that_flipped_and_impressions_that_came_or_went_are_counted(storage: Storage) -> None:
+def test_labels_that_flipped_and_impressions_that_came_or_went_are_counted_against_the_generation_before(
+    storage: Storage,
+) -> None:
     before = manifest(written(storage, "20190606T020000-aaaaaaaa", BEFORE))
     after = written(storage, "20190607T020000-bbbbbbbb", AFTER)
     assert flips_since(before, storage, after, CONTRACT) == {
         "clicked": {"flipped_to_1": 2, "flipped_to_0": 0, "new": 2, "gone": 1, "against": 4},
         "read_ms": {"flipped_to_1": 1, "flipped_to_0": 1, "changed": 1, "new": 2, "gone": 1, "against": 4},
     }
-
-
-def test_a_generation_like_the_one_before_has_flipped_nothing(storage: Storage) -> None:
-    before = manifest(written(storage, "20190606T020000-aaaaaaaa", BEFORE))
-    after = written(storage, "20190607T020000-bbbbbbbb", BEFORE[::-1], size=3)
+    final = flips_since(replace(before, label_mature=True), storage, after, CONTRACT, final=True)
+    assert (final["clicked"]["flipped_to_1"], final["clicked"]["final"]) == (2, True)
+    assert flips_since(None, storage, after, CONTRACT) == {}
+    same = written(storage, "20190607T020000-cccccccc", BEFORE[::-1], size=3)
     nothing = {"flipped_to_1": 0, "flipped_to_0": 0, "new": 0, "gone": 0, "against": 4}
-    assert flips_since(before, storage, after, CONTRACT) == {"clicked": nothing, "read_ms": {**nothing, "changed": 0}}
+    assert flips_since(before, storage, same, CONTRACT) == {"clicked": nothing, "read_ms": {**nothing, "changed": 0}}
 
 
 @pytest.mark.parametrize(("old", "new", "came", "went"), [([], BEFORE, 5, 0), (BEFORE, [], 0, 5)])
@@ -102,17 +92,6 @@ def test_features_may_differ_but_labels_may_not(storage: Storage) -> None:
     after = written(storage, "20190607T020000-bbbbbbbb", AFTER, fewer)
     assert flips_since(before, storage, after, fewer)["clicked"]["flipped_to_1"] == 2
     assert flips_since(before, storage, after, other) == {}
-
-
-def test_a_first_generation_has_nothing_to_compare(storage: Storage) -> None:
-    shards = written(storage, "20190606T020000-aaaaaaaa", BEFORE)
-    assert flips_since(None, storage, shards, CONTRACT) == {}
-
-
-def test_labels_that_were_final_are_compared_too_and_marked(storage: Storage) -> None:
-    before = manifest(written(storage, "20190606T020000-aaaaaaaa", BEFORE), mature=True)
-    found = flips_since(before, storage, written(storage, "20190607T020000-bbbbbbbb", AFTER), CONTRACT, final=True)
-    assert (found["clicked"]["flipped_to_1"], found["clicked"]["final"]) == (2, True)
 
 
 def test_too_many_samples_are_not_compared_and_that_is_said(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:

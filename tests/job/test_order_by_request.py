@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections import Counter, defaultdict
-from datetime import UTC, date, datetime
+from collections import defaultdict
+from datetime import date
 from itertools import groupby
 from pathlib import Path
 
 import pandas as pd
-import pyarrow.parquet as pq
 import pytest
 from jsonschema import validate
 from pyspark.sql import SparkSession
@@ -22,7 +21,7 @@ from ctr_samples.shards import Shard, open_storage
 from ctr_samples.shards.clean import Retention
 from tests.job.feeds import DAY, LARGEST, feeds, write_log
 from tests.support.project import PROJECT
-from tests.support.whole_runs import Made, made, write_rows
+from tests.support.whole_runs import Made, made
 
 
 @pytest.fixture(scope="module")
@@ -191,24 +190,3 @@ def test_days_of_both_orders_are_read_together(spark: SparkSession, root: Path, 
     every = by_request.frame
     expected = every[(every["split"] == "train") & every["hour"].isin([7, 8])]["impression_id"]
     assert read == sorted(expected)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("users", [1, 2000])
-def test_100000_impressions_with_a_placeholder_for_the_id_warn_if_they_are_of_one_user(
-    spark: SparkSession, tmp_path: Path, users: int
-) -> None:
-    write_log(tmp_path)
-    log = pq.read_table(tmp_path / "log.parquet")
-    row = {"at": datetime(2019, 6, 5, tzinfo=UTC), "req": "-", "taste": [0.5] * 24, "price": 1.0, "clicked": False}
-    crawled = [{**row, "uid": f"crawler{n % users}", "item": f"i{n}"} for n in range(100_000)]
-    write_rows(tmp_path / "log.parquet", [*log.to_pylist(), *crawled])
-    huge = day_of_feeds(spark, tmp_path, "huge", "output.order=request")
-    assert huge.metrics.requests is not None
-    assert huge.metrics.requests.largest == max(100_000 // users, LARGEST)
-    warnings = [one.standing for one in huge.metrics.checks if one.check == "huge_request" and one.standing != "passed"]
-    assert warnings == ["warns"] * (users == 1)
-    counts = Counter[int]()
-    for shard in huge.manifest.shards:
-        counts[shard.partition] += shard.records
-    assert (max(counts.values()) > 100_000) == (users == 1)

@@ -34,7 +34,7 @@ from tests.support.jvm_questions import noted_questions
 from tests.support.open_bandit import TUESDAY, open_bandit
 from tests.support.project import PROJECT
 from tests.support.tiny_days import write_days
-from tests.support.whole_runs import Made, Told, made, write_config
+from tests.support.whole_runs import Made, Told, made
 
 DAY = date(2019, 6, 5)
 
@@ -355,33 +355,3 @@ def test_values_of_the_environment_that_spark_would_log_are_warned_of_by_name() 
     (warning,) = told.warnings
     assert "will contain the values of ${LOGS}, ${WORD}" in warning
     assert "hush" not in warning
-
-
-@pytest.mark.slow
-def test_headers_and_columns_of_any_name_become_features(spark: SparkSession, tmp_path: Path) -> None:
-    (tmp_path / "log.csv").write_text(
-        ",item:token,user:token,when it was\n0,7,u1,2019-06-05 10:00:00\n1,8,u2,2019-06-05 11:00:00\n"
-    )
-    users = pd.DataFrame({"user:token": ["u1", "u2"], "age:token": [31, 32], "a`b.c": [5, 6]}, index=[3, 4])
-    for day in ("2019-06-04", "2019-06-05"):
-        (tmp_path / f"users/dt={day}").mkdir(parents=True)
-        users.to_parquet(tmp_path / f"users/dt={day}/x.parquet")
-    text = """
-name: names
-timezone: UTC
-sources:
-  log:
-    {format: csv, path: "ROOT/log.csv", header: true, schema: "at STRING, who STRING, what INT",
-      rename: {"user:token": who, "item:token": what, "when it was": at}}
-  users: {format: parquet, path: "ROOT/users/dt={date}", days_before: 2}
-impressions: {source: log, time: at, user: who, article: what}
-labels: {clicked: {source: log, where: "false", window: 0s}}
-views: {user: {source: users, entity: user, key: "`user:token`", snapshot: dt, ttl: 1d}}
-features:
-  age: {from: "user.`age:token`", dtype: int64}
-  odd: {expr: "user.`a``b.c` + 1", dtype: int64}
-  row: {from: user.__index_level_0__, dtype: int64}
-output: {path: ROOT/OUT, partitions: 1}
-"""
-    found = made(spark, write_config(tmp_path, "names", text), DAY)
-    assert found.values("age", "odd", "row") == [(31, 6, 3), (32, 7, 4)]
