@@ -1,4 +1,4 @@
-"""Samples that are counted from partial results: the same bytes as from the logs, whatever happens to logs and partials."""
+"""Samples that are counted and listed from partial results: the same bytes as from the logs, whatever happens to both."""
 
 from __future__ import annotations
 
@@ -21,14 +21,17 @@ from ctr_samples.config import load_config
 from ctr_samples.errors import InputError, StorageError
 from ctr_samples.job.planning import read_inputs
 from ctr_samples.periods import Hour
-from ctr_samples.samples.partials import where_kept
-from ctr_samples.samples.partials.kept import Partials, definition_of, keepable
+from ctr_samples.samples.partials import Partials, where_kept
+from ctr_samples.samples.partials.kept import definition_of, keepable
 from ctr_samples.samples.period import Span
 from ctr_samples.shards import open_storage
 from ctr_samples.shards.storage import LocalStorage
 from ctr_samples.sparksql.observations import Silent
-from tests.job.partial_days import DAY, both, check_alike, with_views, write_document, write_logs
+from tests.job.partial_days import DAY, both, check_alike, with_histories, with_views, write_document, write_logs
 from tests.support.whole_runs import Made, Told, made, make_unreadable, write_config, write_rows
+
+HISTORY_DAYS = (-41, -40, -39, -6, -5, -4, -3, -2, -1, 0, 1, 2)
+"""Around a run: those that histories reach and those just before, and gaps between them."""
 
 
 @pytest.mark.slow
@@ -52,24 +55,26 @@ def test_samples_from_partial_results_have_the_bytes_of_samples_from_the_logs(
 
 
 @pytest.mark.slow
-def test_an_hour_counts_from_the_partial_results_of_the_days_before_its_own(
+def test_an_hour_counts_and_lists_from_the_partial_results_of_the_days_before_its_own(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    write_logs(tmp_path, range(-3, 2), rows=400)
-    paths = both(tmp_path, {**with_views("item", windows=["1h", "2d"]), "grain": "hour"})
-    check_alike(spark, *paths, Hour(DAY, 0), Hour(DAY, 23))
-    assert sorted(place.name for place in (tmp_path / "partials").glob("item/*/*")) == [
-        f"dt={DAY + timedelta(days=n)}" for n in (-3, -2, -1)
-    ]
+    day, zone = date(2019, 10, 27), "Europe/Stockholm"
+    write_logs(tmp_path, HISTORY_DAYS, day, zone, rows=300)
+    config = with_histories("late", "long", zone=zone, grain="hour", views=["item"])
+    check_alike(spark, *both(tmp_path, config, before=45), Hour(day, 0), Hour(day, 2, again=True))
+    kept = {place.name for place in (tmp_path / "partials").glob("item/*/*")}
+    assert {f"dt={day + timedelta(days=n)}" for n in (-3, -2, -1)} <= kept
+    assert f"dt={day}" not in kept
 
 
 @pytest.mark.slow
-def test_what_was_known_by_a_time_is_counted_from_partial_results_too(spark: SparkSession, tmp_path: Path) -> None:
-    write_logs(tmp_path, range(-3, 2), rows=200)
-    config = with_views("item", "last", delay="10m")
-    del config["features"]["last_paid"]  # only the ages of a table are used
-    noon = datetime(2019, 6, 5, 12, 34, tzinfo=UTC)
-    check_alike(spark, *both(tmp_path, config, before=30), DAY, known_by=noon)
+def test_what_was_known_by_a_time_is_counted_and_listed_from_partial_results_too(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    write_logs(tmp_path, HISTORY_DAYS)
+    paths = both(tmp_path, with_histories("late", "long", views=["item", "last"]), before=45)
+    for known_by in (datetime(2019, 6, 5, 0, 0, 1, tzinfo=UTC), datetime(2019, 6, 5, 12, 34, tzinfo=UTC)):
+        check_alike(spark, *paths, DAY, known_by=known_by)
 
 
 COLUMNAR = """
@@ -340,3 +345,33 @@ def test_a_run_and_its_explanation_say_where_counts_come_from(
         "the others from the log",
         where_kept(inputs, "item", DAY) or "",
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("zone", "day", "by_request", "views"),
+    [
+        ("Europe/Stockholm", date(2019, 3, 31), True, ["daily"]),
+        ("UTC", DAY, False, []),
+        ("Asia/Kolkata", DAY, True, []),
+    ],
+)
+def test_histories_from_partial_results_are_those_from_the_logs(
+    spark: SparkSession, tmp_path: Path, zone: str, day: date, by_request: bool, views: list[str]
+) -> None:
+    write_logs(tmp_path, HISTORY_DAYS, day, zone)
+    paths = both(tmp_path, with_histories(zone=zone, by_request=by_request, views=views), before=45)
+    nights = [day, day + timedelta(days=1)]
+    check_alike(spark, *paths, *(nights if views else nights[:1]))
+
+
+@pytest.mark.slow
+def test_a_run_needs_no_log_of_the_days_whose_actions_were_kept(spark: SparkSession, tmp_path: Path) -> None:
+    write_logs(tmp_path, range(-4, 2))
+    plain, kept = both(tmp_path, with_histories("late"), before=45)
+    Partials.prepare(read_inputs(spark, load_config(kept).config, DAY, Silent()), DAY, Silent())
+    expected = made(spark, plain, DAY).shards
+    make_unreadable(*(tmp_path / f"log/{DAY + timedelta(days=n)}.json" for n in (-4, -3)))
+    from_partials = made(spark, kept, DAY)
+    assert from_partials.shards == expected
+    assert from_partials.manifest.plan[-1] == "late is listed from partial results of 4 day(s)"

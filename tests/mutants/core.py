@@ -80,7 +80,7 @@ CORE = {
     ),
     "partial results": Part(
         ("samples/partials/kept.py", "samples/partials/steps.py", "shards/partials.py"),
-        ("shards/test_partials_at_a_store.py", "job/test_partials.py", "job/test_partial_histories.py"),
+        ("shards/test_partials_at_a_store.py", "job/test_partials.py"),
     ),
     "reuse": Part(
         ("job/reuse.py", "job/kinds.py", "job/origins.py", "samples/earlier.py"),
