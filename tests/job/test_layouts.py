@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
-from unittest.mock import Mock
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +15,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract, FeatureSpec
-from ctr_samples.errors import ConfigError, EncodeError, InputError
-from ctr_samples.job import run as job
+from ctr_samples.errors import ConfigError, EncodeError
 from ctr_samples.job.fit import fit
 from ctr_samples.samples.features.contracts import lay_out
 from tests.job.three_nights import CONFIG, write_logs
-from tests.support.whole_runs import made, write_config, write_rows
+from tests.support.whole_runs import made, write_config
 
 pytestmark = pytest.mark.slow
 
@@ -216,31 +214,3 @@ def test_a_value_that_would_move_the_others_out_of_their_places_ends_the_run(
 ) -> None:
     with pytest.raises(EncodeError, match=message):
         laid(layout, [row])
-
-
-VIEW = """\
-views:
-  prices: {source: prices, entity: article, key: item, event_time: at, ttl: unbounded}
-features:
-  known: {from: prices.matched, dtype: int64}
-"""
-
-
-@pytest.mark.parametrize(
-    ("feature", "message"),
-    [
-        ("{from: prices.prise, dtype: float32}", "its source has no column 'prise'; did you mean 'price'"),
-        ("{from: prices.price, dtype: int64}", "features.wrong: found double, expected an integer or boolean"),
-    ],
-)
-def test_what_the_schemas_show_to_be_wrong_is_refused_before_any_row_is_read(
-    spark: SparkSession, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, feature: str, message: str
-) -> None:
-    read = Mock(side_effect=AssertionError("rows of a view were looked at"))
-    monkeypatch.setattr("ctr_samples.samples.views.joiner.size_of", read)
-    prices = {"item": "i1", "at": "2019-06-01 00:00:00", "price": 1.5, "sizes": [1.0, 2.0]}
-    write_rows(tmp_path / "prices.parquet", [prices])
-    source = f"sources:\n  prices: {{format: parquet, path: {tmp_path}/prices.parquet}}\n"
-    changes = {"sources:\n": source, "features:\n": f"{VIEW}  wrong: {feature}\n"}
-    with pytest.raises(InputError, match=message):
-        job.run(spark, load_config(write_config(folder, "changed", CONFIG, changes)), DAY)

@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 from ctr_samples.config import LoadedConfig, load_config
 from ctr_samples.job.forget import find, forget
 from ctr_samples.job.preview import previewed
-from ctr_samples.readers import iter_batches
 from ctr_samples.shards import Shard, open_storage
 from ctr_samples.shards.clean import Retention
 from tests.support.project import PROJECT
@@ -199,16 +198,6 @@ def test_the_estimated_gzip_share_is_that_of_the_shards(
 
 
 @pytest.mark.thorough
-def test_a_list_of_keys_is_an_order_too(spark: SparkSession, root: Path) -> None:
-    by_user = day_of_feeds(spark, root, "by_user", "output.order=[user]", "split.by=user")
-    for *_, frame in parts(by_user):
-        known = [user for user, _ in groupby(frame["user"][frame["user"] != b""])]
-        assert len(known) == len(set(known))
-    assert by_user.manifest.order is not None
-    assert by_user.manifest.order.by == ("user",)
-
-
-@pytest.mark.thorough
 def test_a_layout_is_ordered_by_request_too(spark: SparkSession, root: Path, by_request: Made) -> None:
     features = "features={taste: {from: impression.taste, dtype: float32, shape: [24]}}"
     dense = day_of_feeds(spark, root, "dense", "output.order=request", "output.layout=dense", features)
@@ -246,14 +235,3 @@ def test_a_change_of_the_order_is_a_change_of_the_day_and_another_run_writes_the
     second = day_of_feeds(spark, root, "changed", "output.order=request")
     assert (second.published, second.manifest.generation) == (True, first.manifest.generation + 1)
     assert second.shards == by_request.shards
-
-
-@pytest.mark.thorough
-def test_days_of_both_orders_are_read_together(spark: SparkSession, root: Path, by_request: Made) -> None:
-    for hour, order in (("T07", "request"), ("T08", "impression")):
-        made(spark, feeds(root, "hours", "grain=hour", f"output.order={order}"), f"{DAY}{hour}")
-    batches = list(iter_batches(root / "hours", date=DAY, split="train", batch_size=64, shuffle=True))
-    read = sorted(value for batch in batches for value in batch.keys["impression_id"].tolist())
-    every = by_request.frame
-    expected = every[(every["split"] == "train") & every["hour"].isin([7, 8])]["impression_id"]
-    assert read == sorted(expected)

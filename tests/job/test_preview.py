@@ -156,11 +156,6 @@ def test_the_call_in_the_document_of_the_api_runs_as_it_stands(
     [
         ("t", ""),
         ("concat('x', t)", "concat('x', t) is 'x2019-06-05 00:10:00', for example; expected text such as"),
-        (
-            "try_to_timestamp(t, 'dd/MM/yyyy')",
-            "t is '2019-06-05 00:10:00', for example, which try_to_timestamp(t, 'dd/MM/yyyy') does not read; expected text "
-            "such as '2019-06-05 10:00:00', or an expression that reads it, such as to_timestamp(t, 'yyyy-MM-dd HH:mm:ss').",
-        ),
     ],
 )
 def test_a_day_without_an_impression_that_can_be_read_is_told_with_a_value(

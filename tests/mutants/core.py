@@ -28,7 +28,7 @@ CORE = {
     ),
     "repeats": Part(
         ("samples/impressions.py", "samples/inputs/log_days.py"),
-        ("samples/test_impressions.py", "samples/inputs", "job/test_repeated_rows.py"),
+        ("samples/test_impressions.py", "samples/inputs", "job/test_late_events.py"),
     ),
     "histories": Part(
         ("samples/histories.py", "codec/kernels/histories.py"),
