@@ -115,14 +115,12 @@ def test_everything_that_does_not_fit_the_inputs_is_told_at_once(
         assert problem.startswith(f"{loaded.path}:{beginning}")
 
 
-def test_the_command_tells_all_problems_and_ends_with_2(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_command_tells_all_problems_and_ends_with_2_or_says_that_the_inputs_fit(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     loaded = configured(tmp_path, ("time: t\n", "time: price\n"))
     result = invoke("config", "--check", "--config", loaded.path)
     assert result.exit_code == 2
     assert f"{loaded.path}:12: impressions.time: price is double, expected a time" in result.stderr
-
-
-def test_the_command_says_that_the_inputs_fit(spark: SparkSession, tmp_path: Path) -> None:
-    loaded = configured(tmp_path)
-    result = invoke("config", "--check", "--config", loaded.path)
+    result = invoke("config", "--check", "--config", configured(tmp_path).path)
     assert result.stdout == f"{loaded.path} fits its inputs.\n"

@@ -198,32 +198,17 @@ def test_other_windows_count_from_the_same_partial_results_and_other_expressions
     assert from_partials(spark, path)[1].endswith("this run made those of 4")
 
 
-PARQUET = """
-name: types
-timezone: UTC
-sources: {log: {format: parquet, path: "ROOT/{date}", days_before: 1, days_after: 1}}
-impressions: {source: log, time: t, user: user, article: item}
-labels: {clicked: {source: log, where: clicked, window: 1h}}
-views:
-  item: {source: log, entity: article, key: item, event_time: t, ttl: 2d,
-         daily_counts: {days: 1, counts: {many: amount > 1}}}
-features: {many: {from: item.many, dtype: float32, default: 0}}
-output: {path: ROOT/out}
-partials: {path: ROOT/partials}
-"""
-
-
 def test_a_partial_result_belongs_to_the_types_of_the_columns_that_it_was_made_from(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    config = load_config(write_config(tmp_path, "c", PARQUET)).config
+    config = load_config(write_document(tmp_path, "kept", with_views("item"), form="parquet")).config
+    (tmp_path / "log").mkdir()
 
-    def definition(amount: pa.DataType, other: pa.DataType) -> str:
-        row = {"t": [datetime(2019, 6, 5, tzinfo=UTC)], "user": ["u"], "item": ["i"], "clicked": [True]}
-        row |= {"amount": pa.array([1], amount), "other": pa.array([1], other)}
-        for day in ("2019-06-04", "2019-06-05"):
-            (tmp_path / day).mkdir(exist_ok=True)
-            pq.write_table(pa.table(row), tmp_path / day / "x.parquet")
+    def definition(paid: pa.DataType, request: pa.DataType) -> str:
+        row = {"t": ["2019-06-05 10:00:00"], "kind": ["shown"], "user": ["u"], "item": ["i"]}
+        table = pa.table(row | {"paid": pa.array([1], paid), "request": pa.array([1], request)})
+        for day in (DAY - timedelta(days=1), DAY):
+            pq.write_table(table, tmp_path / f"log/{day}.parquet")
         inputs = read_inputs(spark, config, DAY, Silent(), watched=False)
         (item,) = keepable(inputs)
         return definition_of(inputs, item)

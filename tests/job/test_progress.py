@@ -27,20 +27,18 @@ class Counts:
     shards: Any
 
 
-def progress_on(console: Console) -> str:
-    """What a run prints on a console while it writes."""
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_terminal_shows_stage_tasks_samples_and_shards_and_anything_else_nothing(terminal: bool) -> None:
+    console = Console(file=io.StringIO(), force_terminal=terminal, width=100, color_system=None)
+    assert isinstance(console.file, io.StringIO)
     with RunProgress(console) as progress:
         progress.stage("joining and writing")
         progress.writing(Counts(Count(12_345), Count(6)))
         progress.tasks(3, 8)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
-
-
-def test_a_terminal_shows_stage_tasks_samples_and_shards() -> None:
-    text = progress_on(Console(file=io.StringIO(), force_terminal=True, width=100, color_system=None))
-    assert "joining and writing" in text
-    assert "3/8 tasks, 12,345 samples in 6 shards" in text
+    text = console.file.getvalue()
+    for part in ("joining and writing", "3/8 tasks, 12,345 samples in 6 shards"):
+        assert (part in text) == terminal
+    assert bool(text.strip()) == terminal
 
 
 def test_each_of_several_days_has_a_line_while_it_is_made() -> None:
@@ -79,10 +77,6 @@ def test_no_word_of_the_progress_is_cut_however_narrow_the_terminal(width: int) 
     words = shown.split()
     for word in "2019-06-03: waiting for the days before 1203/1248 tasks, compiling the codec, once, 4,012,345".split():
         assert word in words
-
-
-def test_without_a_terminal_nothing_is_shown() -> None:
-    assert progress_on(Console(file=io.StringIO(), force_terminal=False)).strip() == ""
 
 
 def test_under_spark_submit_messages_reach_the_terminal_that_it_was_started_from(
