@@ -103,7 +103,7 @@ def storage(tmp_path: Path) -> Storage:
 def test_a_day_like_the_one_before_passes_and_says_with_what_it_was_compared(storage: Storage) -> None:
     published(storage, "2019-06-04", task())
     metrics = published(storage, "2019-06-05", task(clicks=310))
-    assert metrics.verdict == "passed"
+    assert (metrics.verdict, metrics.requests) == ("passed", None)
     assert metrics.reference.previous_day == Generation("2019-06-04", 1)
     assert metrics.drift == {"age": pytest.approx(0, abs=0.02)}
     there = latest_manifest(storage, date(2019, 6, 5))

@@ -237,9 +237,9 @@ REFUSED: dict[str, tuple[list[str], str]] = {
         ["impressions.where=row < 0"],
         "sources.log has no impressions on 2019-11-26 where row < 0; check the date, the time zone",
     ),
-    "articles that cannot be read": (
-        ["impressions.article='nullif(item_id, 7)'"],
-        r"1300 impressions on 2019-11-26; 0 have no readable time and \d+ no",
+    "times and articles that cannot be read": (
+        ["impressions.time='if(item_id = 7, null, timestamp)'", "impressions.article='nullif(item_id, 8)'"],
+        r"impressions on 2019-11-26; [1-9]\d* have no readable time and [1-9]\d* no readable article, more than",
     ),
     "a division by zero": (
         ["features.bad={expr: impression.position / 0, dtype: float32}"],
