@@ -241,8 +241,8 @@ impressions:
   keys: {user: user, item: item}
   request: request
   columns: {price: price}
-labels:
-  clicked: {source: log, where: kind = 'click', window: 40m}
+  DEDUP
+labels: {clicked: LABEL}
 features:
   price: {from: impression.price, dtype: float32}
   day: {expr: day(impression.impression_time), dtype: int64}
@@ -268,8 +268,12 @@ def write_requests(root: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("label", "dedup"),
+    [("{source: log, where: kind = 'click', window: 40m}", ""), ("{expr: price > 20}", "dedup: 20m")],
+)
 def test_what_a_request_shows_again_is_a_repeat_alike_by_hours_by_days_and_in_the_whole_log(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, label: str, dedup: str
 ) -> None:
     write_requests(tmp_path)
     days, found = "days_before: 1\n    days_after: 1", {}
@@ -278,7 +282,8 @@ def test_what_a_request_shows_again_is_a_repeat_alike_by_hours_by_days_and_in_th
         ("day", "{date}", days, [WEDNESDAY]),
         ("all", "{date}", "", [WHOLE]),
     ):
-        config = write_config(tmp_path, grain, REQUESTS, {"GRAIN": grain, "PATH": path, "DAYS": around})
+        texts = {"GRAIN": grain, "PATH": path, "DAYS": around, "DEDUP": dedup, "LABEL": label}
+        config = write_config(tmp_path, grain, REQUESTS, texts)
         found[grain] = sorted(row for period in periods for row in examples(made(spark, config, period)))
     assert len(found["day"]) > 20
     assert found["hour"] == found["day"]
