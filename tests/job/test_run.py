@@ -57,6 +57,16 @@ def tuesday(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ma
     return made(spark, open_bandit(output), TUESDAY, accept=())
 
 
+@pytest.mark.slow
+def test_a_week_of_real_logs_has_exactly_38_clicks_in_10000_impressions(spark: SparkSession, tuesday: Made) -> None:
+    loaded = open_bandit(tuesday.output)
+    week = [job.run(spark, loaded, date(2019, 11, day)).manifest for day in range(24, 31)]
+    assert sum(m.accounting["impressions"] for m in week) == 10_000
+    assert sum(m.records for m in week) == 10_000
+    assert sum(m.label_sum("clicked") for m in week) == 38
+    assert [m.label_sum("clicked") for m in week] == [4, 3, 6, 10, 6, 8, 1]
+
+
 def test_the_published_bytes_are_what_the_manifest_says_and_what_a_killed_run_left_is_gone(tuesday: Made) -> None:
     output, manifest = tuesday.output, tuesday.manifest
     assert list(damage_of(open_storage(output), manifest.shards)) == []
