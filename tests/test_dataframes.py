@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import doctest
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -11,8 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 import ctr_samples
 from ctr_samples import dataframes
 from ctr_samples.errors import InputError
-
-Frame = Callable[..., DataFrame]
+from tests.support.literal_frames import Frame
 
 
 @pytest.fixture(autouse=True, params=["false", pytest.param("true", marks=pytest.mark.thorough)])

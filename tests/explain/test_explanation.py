@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ctr_samples.cli.explain import report
 from ctr_samples.config import Sampling, load_config
@@ -20,6 +19,7 @@ from ctr_samples.samples.period import Span
 from ctr_samples.samples.watches.all import Watches
 from tests.support.command_line import invoke
 from tests.support.frames_as_inputs import inputs_of
+from tests.support.literal_frames import Frame
 
 pytestmark = pytest.mark.slow
 
@@ -81,8 +81,6 @@ PAIRS = [
     ("u1", "b", "2019-06-05 07:59:30", 7),
     ("u", "1a", "2019-06-05 07:00:00", 9),
 ]
-
-Frame = Callable[..., DataFrame]
 
 
 @pytest.fixture

@@ -204,8 +204,6 @@ def test_days_without_training_rows_fit_nothing(spark: SparkSession, nights: Pat
         fit(spark, load_config(early), DAYS[0])
 
 
-pytestmark = pytest.mark.slow
-
 WORDS = "  words: {from: impression.words, dtype: int64, vocabulary: cities, ragged: true}\n"
 IN_THE_MODEL = """\
   price_m: {from: impression.price, dtype: float32, clip: [1, 4], log1p: true, scale: min_max, computed: model}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.contract import ExampleContract, FeatureSpec
@@ -24,7 +23,6 @@ from tests.support.whole_runs import made, write_config
 pytestmark = pytest.mark.slow
 
 DAY = date(2019, 6, 4)
-Frame = Callable[..., DataFrame]
 
 WORDS = "  words: {from: impression.words, dtype: int64, vocabulary: cities, ragged: true}\n"
 

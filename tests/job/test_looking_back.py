@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from ctr_samples.samples.inputs.databases import TableVersion, current_version
 from ctr_samples.samples.period import Span
 from tests.support.command_line import invoke
 from tests.support.frames_as_inputs import inputs_of
+from tests.support.literal_frames import Frame
 from tests.support.open_bandit import TUESDAY, open_bandit
 from tests.support.project import PROJECT
 from tests.support.whole_runs import Made, made, write_config, write_rows
@@ -71,7 +71,7 @@ def stamp(minutes: int | None) -> str | None:
 
 
 @pytest.fixture
-def frames(frame: Callable[..., DataFrame]) -> Frames:
+def frames(frame: Frame) -> Frames:
     """A log and two tables around noon, of which some rows became known late."""
     rng = random.Random(7)
     users, items = ["u1", "u2", "u3"], ["a", "b"]

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from ctr_samples.config import load_config
 from ctr_samples.errors import InputError, UsageError
@@ -21,6 +20,7 @@ from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.period import Span
 from tests.support.command_line import invoke
 from tests.support.frames_as_inputs import inputs_of
+from tests.support.literal_frames import Frame
 from tests.support.open_bandit import TUESDAY
 from tests.support.project import PROJECT
 from tests.support.tiny_days import write_days
@@ -73,7 +73,7 @@ RULES = "{rate: 'if(clicked = 1 or impression.user = ''u1'', 1, 0.5)', cap: {sam
 
 
 @pytest.fixture(params=["", "skip_above: clicked, position: second(at)", RULES])
-def builder(request: pytest.FixtureRequest, frame: Callable[..., DataFrame], tmp_path: Path) -> SampleBuilder:
+def builder(request: pytest.FixtureRequest, frame: Frame, tmp_path: Path) -> SampleBuilder:
     """A random day; with lists of which what lies below the last click is left out, with rules, and without."""
     rng = random.Random(3)
     users, items = [f"u{n}" for n in range(6)], ["a", "b", "c", "d"]

@@ -340,14 +340,11 @@ def foreseen_after(
     return planned(spark, load_config(written(root, "now", now), [f"output.path={root / out}"], others), DAY)
 
 
-OF_ENDING = {"valid_to": "timestamp_seconds(at + 999999)"}
-
-
 @pytest.mark.thorough
 def test_all_features_of_a_sample_come_from_one_of_the_rows_that_tie(spark: SparkSession, tied: Path) -> None:
     item = BASE["views"]["item"]
     views = {"item": item, "static": {"source": "items", "on": "item", "key": "i", "static": True}}
-    views["ending"] = {**item, **OF_ENDING}
+    views["ending"] = {**item, "valid_to": "timestamp_seconds(at + 999999)"}
     before = config_of(of(*[f"{view}.price" for view in views]), views=views)
     now = config_of(of(*[f"{view}.{column}" for view in views for column in ("price", "color")]), views=views)
     first = day_of(spark, written(tied, "first", before), "first")
@@ -355,7 +352,7 @@ def test_all_features_of_a_sample_come_from_one_of_the_rows_that_tie(spark: Spar
     assert foreseen_after(spark, tied, now).features == ()
     of_other_set = foreseen_after(spark, tied, now | {"from_samples": f"{tied}/first"}, out="second")
     assert (of_other_set.features, of_other_set.path) == ((), f"{tied}/first")
-    again = day_of(spark, tied / "now.yaml", "first")
+    again = day_of(spark, written(tied, "now", now), "first")
     assert all(are_of_one_row(again, f"{view}_price", f"{view}_color") for view in views)
 
 
@@ -372,7 +369,8 @@ def test_a_sample_and_its_labels_come_from_one_of_the_lines_that_tie(spark: Spar
         {"labels": {"good": {"expr": "price < 1000"}}, "sampling": {"negatives": 0.9}},
     ):
         assert "columns that tell repeats apart" in foreseen_after(spark, tied, before | change).why
-    assert are_of_one_row(day_of(spark, tied / "now.yaml", "first"), "impression_price", "good")
+    sampled = day_of(spark, written(tied, "now", before | change), "first")
+    assert are_of_one_row(sampled, "impression_price", "good")
 
 
 @pytest.mark.thorough

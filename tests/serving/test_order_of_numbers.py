@@ -9,14 +9,12 @@ from operator import itemgetter
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
 
 from ctr_samples.config import Feature
 from ctr_samples.samples.features.values import source_value
 from ctr_samples.serving.declared import Declared
 from ctr_samples.serving.feature_inputs import source_of
-
-Frame = Callable[..., DataFrame]
+from tests.support.literal_frames import Frame
 
 LONGS = [4 * 10**18 + 3, 4 * 10**18 + 7, 4 * 10**18 + 1, 2**53, 2**53 + 1, -(2**63), -(2**63) + 1, 2**63 - 1, 0, None]
 FINE = [Decimal(f"{10**25 + n}.{m:04}") for n, m in ((3, 1), (3, 0), (7, 2), (1, 9), (-(10**25), 0))]

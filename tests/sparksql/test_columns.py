@@ -21,10 +21,7 @@ from ctr_samples.sparksql.columns import (
     stable_hash,
     time_column,
 )
-from tests.support.literal_frames import literal
-
-Frame = Callable[..., DataFrame]
-
+from tests.support.literal_frames import Frame, literal
 
 LISTS: dict[str | None, list[str] | None] = {
     "[18577, 14299]": ["18577", "14299"],

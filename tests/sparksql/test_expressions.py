@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pyspark
@@ -14,9 +14,7 @@ from pyspark.sql import functions as F
 
 from ctr_samples.errors import ExpressionError, InputError
 from ctr_samples.sparksql.expressions import compile_expression, referenced_paths, typed_expression
-from tests.support.literal_frames import literal
-
-Frame = Callable[..., DataFrame]
+from tests.support.literal_frames import Frame, literal
 
 NEEDS_4_3 = pytest.mark.skipif(pyspark.__version__ < "4.3", reason="no nanoseconds, and no TIME as a timestamp")
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.sparksql.expressions import compile_expression
 from ctr_samples.sparksql.lambdas import taken_out
-
-Frame = Callable[..., DataFrame]
+from tests.support.literal_frames import Frame
 
 
 def taken_out_of(spark: SparkSession, text: str) -> str:

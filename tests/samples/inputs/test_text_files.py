@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.types import DataType, DecimalType, DoubleType, IntegerType, LongType, StructField, TimestampType
 
 from ctr_samples.config import CsvSource
@@ -25,6 +24,7 @@ from ctr_samples.sparksql.failures import expected_errors
 from ctr_samples.sparksql.observations import aggregated, counted
 from ctr_samples.sparksql.session import run_session
 from tests.samples.inputs.reading import DAY, directory, rows_of, source_of
+from tests.support.literal_frames import Frame
 
 
 def read(spark: SparkSession, tmp_path: Path, text: str, schema: str, **more: Any) -> SourceFrame:
@@ -380,7 +380,7 @@ def test_what_is_wrong_with_lines_is_said(spark: SparkSession, tmp_path: Path, w
     assert reason(spark, tmp_path, lines, schema, **more) == said
 
 
-def test_lines_are_counted_for_each_day_of_the_log(frame: Callable[..., DataFrame]) -> None:
+def test_lines_are_counted_for_each_day_of_the_log(frame: Frame) -> None:
     first, third = date(2019, 6, 5), date(2019, 6, 7)
     rows = frame(
         f"{LOG_DAY} date, {MALFORMED} string", [(str(day), bad) for day in (first, third, third) for bad in (None, "{")]
