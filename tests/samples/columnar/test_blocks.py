@@ -91,6 +91,15 @@ def test_a_column_that_python_cannot_have_is_named() -> None:
         Shuffle((rows,), ("_place",), 1, sum_of_keys)
 
 
+def test_integers_that_go_to_python_together_keep_their_types_their_places_and_their_nulls(frame: Frame) -> None:
+    rows = [(1, 2**63 - 1, "a", -128, 7, 0.5), (None, None, None, None, None, None), (-(2**31), 0, "", 127, -1, 0.0)]
+    given = frame("i int, `l o` bigint, s string, b tinyint, h smallint, d double", rows)
+    stage = Stage.of(given).each(lambda batch: batch, given.schema)
+    assert stage.rows().schema == given.schema
+    assert [tuple(row) for row in stage.rows().collect()] == rows
+    assert Stage.of(given.limit(0)).each(lambda batch: batch, given.schema).rows().collect() == []
+
+
 def cut(rows: pa.RecordBatch) -> pa.RecordBatch:
     (blocks,) = Scatter(0, PARTITIONS)([rows])
     return blocks
