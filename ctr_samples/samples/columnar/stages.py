@@ -6,27 +6,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ByteType,
-    DataType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructField,
-    StructType,
-)
+from pyspark.sql.types import DataType, StringType, StructField, StructType
 
 from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import BLOCK, KEY, PLACE, Counts, Gather, Item, Place, Scatter, Task
 from ctr_samples.samples.columnar.columns import batches, integers, there, usual
-from ctr_samples.sparksql.columns import quoted
+from ctr_samples.sparksql.columns import INTEGERS, quoted
 from ctr_samples.sparksql.observations import Observations
 from ctr_samples.sparksql.releases import arrow_schema
 
@@ -231,41 +221,33 @@ class _InOne:
 
 
 _PACKED = "_integers"
-_WIDTHS: Mapping[type[DataType], type] = {
-    ByteType: np.int8,
-    ShortType: np.int16,
-    IntegerType: np.int32,
-    LongType: np.int64,
-}
 
 
 def _packed(rows: DataFrame) -> tuple[DataFrame, list[Step]]:
     """Return rows with all integers in one list, and the step that makes columns of them again, if there are several.
 
-    After each row that it hands over, Spark computes the size of each column, which takes longer than handing over.
+    After each row that it hands over, Spark computes the size of each column, which takes longer than writing the row.
     """
-    widths = {field.name: _WIDTHS[type(field.dataType)] for field in rows.schema if type(field.dataType) in _WIDTHS}
-    if len(widths) < 2:
+    kinds = arrow_schema(StructType([field for field in rows.schema if isinstance(field.dataType, INTEGERS)]))
+    if len(kinds) < 2:
         return rows, []
-    others = [quoted(name) for name in rows.columns if name not in widths]
-    numbers = F.array(*[F.col(quoted(name)).cast("bigint") for name in widths])
-    return rows.select(*others, numbers.alias(_PACKED)), [partial(_unpacked, rows.columns, widths)]
+    others = [quoted(name) for name in rows.columns if name not in kinds.names]
+    numbers = F.array(*[F.col(quoted(name)).cast("bigint") for name in kinds.names])
+    return rows.select(*others, numbers.alias(_PACKED)), [partial(_unpacked, rows.columns, kinds)]
 
 
-def _unpacked(names: Sequence[str], widths: Mapping[str, type], items: Iterable[Item]) -> Iterator[Item]:
+def _unpacked(names: Sequence[str], kinds: pa.Schema, items: Iterable[Item]) -> Iterator[Item]:
     """Make columns of :func:`_packed` integers. Runs on executors."""
     for rows in items:
         assert isinstance(rows, pa.RecordBatch)
         values = rows.column(_PACKED).flatten()
-        numbers = integers(values).reshape(-1, len(widths))
-        absent = ~there(values).reshape(-1, len(widths)) if values.null_count else None
-        columns = {
-            name: pa.array(numbers[:, number].astype(width), mask=None if absent is None else absent[:, number])
-            for number, (name, width) in enumerate(widths.items())
+        numbers = integers(values).reshape(-1, len(kinds))
+        absent = ~there(values).reshape(-1, len(kinds)) if values.null_count else None
+        columns = {name: rows.column(name) for name in rows.schema.names} | {
+            kind.name: pa.array(numbers[:, place], kind.type, mask=None if absent is None else absent[:, place])
+            for place, kind in enumerate(kinds)
         }
-        yield pa.RecordBatch.from_arrays(
-            [columns[name] if name in columns else rows.column(name) for name in names], names
-        )
+        yield pa.RecordBatch.from_arrays([columns[name] for name in names], list(names))
 
 
 def narrowed(kind: StructType, fields: Fields) -> StructType:
