@@ -53,6 +53,7 @@ from ctr_samples.samples.labels.events import (
     events_of,
     key_of_action,
     of_shown,
+    shown_as,
     shown_in,
 )
 from ctr_samples.samples.labels.labelling import Labelling
@@ -73,7 +74,7 @@ from ctr_samples.samples.sampling import (
     rules_of,
     sample_again,
     sampled,
-    split_column,
+    split_number,
 )
 from ctr_samples.samples.sink import in_final_order, with_shuffle
 from ctr_samples.samples.views.as_of.planning import JoinStep, order_steps, views_of
@@ -110,7 +111,7 @@ class SampleBuilder:
         events, joins, columns = self._started()
         joins.views.compute(columns)
         steps = joins.views.plan()
-        stage = self._labelled(events, columns, joins.first_key(steps))
+        stage = self._labelled(events, columns, joins.first_key(steps), joins.unused(columns))
         stage = joins.add(self._kept(stage), columns, steps, joins.fields_after(steps))
         stage = in_final_order(stage, self.inputs.config.output.partitions, order_of(self.inputs.config))
         return SamplePlan(joins.completed(stage, columns, steps), steps, order_of(self.inputs.config))
@@ -176,7 +177,7 @@ class SampleBuilder:
         """Add what is computed from the struct of an impression: its places, and its features."""
         config = self.inputs.config
         hour = F.hour(f"{IMPRESSION}.impression_time").cast("tinyint")
-        places = {SPLIT: split_column(config, self.inputs.span), REQUEST: request_hash(config), HOUR: hour}
+        places = {SPLIT: split_number(config, self.inputs.span), REQUEST: request_hash(config), HOUR: hour}
         by_rate = config.sampling is not None and not config.sampling.has_rules
         dropped = {SAMPLED_OUT: is_sampled_out(config)} if by_rate else {}
         return columns.add(rows.withColumns(places | dropped), IMPRESSION)
@@ -224,9 +225,15 @@ class SampleBuilder:
         actions = actions_of_logs(plans, inputs.span, lambda source: inputs.watched(source, "labels"))
         return events_among(self.impressions(), actions, plans)
 
-    def _labelled(self, events: DataFrame, columns: SampleColumns = NO_FEATURES, by: tuple[str, ...] = ()) -> Stage:
-        """Return the impressions among events, with what is computed from them, and with labels. They lie ``by`` a key if
-        possible.
+    def _labelled(
+        self,
+        events: DataFrame,
+        columns: SampleColumns = NO_FEATURES,
+        by: tuple[str, ...] = (),
+        unused: Collection[str] = (),
+    ) -> Stage:
+        """Return the impressions among events, with what is computed from them, and with labels. They lie ``by`` a key, and
+        lack the ``unused`` columns, if possible.
         """
         inputs, config = self.inputs, self.inputs.config
         shown, plans, rows = config.impressions, plan_labels(config), rows_among(config.labels)
@@ -243,17 +250,19 @@ class SampleBuilder:
             placed = self._placed(told, columns.where(F.col(_IS_SAMPLE)))
             carried = tuple(name for name in placed.columns if name not in (*told.columns, IMPRESSION))
             events = placed.select(*events.columns, *[F.when(there, F.col(quoted(n))).alias(n) for n in carried])
+            events = events.drop(*map(shown_as, unused))
         by = by if not is_late and can_lie_by(plans, shown.entities, by) else ()
         labelling = Labelling(plans, inputs.span, Repeats.of(shown, config.timezone), tuple(rows.items()), carried, by)
         repeated = [] if shown.identity == "row" else keys_of_repeats(shown, of_shown)
         flat = labelling.stage(events, inputs.partitions(), repeated)
-        pack = _Pack(tuple(shown.column_names), carried, tuple(config.labels.items()), inputs.span)
+        own = tuple(name for name in shown.column_names if name in flat.kind.names)
+        pack = _Pack(own, carried, tuple(config.labels.items()), inputs.span)
         stage = flat.each(pack, pack.kind(flat.kind))
         if not is_late:
-            return with_shuffle(stage)
+            return stage
         looked_back = self._looked_back(stage.rows(inputs.watches.tasks))
         looked_back = looked_back if (rules := rules_of(config, inputs.span, looked_back)) is None else rules
-        return with_shuffle(Stage.of(self._placed(looked_back, columns)))
+        return Stage.of(self._placed(looked_back, columns))
 
     def _looked_back(self, labelled: DataFrame) -> DataFrame:
         """Return what depends on other impressions of the day: where requests begin, without impressions below the last click
@@ -370,11 +379,24 @@ class _Joins:
         fields = {name: handed[name] for name in stage.kind.names if name in handed}
         return with_columns(stage, fields, kept, add, [made(name) for name in columns.at(ROWS)], tasks)
 
+    def unused(self, columns: SampleColumns) -> set[str]:
+        """Return the further columns of impressions that nothing needs once the features of impressions are computed."""
+        config, needed = self.inputs.config, columns.fields_of(IMPRESSION)
+        if needed is None:
+            return set()
+        keys = {part for view in config.views.values() for part in view.joined_on}
+        kept = {name.lower() for name in needed | keys | self._measured()}
+        return {name for name in config.impressions.columns if name.lower() not in kept}
+
+    def _measured(self) -> set[str]:
+        """Return the columns of impressions by which samples are measured."""
+        config = self.inputs.config
+        return {config.measured_key or "", *config.impressions.rates_by}
+
     def fields_after(self, steps: Sequence[JoinStep]) -> dict[str, set[str]]:
         """Return the fields of structs that late joins and the samples need once :meth:`add` is done."""
         config, late = self.inputs.config, order_steps(steps)[1]
-        measured = {config.measured_key or "", *config.impressions.rates_by}
-        needed = {IMPRESSION: {"impression_id", "impression_time"} | measured}
+        needed = {IMPRESSION: {"impression_id", "impression_time"} | self._measured()}
         needed |= {name: {made(feature) for feature in config.features} for name in views_of(steps)}
         for part in [part if "." in part else f"{IMPRESSION}.{part}" for step in late for part in step.on]:
             struct, _, field = part.partition(".")

@@ -25,7 +25,7 @@ from ctr_samples.records.read import records_of
 from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.columns import flags, integers, shuffle_hashes
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.features.row import SHUFFLE, SPLIT
+from ctr_samples.samples.features.row import SHUFFLE, SPLIT, SPLITS
 from ctr_samples.samples.sink import by_split
 from ctr_samples.shards import Shard, Storage
 from ctr_samples.sparksql.workers import current_task
@@ -113,7 +113,8 @@ def _all(earlier: EarlierFeatures, items: Iterable[Item]) -> Iterator[Item]:
         for split in sorted(earlier.splits(partition)):
             for rows in earlier.records(partition, split, whole=True):
                 places = pa.array(shuffle_hashes(integers(rows.column(_ID))))
-                yield rows.append_column(SPLIT, pa.repeat(split, len(places))).append_column(SHUFFLE, places)
+                number = pa.scalar(SPLITS.index(split), pa.int8())
+                yield rows.append_column(SPLIT, pa.repeat(number, len(places))).append_column(SHUFFLE, places)
 
 
 @contextmanager

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from functools import reduce
@@ -22,7 +22,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import Flags, flags, place_of_texts
 from ctr_samples.samples.features.complete import negatives_of_train, weights_of
-from ctr_samples.samples.features.row import IMPRESSION, WEIGHT
+from ctr_samples.samples.features.row import IMPRESSION, SPLITS, WEIGHT
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import BEGINNING, request_name
 from ctr_samples.sparksql.columns import number_column, stable_hash
@@ -49,15 +49,25 @@ def split_column(config: JobConfig, span: Span) -> Column:
 
     Needs the impressions of :func:`ctr_samples.samples.requests.with_beginning`.
     """
+    return _split_as(F.lit, config, span)
+
+
+def split_number(config: JobConfig, span: Span) -> Column:
+    """Return the place among :data:`SPLITS` of :func:`split_column`."""
+    return _split_as(lambda name: F.lit(SPLITS.index(name)).cast("tinyint"), config, span)
+
+
+def _split_as(value: Callable[[str], Column], config: JobConfig, span: Span) -> Column:
     split = config.split
     if split.eval_from is not None:
         time = F.col(f"{IMPRESSION}.{'impression_time' if split.by == 'time' else BEGINNING}")
-        return F.when(time >= F.lit(_eval_from(span, config.timezone, split.eval_from)), "eval").otherwise("train")
+        begin = _eval_from(span, config.timezone, split.eval_from)
+        return F.when(time >= F.lit(begin), value("eval")).otherwise(value("train"))
     place = _place("split", _split_key(config))
-    chosen = F.when(place < split.eval, "eval")
+    chosen = F.when(place < split.eval, value("eval"))
     if split.test:
-        chosen = chosen.when(place < split.eval + split.test, "test")
-    return chosen.otherwise("train")
+        chosen = chosen.when(place < split.eval + split.test, value("test"))
+    return chosen.otherwise(value("train"))
 
 
 def _split_key(config: JobConfig) -> Column:

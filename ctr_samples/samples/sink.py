@@ -20,40 +20,45 @@ from ctr_samples.contract import ExampleContract
 from ctr_samples.quality.measure.collecting import Collector, Wanted
 from ctr_samples.records.write import shard_writer
 from ctr_samples.samples.columnar.blocks import FINAL_ORDER, Counts, Item, murmur3_of_longs
-from ctr_samples.samples.columnar.columns import BATCH, Integers, in_order, integers, shuffle_hashes, whole
+from ctr_samples.samples.columnar.columns import BATCH, Integers, in_order, integers, shuffle_hashes
 from ctr_samples.samples.columnar.stages import Shuffle, Stage, TaskCounts
-from ctr_samples.samples.features.row import IMPRESSION, SHUFFLE, SPLIT
+from ctr_samples.samples.features.row import IMPRESSION, SHUFFLE, SPLIT, SPLITS
 from ctr_samples.shards import Receipt, RequestCounts, Storage
 from ctr_samples.sparksql.observations import Progress
-
-_SPLITS = pa.array(["eval", "test", "train"])
 
 
 def with_shuffle(impressions: Stage) -> Stage:
     """Add the hash of each impression's id that orders the samples."""
-    kind = StructType([*impressions.kind, StructField(SHUFFLE, LongType())])
-    return impressions.each(_hashed, kind)
+    return impressions.each(_hashed, _with_hash(impressions.kind))
 
 
-def _hashed(rows: pa.RecordBatch) -> pa.RecordBatch:
-    hashes = shuffle_hashes(integers(pc.struct_field(rows.column(IMPRESSION), "impression_id")))
-    return rows.append_column(SHUFFLE, pa.array(hashes))
+def _with_hash(kind: StructType) -> StructType:
+    return StructType([*kind, StructField(SHUFFLE, LongType())])
+
+
+def _hashed(rows: Any) -> Any:
+    """Return a batch or table with the hashes of its ids."""
+    return rows.append_column(SHUFFLE, pa.array(shuffle_hashes(_ids(rows))))
+
+
+def _ids(rows: pa.RecordBatch | pa.Table) -> Integers:
+    return integers(pc.struct_field(rows.column(IMPRESSION), "impression_id"))
 
 
 def in_final_order(rows: Stage, partitions: int, order: Sequence[str]) -> Stage:
-    """Partition and sort rows by split and by the hashes of ``order``. The result is the same in every run.
+    """Partition and sort rows by split and by the hashes of ``order``. The result is the same in every run. Adds the hash of
+    each id, which two tasks compute, so that the shuffle is smaller.
 
     Ordered by their own hashes, samples of one user or hour end up far apart, so a reader needs only a small shuffle
     buffer. Ordered by request, samples of a request are adjacent, in one partition.
     """
-    return Stage(
-        Shuffle((rows,), (partial(_place_of_hash, order[0]),), partitions, _Sort(tuple(order)), FINAL_ORDER), rows.kind
-    )
+    place = partial(_place_of_hash, order[0])
+    return Stage(Shuffle((rows,), (place,), partitions, _Sort(tuple(order)), FINAL_ORDER), _with_hash(rows.kind))
 
 
 def _place_of_hash(name: str, rows: pa.RecordBatch) -> Integers:
     """Place samples by a hash, in the partition that Spark's ``repartition`` chooses. Runs on executors."""
-    return murmur3_of_longs(integers(rows.column(name)))
+    return murmur3_of_longs(shuffle_hashes(_ids(rows)) if name == SHUFFLE else integers(rows.column(name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +68,8 @@ class _Sort:
     order: tuple[str, ...]
 
     def __call__(self, tables: list[pa.Table], counts: Counts) -> Iterator[pa.RecordBatch]:
-        rows = tables.pop().combine_chunks()
-        split = integers(pc.index_in(whole(rows[SPLIT]), value_set=_SPLITS))
-        ids = integers(pc.struct_field(whole(rows[IMPRESSION]), "impression_id"))
-        places = in_order([split, *[integers(rows[name]) for name in self.order], ids])
+        rows = _hashed(tables.pop().combine_chunks())
+        places = in_order([*[integers(rows.column(name)) for name in (SPLIT, *self.order)], _ids(rows)])
         for start in range(0, rows.num_rows, BATCH):
             yield from rows.take(pa.array(places[start : start + BATCH])).combine_chunks().to_batches()
 
@@ -218,5 +221,5 @@ def by_split(batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     runs = pc.run_end_encode(batch.column(SPLIT))
     start = 0
     for end, split in zip(runs.run_ends.to_pylist(), runs.values.to_pylist(), strict=True):
-        yield split, batch.slice(start, end - start)
+        yield SPLITS[split], batch.slice(start, end - start)
         start = end

@@ -27,7 +27,7 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.quality.measure.collecting import Wanted
 from ctr_samples.records.read import damage_of
 from ctr_samples.samples.columnar.stages import Stage
-from ctr_samples.samples.features.row import HOUR, SHUFFLE, SPLIT, USER
+from ctr_samples.samples.features.row import HOUR, SHUFFLE, SPLIT, SPLITS, TRAIN, USER
 from ctr_samples.samples.sink import SinkPlan, write_shards
 from ctr_samples.shards import Table, open_storage
 from ctr_samples.sparksql.observations import Progress
@@ -66,7 +66,7 @@ def generated(spark: SparkSession, rows: int, partitions: int) -> DataFrame:
         F.transform(F.sequence(F.lit(1), (F.col("id") % 20).cast("int")), lambda i: F.col("id") + i).alias("history"),
         (F.col("id") % 20 == 0).cast("long").alias("clicked"),
         # In each partition one split after the other, as the job sorts them.
-        F.when(F.col("id") % share < share // 10, "eval").otherwise("train").alias(SPLIT),
+        F.when(F.col("id") % share < share // 10, SPLITS.index("eval")).otherwise(TRAIN).alias(SPLIT),
         F.col("id").alias(SHUFFLE),
     )
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from ctr_samples import register
 from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.samples.columnar.stages import Stage
+from ctr_samples.samples.features.row import TRAIN
 from ctr_samples.samples.sink import Progress, SinkPlan, write_shards
 from ctr_samples.shards import check_receipts, check_shards, open_storage, publish, require_manifest
 from ctr_samples.shards.naming import run_directory
@@ -44,7 +45,7 @@ def write_with_sink(rows: DataFrame, output: DisturbedOutput) -> None:
     vector = FeatureSpec("vector", "float32", (64,))
     contract = ExampleContract((FeatureSpec("n", "int64"), vector))
     plan = SinkPlan(storage, run_directory(DAY, RUN), contract, "none", 32 * 1024)
-    samples = rows.withColumns({"_split": F.lit("train"), "_shuffle": F.monotonically_increasing_id()})
+    samples = rows.withColumns({"_split": F.lit(TRAIN), "_shuffle": F.monotonically_increasing_id()})
     receipts = write_shards(Stage.of(samples), plan, Progress.of(rows.sparkSession))
     check_receipts(receipts, FILES)
     shards = tuple(shard for receipt in receipts for shard in receipt.shards)

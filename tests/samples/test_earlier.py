@@ -12,6 +12,7 @@ from ctr_samples.contract import ExampleContract, FeatureSpec
 from ctr_samples.errors import UnusableFeatures
 from ctr_samples.records.write import shard_writer
 from ctr_samples.samples.earlier import EarlierFeatures
+from ctr_samples.samples.features.row import SPLITS
 from ctr_samples.shards import open_storage
 from tests.support.stages import stage_of, table
 
@@ -50,7 +51,8 @@ def earlier(tmp_path_factory: pytest.TempPathFactory) -> EarlierFeatures:
 
 def found(earlier: EarlierFeatures, shown: list[tuple[str, int]], size: int | None = None) -> list[tuple[object, ...]]:
     """Rows with labels of 1, and what is found for them, in the task of a partition, in batches of a size."""
-    rows = table("_split string, impression_id bigint, clicked bigint", [(*one, 1) for one in shown])
+    of_splits = [(SPLITS.index(split), number, 1) for split, number in shown]
+    rows = table("_split tinyint, impression_id bigint, clicked bigint", of_splits)
     samples = earlier.behind(stage_of(rows)).task(iter)(rows.combine_chunks().to_batches(size))
     columns = ("name", "grid", "clicked", "impression_id")
     return [tuple(row[name] for name in columns) for batch in samples for row in batch.to_pylist()]
@@ -78,7 +80,7 @@ def test_each_row_gets_the_features_of_its_record_and_keeps_its_label(earlier: E
         ([*SAME[:3], ("train", 9), *SAME[4:]], "it has other impressions"),
         ([*SAME[:2], *SAME[:1:-1]], "it has other impressions"),
         ([*SAME, ("train", 8)], "it lacks some of the impressions"),
-        ([*SAME, ("zebra", 8)], "it lacks some of the impressions"),
+        ([*SAME, ("test", 8)], "it lacks some of the impressions"),
         (SAME[:-1], "it has impressions that are missing now"),
         (SAME[2:], "it has impressions that are missing now"),
     ],

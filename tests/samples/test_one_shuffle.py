@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,14 @@ NOON = datetime(2019, 6, 5, 12, tzinfo=UTC)
 COMMON = """
 name: shuffles
 timezone: UTC
-impressions: {source: log, where: kind = 'shown', time: at, keys: {user: user, item: item}, dedup: 5s}
+impressions:
+  source: log
+  where: kind = 'shown'
+  time: at
+  keys: {user: user, item: item}
+  dedup: 5s
+  columns: {own: kind, joined: kind, rated: kind, left: kind}
+  rates_by: [rated]
 split: {eval: 0.2, by: user}
 output: {path: out, partitions: 2}
 sources:
@@ -105,6 +113,26 @@ def test_impressions_of_hot_users_are_spread_after_they_have_their_labels(
     limits = JoinLimits(measured_bytes=0, rows_of_a_hot_key=1, sample=1.0)
     monkeypatch.setattr(joiner, "JoinLimits", lambda broadcast_bytes: limits)
     assert made(tmp_path, frames, "union") == (3, samples), "labels and history by user, view, final order"
+
+
+NARROW = """
+labels: {clicked: {source: log, where: kind = 'click', window: 30m}}
+views: {user: {source: profiles, on: user, key: user, event_time: at, ttl: 2h}}
+features:
+  own: {expr: length(impression.own), dtype: int64}
+  joined: {expr: "length(impression.JOINED) + coalesce(user.score, 0)", dtype: int64}
+"""
+
+
+def test_impressions_take_only_those_of_their_columns_along_that_something_needs_later(
+    tmp_path: Path, frames: dict[str, DataFrame]
+) -> None:
+    rows, _ = planned(tmp_path, NARROW, frames)
+    plan = rows._jdf.queryExecution().optimizedPlan().toString()
+    [handed] = [line for line in plan.splitlines() if "AS _integers" in line and "_shown" in line]
+    assert {"own", "joined", "rated", "left"} & {*re.findall(r"_shown (\w+)#\d+[,\]]", handed)} == {"joined", "rated"}
+    [values] = {tuple(row) for row in rows.select("own", "joined").where("joined = 5").distinct().collect()}
+    assert values == (5, 5)
 
 
 WIDE = """

@@ -20,7 +20,7 @@ from ctr_samples.errors import ConfigError, InputError, UsageError
 from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 from ctr_samples.samples.features.complete import weights_of
-from ctr_samples.samples.features.row import SPLIT, WEIGHT
+from ctr_samples.samples.features.row import SPLIT, SPLITS, WEIGHT
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import (
     SAMPLED_OUT,
@@ -30,6 +30,7 @@ from ctr_samples.samples.sampling import (
     sample_again,
     sampling_facts,
     split_column,
+    split_number,
 )
 from ctr_samples.sparksql.session import run_session
 from ctr_samples.training.training_set import open_training_set
@@ -175,20 +176,25 @@ TENTH = config(sampling=Sampling(negatives=0.1, salt="a"), split=Split(eval=0.25
 def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, dict[str, Any]]:
     """What stays, with split and weight, and what the manifest says of it."""
     tasks = TaskCounts()
-    stage = Stage.of(rows.withColumns({SPLIT: split_column(job, DAY), SAMPLED_OUT: is_sampled_out(job)}))
+    stage = Stage.of(rows.withColumns({SPLIT: split_number(job, DAY), SAMPLED_OUT: is_sampled_out(job)}))
     left = stage.counted(DropSampledOut.of(job), stage.kind).rows(tasks).toArrow().combine_chunks()
     assert job.sampling is not None
     assert job.sampling.negatives is not None
     weights = weights_of(left.to_batches()[0], job.labels, job.sampling.negatives)
-    flat = left.append_column("weight", weights).append_column("split", left[SPLIT]).flatten().to_pandas()
+    flat = left.append_column("weight", weights).append_column("split", [names_of(left[SPLIT])]).flatten().to_pandas()
     samples = flat.rename(columns=lambda name: name.removeprefix("impression."))
     return samples, sampling_facts(job, tasks.result())
+
+
+def names_of(splits: pa.Array) -> list[str]:
+    """The names of splits, by their numbers."""
+    return [SPLITS[number] for number in splits.to_pylist()]
 
 
 def rows_of(count: int, splits: Sequence[str], **labels: Sequence[int]) -> pa.RecordBatch:
     """Samples of the ids 0 to ``count``. Every tenth is clicked, unless told otherwise."""
     clicked = labels.pop("clicked", [int(n % 10 == 0) for n in range(count)])
-    columns = {"impression_id": range(count), SPLIT: splits, "clicked": clicked, **labels}
+    columns = {"impression_id": range(count), SPLIT: map(SPLITS.index, splits), "clicked": clicked, **labels}
     return pa.RecordBatch.from_pydict({name: pa.array(values) for name, values in columns.items()})
 
 
@@ -197,14 +203,14 @@ def kept_here(rows: pa.RecordBatch, rate: float = 0.1, salt: str = "a") -> tuple
     counts = Counts()
     labels = tuple(name for name in rows.schema.names if name not in ("impression_id", SPLIT))
     (left,) = sample_again(labels, rate, salt, rows, counts)
-    return left.to_pandas(), counts
+    return left.to_pandas().assign(**{SPLIT: names_of(left[SPLIT])}), counts
 
 
-SPLITS = ["eval" if n % 4 == 3 else "train" for n in range(8000)]
+EVERY_FOURTH_OF_EVAL = ["eval" if n % 4 == 3 else "train" for n in range(8000)]
 
 
 def test_only_negatives_of_train_are_left_out_and_those_that_stay_weigh_more() -> None:
-    found, counts = kept_here(rows_of(8000, SPLITS))
+    found, counts = kept_here(rows_of(8000, EVERY_FOURTH_OF_EVAL))
     of_train = found[found[SPLIT] == "train"]
     # Every positive stays, every sample of eval stays, and each of them counts once.
     assert found.clicked.sum() == 800

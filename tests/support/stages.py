@@ -22,6 +22,7 @@ TIME = pa.timestamp("us", "UTC")
 KINDS = {
     "string": pa.string(),
     "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
     "int": pa.int32(),
     "bigint": pa.int64(),
     "double": pa.float64(),

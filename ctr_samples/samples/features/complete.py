@@ -16,7 +16,7 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.base import SAMPLE_WEIGHT
 from ctr_samples.contract import ExampleContract
 from ctr_samples.samples.columnar.blocks import Counts
-from ctr_samples.samples.columnar.columns import Flags, flags
+from ctr_samples.samples.columnar.columns import Flags, flags, integers
 from ctr_samples.samples.features.contracts import laid_out_kind, lay_out
 from ctr_samples.samples.features.row import (
     HOUR,
@@ -25,6 +25,7 @@ from ctr_samples.samples.features.row import (
     ROWS,
     SHUFFLE,
     SPLIT,
+    TRAIN,
     USER,
     WEIGHT,
     SampleColumns,
@@ -37,7 +38,7 @@ JOINED = "joined"
 """Count of the samples that are complete."""
 
 _BESIDE: Mapping[str, DataType] = {
-    SPLIT: StringType(),
+    SPLIT: ByteType(),
     REQUEST: LongType(),
     SHUFFLE: LongType(),
     HOUR: ByteType(),
@@ -128,7 +129,7 @@ def weights_of(rows: pa.RecordBatch, labels: Iterable[str], rate: float) -> pa.A
 
 def negatives_of_train(rows: pa.RecordBatch, labels: Iterable[str]) -> Flags:
     """Return whether each sample is in train and all its labels are zero. Other splits keep the positive rate of logs."""
-    negative = flags(pc.equal(rows.column(SPLIT), "train"))
+    negative: Flags = integers(rows.column(SPLIT)) == TRAIN
     for name in labels:
         negative &= flags(pc.equal(rows.column(name), pa.scalar(0, rows.column(name).type)))
     return negative

@@ -30,7 +30,13 @@ IMPRESSION = "impression"
 SPLIT = "_split"
 REQUEST = "_request"
 SHUFFLE = "_shuffle"
-"""Columns of a sample outside the record: its split, and the hashes of its request and of its id, which order the day."""
+"""Columns of a sample outside the record: the number of its split, and the hashes of its request and of its id, which order
+the day.
+"""
+
+SPLITS = ("eval", "test", "train")
+"""The splits in their order. Samples have the number of theirs, which is smaller than its name."""
+TRAIN = SPLITS.index("train")
 
 AGE = "age_s"
 """Field of a view's struct that depends on the impression, unlike all others."""

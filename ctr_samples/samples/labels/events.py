@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, DataType, NullType, StringType, StructField, StructType
 
 from ctr_samples.config import Impressions, JobConfig, RowLabel
+from ctr_samples.samples.columnar.blocks import Place
+from ctr_samples.samples.columnar.columns import Integers, integers, place_of_texts, there
 from ctr_samples.samples.columnar.stages import place_of
 from ctr_samples.samples.impressions import does_match, identity_of, is_near, line_columns, row_label, shown_list
 from ctr_samples.samples.labels.plans import LabelPlan, Stop, impression_reach, keys_among, rows_among
@@ -162,21 +166,42 @@ def _named(events: DataFrame) -> DataFrame:
 
 def placed(events: DataFrame, some: Sequence[Stop], repeated: Sequence[Column] = ()) -> DataFrame:
     """Add the places of events: equal for rows with equal keys of a stop. At the first stop, an impression that lacks
-    one of them lies in the place of its ``repeated`` columns, if there are any.
+    one of them lies in the place of its ``repeated`` columns, if there are any. :func:`places_of` completes them.
     """
     own = F.when(F.col(LABEL).isNotNull(), F.xxhash64(AT, LABEL))
     places = {}
     for number, stop in enumerate(some):
-        keys = [F.col(_column_of(events, name)) for name in stop.keys]
+        keys = [F.col(_column_of(events.columns, name)) for name in stop.keys]
+        of_known = F.lit(None).cast("bigint") if _text_keys(events.schema, stop) else place_of(keys)
         known = reduce(Column.__and__, [key.isNotNull() for key in keys], F.lit(bool(keys)))
         without = own.otherwise(F.xxhash64(*repeated) if repeated and number == 0 else F.col(TIE))
-        places[place_at(number)] = F.when(known, place_of(keys)).otherwise(without) if keys else without
+        places[place_at(number)] = F.when(known, of_known).otherwise(without) if keys else without
     return events.withColumns(places)
 
 
-def _column_of(events: DataFrame, name: str) -> str:
+def places_of(events: StructType, number: int, stop: Stop) -> Place:
+    """Return the places of :func:`placed` events at a stop. Python hashes keys of text, which is faster and shuffles less."""
+    keys = _text_keys(events, stop)
+    return partial(_places, place_at(number), keys) if keys else place_at(number)
+
+
+def _places(others: str, keys: Sequence[str], rows: pa.RecordBatch) -> Integers:
+    """Return the places of rows: the hash of their keys or, if one is missing, what the column ``others`` has. Runs on
+    executors.
+    """
+    given = rows.column(others)
+    return np.where(there(given), integers(given), place_of_texts([rows.column(name) for name in keys]))
+
+
+def _text_keys(events: StructType, stop: Stop) -> list[str]:
+    """Return the columns of events with the keys of a stop, if all are text."""
+    columns = [_column_of(events.names, name) for name in stop.keys]
+    return columns if all(isinstance(events[name].dataType, StringType) for name in columns) else []
+
+
+def _column_of(events: Sequence[str], name: str) -> str:
     """Return the column of events with a key. Actions have none that no label needs."""
-    return key if (key := key_of_action(name)) in events.columns else shown_as(name)
+    return key if (key := key_of_action(name)) in events else shown_as(name)
 
 
 def all_events(source_of: Callable[[str], DataFrame], config: JobConfig, plans: Sequence[LabelPlan]) -> DataFrame:

@@ -25,8 +25,8 @@ from ctr_samples.samples.labels.events import (
     TIE,
     VALUE,
     key_of_action,
-    place_at,
     placed,
+    places_of,
     shown_as,
     shown_in,
 )
@@ -78,7 +78,8 @@ class Labelling:
             kind = labelled if last else between
             task = _Stop(self, own, stop, is_first=number == 0, is_last=last)
             by = self.by if last else ()
-            stage = Stage(Shuffle((stage,), (place_at(number),), partitions, task, "labels", by), kind)
+            place = places_of(events, number, stop)
+            stage = Stage(Shuffle((stage,), (place,), partitions, task, "labels", by), kind)
         return stage
 
 
