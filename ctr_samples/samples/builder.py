@@ -381,22 +381,16 @@ class _Joins:
 
     def unused(self, columns: SampleColumns) -> set[str]:
         """Return the further columns of impressions that nothing needs once the features of impressions are computed."""
-        config, needed = self.inputs.config, columns.fields_of(IMPRESSION)
+        shown, needed = self.inputs.config.impressions, columns.fields_of(IMPRESSION)
         if needed is None:
             return set()
-        keys = {part for view in config.views.values() for part in view.joined_on}
-        kept = {name.lower() for name in needed | keys | self._measured()}
-        return {name for name in config.impressions.columns if name.lower() not in kept}
-
-    def _measured(self) -> set[str]:
-        """Return the columns of impressions by which samples are measured."""
-        config = self.inputs.config
-        return {config.measured_key or "", *config.impressions.rates_by}
+        return {name for name in shown.columns if name.lower() not in needed and name not in shown.rates_by}
 
     def fields_after(self, steps: Sequence[JoinStep]) -> dict[str, set[str]]:
         """Return the fields of structs that late joins and the samples need once :meth:`add` is done."""
         config, late = self.inputs.config, order_steps(steps)[1]
-        needed = {IMPRESSION: {"impression_id", "impression_time"} | self._measured()}
+        measured = {config.measured_key or "", *config.impressions.rates_by}
+        needed = {IMPRESSION: {"impression_id", "impression_time"} | measured}
         needed |= {name: {made(feature) for feature in config.features} for name in views_of(steps)}
         for part in [part if "." in part else f"{IMPRESSION}.{part}" for step in late for part in step.on]:
             struct, _, field = part.partition(".")
