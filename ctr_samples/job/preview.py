@@ -16,7 +16,7 @@ from ctr_samples.periods import Period, period_of
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.complete import beside
 from ctr_samples.samples.features.contracts import contract_of
-from ctr_samples.samples.features.row import IMPRESSION, SPLIT, SPLITS
+from ctr_samples.samples.features.row import IMPRESSION, SPLIT, split_name
 from ctr_samples.samples.impressions import time_not_read
 from ctr_samples.samples.labels.plans import plan_labels
 from ctr_samples.samples.requests import RequestSizes
@@ -76,7 +76,7 @@ def previewed(
         samples = few_samples(builder, limit)
         sizes = builder.request_sizes() if requests else None
         contract = contract_of(config, state)
-        split = F.array(*map(F.lit, SPLITS))[F.col(SPLIT)].alias("split")
+        split = split_name(F.col(SPLIT)).alias("split")
         first = ["impression_id", *contract.names("label", "mask")]
         others = [feature.name for feature in contract.features if feature.name not in first]
         last = [F.col(ORIGIN).alias("origin")] if origin else []

@@ -74,7 +74,7 @@ from ctr_samples.samples.sampling import (
     rules_of,
     sample_again,
     sampled,
-    split_number,
+    split_column,
 )
 from ctr_samples.samples.sink import in_final_order, with_shuffle
 from ctr_samples.samples.views.as_of.planning import JoinStep, order_steps, views_of
@@ -177,7 +177,7 @@ class SampleBuilder:
         """Add what is computed from the struct of an impression: its places, and its features."""
         config = self.inputs.config
         hour = F.hour(f"{IMPRESSION}.impression_time").cast("tinyint")
-        places = {SPLIT: split_number(config, self.inputs.span), REQUEST: request_hash(config), HOUR: hour}
+        places = {SPLIT: split_column(config, self.inputs.span), REQUEST: request_hash(config), HOUR: hour}
         by_rate = config.sampling is not None and not config.sampling.has_rules
         dropped = {SAMPLED_OUT: is_sampled_out(config)} if by_rate else {}
         return columns.add(rows.withColumns(places | dropped), IMPRESSION)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, time
 from functools import reduce
@@ -22,7 +22,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.columns import Flags, flags, place_of_texts
 from ctr_samples.samples.features.complete import negatives_of_train, weights_of
-from ctr_samples.samples.features.row import IMPRESSION, SPLITS, WEIGHT
+from ctr_samples.samples.features.row import IMPRESSION, SPLITS, TRAIN, WEIGHT
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.requests import BEGINNING, request_name
 from ctr_samples.sparksql.columns import number_column, stable_hash
@@ -44,30 +44,22 @@ _WRONG = "_wrong"
 
 
 def split_column(config: JobConfig, span: Span) -> Column:
-    """Return the split: ``train``, ``eval`` or ``test``. If the key is null, the impression id decides or, if samples
+    """Return the number of the split among :data:`SPLITS`. If the key is null, the impression id decides or, if samples
     are ordered by request, :func:`ctr_samples.samples.requests.request_name`.
 
     Needs the impressions of :func:`ctr_samples.samples.requests.with_beginning`.
     """
-    return _split_as(F.lit, config, span)
-
-
-def split_number(config: JobConfig, span: Span) -> Column:
-    """Return the place among :data:`SPLITS` of :func:`split_column`."""
-    return _split_as(lambda name: F.lit(SPLITS.index(name)).cast("tinyint"), config, span)
-
-
-def _split_as(value: Callable[[str], Column], config: JobConfig, span: Span) -> Column:
+    number = {name: F.lit(place).cast("tinyint") for place, name in enumerate(SPLITS)}
     split = config.split
     if split.eval_from is not None:
         time = F.col(f"{IMPRESSION}.{'impression_time' if split.by == 'time' else BEGINNING}")
         begin = _eval_from(span, config.timezone, split.eval_from)
-        return F.when(time >= F.lit(begin), value("eval")).otherwise(value("train"))
+        return F.when(time >= F.lit(begin), number["eval"]).otherwise(number["train"])
     place = _place("split", _split_key(config))
-    chosen = F.when(place < split.eval, value("eval"))
+    chosen = F.when(place < split.eval, number["eval"])
     if split.test:
-        chosen = chosen.when(place < split.eval + split.test, value("test"))
-    return chosen.otherwise(value("train"))
+        chosen = chosen.when(place < split.eval + split.test, number["test"])
+    return chosen.otherwise(number["train"])
 
 
 def _split_key(config: JobConfig) -> Column:
@@ -98,7 +90,7 @@ def sampled(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame:
         return rules.where(~F.col(SAMPLED_OUT)).drop(SAMPLED_OUT, _WRONG)
     # Other splits keep the positive rate of the logs.
     all_zero = reduce(Column.__and__, [F.col(name) == 0 for name in config.labels])
-    return labelled.where(~((split_column(config, span) == "train") & all_zero & is_sampled_out(config)))
+    return labelled.where(~((split_column(config, span) == TRAIN) & all_zero & is_sampled_out(config)))
 
 
 def check_rules(config: JobConfig, counts: Counts) -> None:
@@ -168,7 +160,7 @@ def rules_of(config: JobConfig, span: Span, labelled: DataFrame) -> DataFrame | 
     sampling = config.sampling
     if sampling is None or not sampling.has_rules:
         return None
-    train, one = split_column(config, span) == "train", F.lit(1.0)
+    train, one = split_column(config, span) == TRAIN, F.lit(1.0)
     rate = one if sampling.rate is None else number_column(labelled, sampling.rate, "sampling.rate")
     weight = one if sampling.weight is None else number_column(labelled, sampling.weight, "sampling.weight")
     is_rate = F.coalesce((rate > 0) & (rate <= 1), F.lit(False))  # NaN is above all numbers

@@ -20,7 +20,7 @@ from ctr_samples.errors import InputError
 from ctr_samples.samples.builder import SampleBuilder
 from ctr_samples.samples.features.one_feature import fitted_value
 from ctr_samples.samples.features.pairs import PairValues
-from ctr_samples.samples.features.row import IMPRESSION
+from ctr_samples.samples.features.row import IMPRESSION, TRAIN
 from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.sampling import split_column
 from ctr_samples.vocabulary import FittedMoments, FittedState, FittedVocabulary, TokenCounts
@@ -92,7 +92,7 @@ def days_through(last: date, count: int) -> list[date]:
 
 
 def _training_rows(config: JobConfig, inputs: Inputs) -> DataFrame:
-    rows = SampleBuilder(inputs).joined().where(split_column(config, inputs.span) == "train")
+    rows = SampleBuilder(inputs).joined().where(split_column(config, inputs.span) == TRAIN)
     rows = rows.select(IMPRESSION, *config.views, *config.histories)
     return PairValues.of(config.features, rows.schema).over(rows)
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from ctr_samples.config import Impressions, JobConfig
 from ctr_samples.config.order import order_problems
 from ctr_samples.periods import parse_period
-from ctr_samples.samples.features.row import IMPRESSION
+from ctr_samples.samples.features.row import IMPRESSION, split_name
 from ctr_samples.samples.labels.plans import impression_reach
 from ctr_samples.samples.period import EVER, Reach, Span
 from ctr_samples.samples.requests import BEGINNING, request_hash, with_beginning
@@ -67,8 +67,12 @@ def with_splits(spark: SparkSession, jobs: Sequence[JobConfig]) -> pd.DataFrame:
     for number, job in enumerate(jobs):
         if job.split.needs_beginnings:
             own = with_beginning(job, rows).withColumn(IMPRESSION, F.struct(*names, BEGINNING))
-            rows = own.withColumn(str(number), split_column(job, DAY)).drop(IMPRESSION, BEGINNING)
-    others = {str(number): split_column(job, DAY) for number, job in enumerate(jobs) if not job.split.needs_beginnings}
+            rows = own.withColumn(str(number), split_name(split_column(job, DAY))).drop(IMPRESSION, BEGINNING)
+    others = {
+        str(number): split_name(split_column(job, DAY))
+        for number, job in enumerate(jobs)
+        if not job.split.needs_beginnings
+    }
     return rows.withColumn(IMPRESSION, F.struct(*names)).withColumns(others).drop(IMPRESSION).toPandas()
 
 
@@ -219,7 +223,7 @@ def test_only_a_time_may_put_the_parts_of_a_request_that_midnight_cuts_into_two_
         for number, (day, at) in enumerate(parts):
             job = job_of(split=split)
             log = with_beginning(job, literal(spark, [(number, at, "u", "s", f"i{number}", "r1")], SCHEMA))
-            column = split_column(job, Span.of(day, "UTC")).alias("split")
+            column = split_name(split_column(job, Span.of(day, "UTC"))).alias("split")
             chosen.append(log.select(F.struct("*").alias(IMPRESSION)).select(F.lit(name).alias("name"), column))
     found = reduce(DataFrame.union, chosen).collect()
     assert {name: {row.split for row in found if row.name == name} for name in splits} == {

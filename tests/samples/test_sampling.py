@@ -20,7 +20,7 @@ from ctr_samples.errors import ConfigError, InputError, UsageError
 from ctr_samples.samples.columnar.blocks import Counts
 from ctr_samples.samples.columnar.stages import Stage, TaskCounts
 from ctr_samples.samples.features.complete import weights_of
-from ctr_samples.samples.features.row import SPLIT, SPLITS, WEIGHT
+from ctr_samples.samples.features.row import SPLIT, SPLITS, WEIGHT, split_name
 from ctr_samples.samples.period import Span
 from ctr_samples.samples.sampling import (
     SAMPLED_OUT,
@@ -30,7 +30,6 @@ from ctr_samples.samples.sampling import (
     sample_again,
     sampling_facts,
     split_column,
-    split_number,
 )
 from ctr_samples.sparksql.session import run_session
 from ctr_samples.training.training_set import open_training_set
@@ -90,7 +89,7 @@ WITHOUT_A_VALUE = {
 def chosen(spark: SparkSession) -> pd.DataFrame:
     """8,000 impressions with their splits, and what each of the rules says of them."""
     rows = shown(spark, 8000)
-    columns = [split_column(config(split=split), DAY).alias(name) for name, split in SPLITS_OF.items()]
+    columns = [split_name(split_column(config(split=split), DAY)).alias(name) for name, split in SPLITS_OF.items()]
     requests = config(sampling=Sampling(negatives=0.3, by="request"), split=SPLITS_OF["split"])
     columns.append(is_sampled_out(requests).alias("lot of request"))
     for name, rules in RULES.items():
@@ -146,7 +145,9 @@ def test_the_last_hours_of_the_day_go_to_eval(spark: SparkSession) -> None:
         "00:00": ["eval"] * 4,
     }
     columns = [
-        split_column(config(split=Split(by="time", eval_from=start), timezone="Europe/Stockholm"), day).alias(start)
+        split_name(
+            split_column(config(split=Split(by="time", eval_from=start), timezone="Europe/Stockholm"), day)
+        ).alias(start)
         for start in expected
     ]
     found = impressions.orderBy("impression.impression_id").select(columns).toPandas()
@@ -176,7 +177,7 @@ TENTH = config(sampling=Sampling(negatives=0.1, salt="a"), split=Split(eval=0.25
 def kept(rows: DataFrame, job: JobConfig = TENTH) -> tuple[pd.DataFrame, dict[str, Any]]:
     """What stays, with split and weight, and what the manifest says of it."""
     tasks = TaskCounts()
-    stage = Stage.of(rows.withColumns({SPLIT: split_number(job, DAY), SAMPLED_OUT: is_sampled_out(job)}))
+    stage = Stage.of(rows.withColumns({SPLIT: split_column(job, DAY), SAMPLED_OUT: is_sampled_out(job)}))
     left = stage.counted(DropSampledOut.of(job), stage.kind).rows(tasks).toArrow().combine_chunks()
     assert job.sampling is not None
     assert job.sampling.negatives is not None
@@ -259,7 +260,7 @@ def test_spark_leaves_out_the_same_negatives(spark: SparkSession) -> None:
     alike = TENTH.model_copy(update={"sampling": Sampling(negatives=0.25, salt="split")})
     rows = shown(spark, 2000)
     found, facts = kept(rows, alike)
-    splits = [row[0] for row in rows.select(split_column(alike, DAY)).collect()]
+    splits = [row[0] for row in rows.select(split_name(split_column(alike, DAY))).collect()]
     here, counts = kept_here(rows_of(2000, splits), 0.25, "split")
     assert set(found.impression_id) == set(here.impression_id)
     assert facts == sampling_facts(alike, counts)

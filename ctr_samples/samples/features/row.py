@@ -38,6 +38,12 @@ SPLITS = ("eval", "test", "train")
 """The splits in their order. Samples have the number of theirs, which is smaller than its name."""
 TRAIN = SPLITS.index("train")
 
+
+def split_name(number: Column) -> Column:
+    """Return the name of a split, given its number."""
+    return F.array(*map(F.lit, SPLITS))[number]
+
+
 AGE = "age_s"
 """Field of a view's struct that depends on the impression, unlike all others."""
 
