@@ -371,9 +371,11 @@ class _Joins:
         return stage.with_fields(kept)
 
     def _with_features(self, stage: Stage, columns: SampleColumns, kept: Mapping[str, Collection[str]]) -> Stage:
+        stage, columns = columns.with_plain(columns.pairs.add_to(stage)), columns.but_plain()
         add, tasks, handed = partial(columns.add, home=ROWS), self.inputs.watches.tasks, columns.handed()
-        if columns.pairs.pairs:
-            stage = columns.pairs.add_to(stage).with_fields(_either(handed, kept))  # what only pairs need ends here
+        stage = stage.with_fields(_either(handed, kept))  # what was needed only here ends here
+        if not columns.at(ROWS):
+            return stage
         if columns.moves(ROWS):
             return Stage.of(add(stage.rows(tasks)))
         fields = {name: handed[name] for name in stage.kind.names if name in handed}

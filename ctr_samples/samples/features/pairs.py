@@ -170,20 +170,20 @@ def _lookup(rows: pa.RecordBatch, _: str, entry: Mapping[str, Any]) -> pa.Array:
         at, under, entries = entries.last_at(at, under), None, _Entries.of(entries.values)
     if entry["keys"] is None:
         return entries.those_under(at, under, entry["separator"], is_there)
-    keys = _Lists.of(_column(rows, entry["keys"])).where(is_there)
+    keys = Lists.of(_column(rows, entry["keys"])).where(is_there)
     is_there &= keys.there
     wanted = keys.items if under is None else _joined(under, keys, entry["separator"])
     places = entries.last_at(at[keys.rows], wanted)
     values = entries.values.take(pa.array(places, mask=places < 0))
     if entry["reduce"] is not None:
-        numbers = np.zeros(len(values)) if entry["reduce"] == "count" else _doubles(values)
+        numbers = np.zeros(len(values)) if entry["reduce"] == "count" else doubles(values)
         numbers, known = reduced(numbers, there(values), keys.sizes, entry["reduce"])
         return _numbers(numbers, known & is_there, entry["reduce"])
     return pa.ListArray.from_arrays(_ends(keys.sizes, is_there), values) if keys.are_lists else values
 
 
 def _overlap(rows: pa.RecordBatch, _: str, entry: Mapping[str, Any]) -> pa.Array:
-    one, other = (_Lists.of(_column(rows, entry[key])) for key in KINDS["overlap"])
+    one, other = (Lists.of(_column(rows, entry[key])) for key in KINDS["overlap"])
     codes, others = _codes(one.items, other.items)
     numbers, known = overlap(codes, one.sizes, others, other.sizes, entry["as"])
     return _numbers(numbers, known & one.there & other.there, entry["as"])
@@ -192,11 +192,11 @@ def _overlap(rows: pa.RecordBatch, _: str, entry: Mapping[str, Any]) -> pa.Array
 def _dot(rows: pa.RecordBatch, name: str, entry: Mapping[str, Any]) -> pa.Array:
     columns = [_column(rows, entry[key]) for key in KINDS["dot"]]
     both = there(columns[0]) & there(columns[1])
-    one, other = (_Lists.of(column.filter(pa.array(both))) for column in columns)
+    one, other = (Lists.of(column.filter(pa.array(both))) for column in columns)
     if (differs := np.flatnonzero(one.sizes != other.sizes)).size:
         found = [f"{lists.sizes[differs[0]]} numbers in {entry[key]}" for lists, key in ((one, "of"), (other, "with"))]
         raise EncodeError(f"features.{name}: found {' and '.join(found)}, expected two vectors of one length.")
-    numbers, known = product(_doubles(one.items), _doubles(other.items), one.sizes, entry["as"])
+    numbers, known = product(doubles(one.items), doubles(other.items), one.sizes, entry["as"])
     has_nulls = np.bincount(one.rows, ~(there(one.items) & there(other.items)), len(one.sizes)) > 0
     every, is_known = np.zeros(len(both)), both.copy()
     every[both], is_known[both] = numbers, known & ~has_nulls
@@ -207,7 +207,7 @@ _MADE = {"lookup": _lookup, "overlap": _overlap, "dot": _dot}
 
 
 @dataclass(frozen=True, slots=True)
-class _Lists:
+class Lists:
     """Lists of rows: all their items, and the number of items of each row. A single value is a list of one."""
 
     items: pa.Array
@@ -217,12 +217,14 @@ class _Lists:
 
     @classmethod
     def of(cls, column: pa.Array) -> Self:
+        """Return the lists of a column, or a list of one for each value."""
         if not pa.types.is_list(column.type):
             return cls(column, np.ones(len(column), np.int64), there(column), are_lists=False)
         return cls(column.flatten(), integers(pc.list_value_length(column)), there(column), are_lists=True)
 
     @property
     def rows(self) -> Integers:
+        """The row of each item."""
         return np.repeat(np.arange(len(self.sizes)), self.sizes)
 
     def where(self, known: Flags) -> Self:
@@ -243,16 +245,14 @@ class _Entries:
 
     @classmethod
     def of(cls, maps: pa.Array) -> Self:
-        if pa.types.is_map(maps.type):
-            maps = maps.cast(pa.list_(pa.struct([maps.type.key_field, maps.type.item_field])))
-        lists = _Lists.of(maps)
+        lists = Lists.of(_as_lists(maps))
         keys, values = (pc.struct_field(lists.items, [number]) for number in (0, 1))
         return cls(keys, values, lists.rows)
 
     @classmethod
     def of_rows(cls, rows: pa.RecordBatch, path: str) -> tuple[Self, Integers]:
         """Return the entries of a column, and the map of each row, or -1. Rows that share a map have the same one."""
-        column = _stored(rows, path)
+        column = _stored(rows, dotted(path) or ("",))
         if not pa.types.is_dictionary(column.type):
             return cls.of(column), np.where(there(column), np.arange(len(column)), -1)
         used, at = np.unique(integers(column.indices), return_inverse=True)
@@ -295,6 +295,19 @@ class _Entries:
         return pa.MapArray.from_arrays(_ends(sizes, known), self.keys.take(places), self.values.take(places))
 
 
+def values_of_maps(maps: pa.MapArray) -> Lists:
+    """Return the values of each map."""
+    entries = Lists.of(_as_lists(maps))
+    return replace(entries, items=pc.struct_field(entries.items, [1]))
+
+
+def _as_lists(maps: pa.Array) -> pa.Array:
+    """Return lists of entries, for maps or such lists."""
+    if not pa.types.is_map(maps.type):
+        return maps
+    return maps.cast(pa.list_(pa.struct([maps.type.key_field, maps.type.item_field])))
+
+
 def _spread(starts: Integers, sizes: Integers) -> Integers:
     """Return all numbers of some runs."""
     return np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
@@ -316,7 +329,7 @@ def _in_order(
     return order, numbers[order], np.where((of_maps < 0) | (wanted < 0), -1, of_maps * size + wanted)
 
 
-def _joined(under: pa.Array, keys: _Lists, separator: str) -> pa.DictionaryArray:
+def _joined(under: pa.Array, keys: Lists, separator: str) -> pa.DictionaryArray:
     """Return each key behind the text that it lies under. Equal ones are joined once."""
     first, second = _encoded(under)[0], _encoded(keys.items)[0]
     numbers, others = _numbers_of(first)[keys.rows], _numbers_of(second)
@@ -348,7 +361,7 @@ def _texts(values: pa.Array) -> pa.Array:
     return values if pa.types.is_binary(values.type) else values.cast(pa.string()).view(pa.binary())
 
 
-def _doubles(values: pa.Array) -> Doubles:
+def doubles(values: pa.Array) -> Doubles:
     """Return numbers of 64 bits, the nearest ones, and 0 for null."""
     if pa.types.is_decimal(values.type):
         values = values.cast(pa.string()).cast(pa.float64())
@@ -366,14 +379,18 @@ def _ends(sizes: Integers, known: Flags) -> pa.Array:
     return pa.array(ends, mask=np.append(~known, False))
 
 
-def _column(rows: pa.RecordBatch, path: str) -> pa.Array:
+def _column(rows: pa.RecordBatch, text: str) -> pa.Array:
+    return column_at(rows, dotted(text) or ("",))
+
+
+def column_at(rows: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     """Return a column with a value for each row."""
     return plain_column(_stored(rows, path))
 
 
-def _stored(rows: pa.RecordBatch, path: str) -> pa.Array:
+def _stored(rows: pa.RecordBatch, path: Sequence[str]) -> pa.Array:
     """Return a column of a struct, found by its names in any case."""
-    first, *fields = dotted(path) or ("",)
+    first, *fields = path
     return reduce(_field, fields, rows.column(_named(first, rows.schema.names)))
 
 
