@@ -64,7 +64,8 @@ def _cast(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 MOST_BYTES = 2**31 - 1
 """Bytes of text that a column with 32-bit offsets can hold."""
-_LARGE = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}
+_BYTES = pa.large_binary()
+_LARGE = {pa.string(): pa.large_string(), pa.binary(): _BYTES}
 
 BATCH = 1 << 16
 """Rows of a batch that a task hands on."""
@@ -158,8 +159,16 @@ def place_of_texts(parts: Sequence[pa.Array | pa.ChunkedArray]) -> Integers:
 
 
 def shuffle_hashes(ids: Integers) -> Integers:
-    """Return the hashes of ids that order the samples, those of :func:`ctr_samples.sparksql.columns.stable_hash`."""
-    return place_of_texts([pc.binary_join_element_wise("shuffle", pa.array(ids).cast(pa.string()), "\x1f")])
+    """Return the hashes of ids that order the samples."""
+    return stable_hashes("shuffle", pa.array(ids))
+
+
+def stable_hashes(salt: str, values: pa.Array) -> Integers:
+    """Return the :func:`ctr_samples.sparksql.columns.stable_hash` of each text or integer."""
+    texts = values if pa.types.is_string(values.type) else values.cast(pa.string())
+    before, separator = (pa.scalar(part, _BYTES) for part in (salt.encode(), b"\x1f"))
+    known = pc.fill_null(texts.cast(_BYTES), b"\x00")
+    return place_of_texts([pc.binary_join_element_wise(before, known, separator)])
 
 
 def joint(codes: Sequence[Integers]) -> Integers:

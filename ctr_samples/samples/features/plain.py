@@ -1,4 +1,4 @@
-"""Features that are one column of joined rows, numbers put in their shape: the values of :mod:`.one_feature`, in Arrow.
+"""Features that are one column of joined rows, its numbers or hashed ids in their shape: as :mod:`.one_feature`, in Arrow.
 
 Most features over joined rows are such: a value of two sources, what a history lists, the age of a row. If no other one is
 left, no sample goes to Spark and back.
@@ -14,21 +14,23 @@ from typing import Any, Self, cast
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql.types import ArrayType, BooleanType, DoubleType, FloatType, MapType, StructType
+from pyspark.sql.types import ArrayType, BooleanType, DoubleType, FloatType, MapType, StringType, StructType
 
 from ctr_samples.config import Feature
 from ctr_samples.feature_rules import PAIRS
-from ctr_samples.samples.columnar.columns import Flags, Integers, in_order, integers, there
+from ctr_samples.samples.columnar.columns import Flags, Integers, in_order, integers, stable_hashes, there
 from ctr_samples.samples.features.pairs import Lists, column_at, doubles, values_of_maps
 from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.expressions import type_at
 
 Numbers = npt.NDArray[Any]
 
-_KEYS = {"from_", *PAIRS, "dtype", "shape", "ragged", "pad", "default", "nulls", "fill", "top_k", "order", "encoding"}
+_KEYS = {"from_", *PAIRS, "dtype", "shape", "ragged", "pad", "default", "nulls", "encoding"}
+_OF_NUMBERS, _OF_IDS = _KEYS | {"fill", "top_k", "order"}, _KEYS | {"hash_buckets", "salt"}
 """What a plain feature may say. With any other key it takes an expression."""
 _WHOLE = (BooleanType, *INTEGERS)
 _NUMBERS = {"int64": _WHOLE, "float32": (FloatType, DoubleType, *_WHOLE)}
+_HASHED = (StringType, *INTEGERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class PlainFeature:
     """Makes a feature of the column at ``path``. Pickled for executors.
 
     A list is cut and padded to ``size``, if it ``pads``. One that ``sorts`` has the numbers of a list or of a map in order.
+    ``hashed`` has the salt and the number of ids that values are hashed to, if they are.
     """
 
     path: Sequence[str]
@@ -48,22 +51,27 @@ class PlainFeature:
     sorts: bool
     smallest: bool
     top_k: int | None
+    hashed: tuple[str, int] | None
 
     @classmethod
     def of(
-        cls, feature: Feature, path: Sequence[str] | None, rows: StructType, histories: Collection[str]
+        cls, name: str, feature: Feature, path: Sequence[str] | None, rows: StructType, histories: Collection[str]
     ) -> Self | None:
         """Return the feature of a column of ``rows``, or None if it takes an expression.
 
         :func:`~ctr_samples.samples.features.one_feature.feature_column` checks that the column fits the feature.
         """
         kind = None if path is None else type_at(rows, path)
-        of_list = kind.elementType if isinstance(kind, ArrayType) else kind
-        item = kind.valueType if isinstance(kind, MapType) else of_list
-        is_plain = feature.model_dump(exclude_defaults=True).keys() <= _KEYS
-        if path is None or not is_plain or not isinstance(item, _NUMBERS.get(feature.dtype, ())):
+        hashed = None if feature.hash_buckets is None else (feature.salt or name, feature.hash_buckets - 1)
+        keys, accepted = (_OF_IDS, _HASHED) if hashed else (_OF_NUMBERS, _NUMBERS.get(feature.dtype, ()))
+        item = kind.elementType if isinstance(kind, ArrayType) else kind
+        if isinstance(kind, MapType) and not hashed:
+            item = kind.valueType
+        is_plain = feature.model_dump(exclude_defaults=True).keys() <= keys
+        if path is None or not is_plain or not isinstance(item, accepted):
             return None
         default, fill = cast(float, feature.default_value), cast(float | None, feature.fill)
+        fits_shape = feature.pad or feature.top_k is not None or path[0] in histories or hashed
         return cls(
             tuple(path),
             pa.int64() if feature.dtype == "int64" else pa.float64(),
@@ -71,10 +79,11 @@ class PlainFeature:
             fill,
             is_nullable=feature.nulls != "default",
             size=prod(feature.shape) if feature.shape else 0,
-            pads=bool(feature.shape) and (feature.pad or feature.top_k is not None or path[0] in histories),
+            pads=bool(feature.shape and fits_shape),
             sorts=isinstance(kind, MapType) or feature.top_k is not None,
             smallest=feature.order == "smallest",
             top_k=feature.top_k,
+            hashed=hashed,
         )
 
     def over(self, rows: pa.RecordBatch) -> pa.Array:
@@ -85,6 +94,9 @@ class PlainFeature:
         return self._listed(Lists.of(column)) if pa.types.is_list(column.type) else self._single(column)
 
     def _numbers(self, column: pa.Array) -> Numbers:
+        if self.hashed is not None:
+            salt, buckets = self.hashed
+            return stable_hashes(salt, column) % buckets + 1
         return integers(column) if self.kind == pa.int64() else doubles(column)
 
     def _single(self, column: pa.Array) -> pa.Array:
@@ -98,7 +110,9 @@ class PlainFeature:
             numbers, sizes = self._in_order(numbers, are_there, lists.rows, len(sizes))
             are_there = np.ones(len(numbers), np.bool_)
         if self.fill is not None:
-            numbers, are_there = np.where(are_there, numbers, self.fill), np.ones_like(are_there)
+            numbers = np.where(are_there, numbers, self.fill)
+        if self.fill is not None or self.hashed is not None:  # null has an id, too
+            are_there = np.ones_like(are_there)
         return self._in_shape(numbers, are_there, sizes, known)
 
     def _in_shape(self, numbers: Numbers, are_there: Flags, sizes: Integers, known: Flags) -> pa.ListArray:

@@ -151,7 +151,7 @@ class SampleColumns:
         plain = {}
         for name in [name for name, home in homes.items() if home == ROWS]:
             path = (PAIRS, name) if name in pairs.pairs else dotted(config.features[name].from_ or "")
-            if found := PlainFeature.of(config.features[name], path, blank.schema, config.histories):
+            if found := PlainFeature.of(name, config.features[name], path, blank.schema, config.histories):
                 plain[name] = found
         return cls(contract, ids, features, kinds, homes, paths, crosses, pairs, computed, plain)
 

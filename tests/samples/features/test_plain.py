@@ -22,6 +22,7 @@ USER = pa.struct(
         ("small", pa.map_(pa.string(), pa.float32())),
         ("counts", pa.map_(pa.string(), pa.int64())),
         ("prices", pa.map_(pa.string(), pa.decimal128(9, 2))),
+        ("names", pa.map_(pa.string(), pa.string())),
         ("age_s", pa.float64()),
         ("matched", pa.bool_()),
     ]
@@ -70,6 +71,15 @@ PLAIN: dict[str, dict[str, Any]] = {
     "of_topics": {**OF_TOPICS, "shape": [3], "pad": True, "fill": 0.5},
     "of_topics_or_null": {**OF_TOPICS, "ragged": True},
     "counts_of_topics": {**COUNTS, "shape": [2], "pad": True, "default": 9},
+    "ids": {"from": "recent.items", "dtype": "int64", "ragged": True, "hash_buckets": 50},
+    "ids_in_shape": {"from": "recent.items", "dtype": "int64", "shape": [3], "hash_buckets": 50},
+    "ids_of_days": {"from": "recent.days", "dtype": "int64", "shape": [2], "hash_buckets": 9, "salt": "day"},
+    "id": {"from": "recent.length", "dtype": "int64", "hash_buckets": 9},
+    "id_or_none": {"from": "recent.length", "dtype": "int64", "hash_buckets": 9, "nulls": "omit"},
+    "ids_of_texts": {
+        "lookup": {"map": "user.names", "keys": "item.topics"}, "dtype": "int64", "shape": [3], "hash_buckets": 99,
+    },
+    "id_of_text": {"lookup": {"map": "user.names", "keys": "item.channel"}, "dtype": "int64", "hash_buckets": 99},
 }  # fmt: skip
 OTHERS: dict[str, dict[str, Any]] = {
     "log": {"from": "user.age_s", "dtype": "float32", "clip": [0, 10], "log1p": True},
@@ -77,6 +87,8 @@ OTHERS: dict[str, dict[str, Any]] = {
     "keys": {"lookup": {"map": "user.counts", "under": "item.channel"}, "part": "keys", "dtype": "string", "ragged": True},
     "decimals": {"lookup": {"map": "user.prices", "under": "item.channel"}, "dtype": "float32", "ragged": True},
     "text": {"from": "recent.items", "dtype": "string", "ragged": True},
+    "hot": {"from": "recent.items", "dtype": "float32", "hash_buckets": 9, "multi_hot": True},
+    "id_of_number": {"from": "user.age_s", "dtype": "int64", "hash_buckets": 9},
     "sql": {"expr": "user.age_s + recent.length", "dtype": "float32"},
     "first": {"expr": "recent.ages_s[0]", "dtype": "float32"},
 }  # fmt: skip
@@ -114,10 +126,16 @@ def random_rows(count: int, seed: int) -> pa.Table:
             "counts": entries(large),
             "prices": entries([None]),
         }
-        return {**maps, "age_s": one.choice(numbers), "matched": True}
+        names = [(key, one.choice([None, "", "ü", "a"])) for key in ("7", "a", "b")]
+        return {**maps, "names": names, "age_s": one.choice(numbers), "matched": True}
 
     def recent() -> Any:
-        lists = {"items": some(texts), "ages_s": some(numbers), "prices": some(small), "days": some(whole)}
+        lists = {
+            "items": some([*texts, "", "ü", None]),
+            "ages_s": some(numbers),
+            "prices": some(small),
+            "days": some(whole),
+        }
         return {**lists, "length": one.choice(whole), "matched": one.choice([True, False, None])}
 
     def item() -> Any:
