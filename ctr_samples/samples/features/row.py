@@ -20,11 +20,12 @@ from ctr_samples.config import JobConfig
 from ctr_samples.config.base import VIEW_METADATA
 from ctr_samples.contract import ExampleContract
 from ctr_samples.graph import dotted
+from ctr_samples.samples.columnar.blocks import Item
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.features.contracts import columns_contract
+from ctr_samples.samples.features.direct import DirectFeature
 from ctr_samples.samples.features.one_feature import feature_column
 from ctr_samples.samples.features.pairs import PAIRS, PairValues
-from ctr_samples.samples.features.plain import PlainFeature
 from ctr_samples.samples.features.values import JoinedIds, ids_in, joined_ids, with_ids, with_joined_ids
 from ctr_samples.sparksql.expressions import referenced_paths
 from ctr_samples.vocabulary import NOTHING_FITTED, FittedState
@@ -110,7 +111,7 @@ class SampleColumns:
     ``features`` has one column per feature, over a frame with structs for the impression, each view and each history,
     and with the ids of ``ids``; ``kinds`` has their types, ``homes`` the rows over which each is computed, and ``paths``
     the references of each to the structs. Those made of two sources are first computed by ``pairs``, so that the columns
-    have the references of ``computed`` instead. The ``plain`` ones need no expression over joined rows.
+    have the references of ``computed`` instead. The ``direct`` ones need no expression over joined rows.
     """
 
     contract: ExampleContract
@@ -122,7 +123,7 @@ class SampleColumns:
     crosses: Mapping[str, Sequence[str]]
     pairs: PairValues
     computed: Mapping[str, Sequence[Sequence[str]]]
-    plain: Mapping[str, PlainFeature]
+    direct: Mapping[str, DirectFeature]
 
     @classmethod
     def of(cls, blank: DataFrame, config: JobConfig, state: FittedState | None) -> Self:
@@ -148,12 +149,12 @@ class SampleColumns:
         paths = {name: [path for part in some for path in own[part]] for name, some in parts.items()}
         computed = {name: [path for part in some for path in of_columns[part]] for name, some in parts.items()}
         homes = {name: _home(some, config) for name, some in computed.items()}
-        plain = {}
+        direct = {}
         for name in [name for name, home in homes.items() if home == ROWS]:
             path = (PAIRS, name) if name in pairs.pairs else dotted(config.features[name].from_ or "")
-            if found := PlainFeature.of(name, config.features[name], path, blank.schema, config.histories):
-                plain[name] = found
-        return cls(contract, ids, features, kinds, homes, paths, crosses, pairs, computed, plain)
+            if found := DirectFeature.of(name, config.features[name], path, blank.schema, config.histories):
+                direct[name] = found
+        return cls(contract, ids, features, kinds, homes, paths, crosses, pairs, computed, direct)
 
     def at(self, home: str) -> tuple[str, ...]:
         """Return the features that are computed over the rows of a home."""
@@ -177,16 +178,16 @@ class SampleColumns:
             if field.name.lower() in needed and isinstance(field.dataType, ArrayType | MapType)
         ]
 
-    def with_plain(self, stage: Stage) -> Stage:
-        """Add the plain features to joined rows, which have the values of two sources already."""
-        if not self.plain:
+    def with_direct(self, stage: Stage) -> Stage:
+        """Add the direct features to joined rows, which have the values of two sources already."""
+        if not self.direct:
             return stage
-        added = [StructField(made(name), self.kinds[name].dataType) for name in self.plain]
-        return stage.each(partial(_with_plain, self.plain), StructType([*stage.kind, *added]))
+        added = [StructField(made(name), self.kinds[name].dataType) for name in self.direct]
+        return stage.then(partial(_with_direct, self.direct), StructType([*stage.kind, *added]))
 
-    def but_plain(self) -> Self:
-        """Return the columns that rows of :meth:`with_plain` lack."""
-        left = {name: home for name, home in self.homes.items() if name not in self.plain}
+    def but_direct(self) -> Self:
+        """Return the columns that rows of :meth:`with_direct` lack."""
+        left = {name: home for name, home in self.homes.items() if name not in self.direct}
         return replace(self, homes=left, pairs=_NO_PAIRS)
 
     def moves(self, home: str) -> bool:
@@ -222,11 +223,21 @@ _NO_PAIRS = PairValues(StructType(), {})
 NO_FEATURES = SampleColumns(ExampleContract(()), (), {}, StructType(), {}, {}, {}, _NO_PAIRS, {}, {})
 
 
-def _with_plain(plain: Mapping[str, PlainFeature], rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Add plain features to rows. Runs on executors."""
-    for name, feature in plain.items():
-        rows = rows.append_column(made(name), feature.over(rows))
-    return rows
+_VALUES = 1 << 23
+"""Values of direct features that are made at once."""
+
+
+def _with_direct(direct: Mapping[str, DirectFeature], items: Iterable[Item]) -> Iterator[Item]:
+    """Add direct features to rows. Runs on executors."""
+    most = max(1, _VALUES // sum(max(1, feature.size) for feature in direct.values()))
+    for item in items:
+        if not isinstance(item, pa.RecordBatch):
+            yield item
+            continue
+        for start in range(0, item.num_rows, most):
+            rows = item.slice(start, most)
+            made_of = {made(name): feature.over(rows) for name, feature in direct.items()}
+            yield pa.RecordBatch.from_arrays([*rows.columns, *made_of.values()], [*rows.schema.names, *made_of])
 
 
 def _fields_of(struct: str, paths: Iterable[Sequence[str]]) -> set[str] | None:

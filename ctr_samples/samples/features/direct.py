@@ -27,14 +27,14 @@ Numbers = npt.NDArray[Any]
 
 _KEYS = {"from_", *PAIRS, "dtype", "shape", "ragged", "pad", "default", "nulls", "encoding"}
 _OF_NUMBERS, _OF_IDS = _KEYS | {"fill", "top_k", "order"}, _KEYS | {"hash_buckets", "salt"}
-"""What a plain feature may say. With any other key it takes an expression."""
+"""What a direct feature may say. With any other key it takes an expression."""
 _WHOLE = (BooleanType, *INTEGERS)
 _NUMBERS = {"int64": _WHOLE, "float32": (FloatType, DoubleType, *_WHOLE)}
 _HASHED = (StringType, *INTEGERS)
 
 
 @dataclass(frozen=True, slots=True)
-class PlainFeature:
+class DirectFeature:
     """Makes a feature of the column at ``path``. Pickled for executors.
 
     A list is cut and padded to ``size``, if it ``pads``. One that ``sorts`` has the numbers of a list or of a map in order.
@@ -67,8 +67,8 @@ class PlainFeature:
         item = kind.elementType if isinstance(kind, ArrayType) else kind
         if isinstance(kind, MapType) and not hashed:
             item = kind.valueType
-        is_plain = feature.model_dump(exclude_defaults=True).keys() <= keys
-        if path is None or not is_plain or not isinstance(item, accepted):
+        is_direct = feature.model_dump(exclude_defaults=True).keys() <= keys
+        if path is None or not is_direct or not isinstance(item, accepted):
             return None
         default, fill = cast(float, feature.default_value), cast(float | None, feature.fill)
         fits_shape = feature.pad or feature.top_k is not None or path[0] in histories or hashed

@@ -7,11 +7,13 @@ import random
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from ctr_samples.config import JobConfig
 from ctr_samples.samples.columnar.stages import Stage
+from ctr_samples.samples.features import row
 from ctr_samples.samples.features.pairs import PAIRS
 from ctr_samples.samples.features.row import ROWS, SampleColumns, made
 from tests.support.minimal_config import minimal
@@ -43,7 +45,7 @@ RECENT = pa.struct(
 WEIGHTS = {"lookup": {"map": "user.weights", "under": "item.channel"}, "dtype": "float32"}
 OF_TOPICS = {"lookup": {"map": "user.weights", "keys": "item.topics"}, "dtype": "float32"}
 COUNTS = {"lookup": {"map": "user.counts", "keys": "item.topics"}, "dtype": "int64"}
-PLAIN: dict[str, dict[str, Any]] = {
+DIRECT: dict[str, dict[str, Any]] = {
     "age": {"from": "user.age_s", "dtype": "float32"},
     "age_or_none": {"from": "user.age_s", "dtype": "float32", "nulls": "omit"},
     "age_or_less": {"from": "user.age_s", "dtype": "float32", "default": -1},
@@ -54,6 +56,7 @@ PLAIN: dict[str, dict[str, Any]] = {
     "count": {**COUNTS, "lookup": {**COUNTS["lookup"], "reduce": "count"}},
     "share": {"overlap": {"of": "recent.items", "with": "item.topics", "as": "share_of"}, "dtype": "float32"},
     "ages": {"from": "recent.ages_s", "dtype": "float32", "shape": [3], "default": -1},
+    "ages_in_capitals": {"from": "RECENT.Ages_S", "dtype": "float32", "shape": [3]},
     "ages_in_two": {"from": "recent.ages_s", "dtype": "float32", "shape": [2, 2], "nulls": "omit"},
     "ages_of_any_length": {"from": "recent.ages_s", "dtype": "float32", "ragged": True},
     "ages_filled": {"from": "recent.ages_s", "dtype": "float32", "ragged": True, "fill": 7.5, "nulls": "omit"},
@@ -152,41 +155,42 @@ def random_rows(count: int, seed: int) -> pa.Table:
     )
 
 
-def test_plain_features_have_the_values_of_the_expressions_of_spark(spark: SparkSession) -> None:
+def test_direct_features_have_the_values_of_the_expressions_of_spark(spark: SparkSession) -> None:
     rows = spark.createDataFrame(random_rows(400, 3)).localCheckpoint()
-    columns = SampleColumns.of(rows.limit(0), job(PLAIN), None)
-    assert columns.at(ROWS) == tuple(PLAIN)
-    assert [*columns.plain] == [*PLAIN]
-    names = [made(name) for name in PLAIN]
+    columns = SampleColumns.of(rows.limit(0), job(DIRECT), None)
+    assert columns.at(ROWS) == tuple(DIRECT)
+    assert [*columns.direct] == [*DIRECT]
+    names = [made(name) for name in DIRECT]
     by_spark = columns.add(rows, ROWS).select(names)
-    in_python = columns.with_plain(columns.pairs.add_to(Stage.of(rows)))
+    in_python = columns.with_direct(columns.pairs.add_to(Stage.of(rows)))
     assert [in_python.kind[name].dataType for name in names] == [field.dataType for field in by_spark.schema]
     wanted, found = by_spark.toArrow().to_pydict(), in_python.rows().select(names).toArrow().to_pydict()
     for name in names:  # as text, in which NaN is equal to itself, and -0.0 not to 0.0
         assert list(map(repr, found[name])) == list(map(repr, wanted[name])), name
 
 
-def test_features_that_take_an_expression_are_not_plain(spark: SparkSession) -> None:
+def test_features_that_take_an_expression_are_not_direct(spark: SparkSession) -> None:
     rows = spark.createDataFrame(random_rows(1, 3))
-    columns = SampleColumns.of(rows.limit(0), job({**OTHERS, "age": PLAIN["age"]}), None)
-    assert [*columns.plain] == ["age"]
-    assert columns.but_plain().at(ROWS) == tuple(OTHERS)
+    columns = SampleColumns.of(rows.limit(0), job({**OTHERS, "age": DIRECT["age"]}), None)
+    assert [*columns.direct] == ["age"]
+    assert columns.but_direct().at(ROWS) == tuple(OTHERS)
 
 
-def test_what_plain_features_are_made_of_may_be_gone_when_spark_computes_others(spark: SparkSession) -> None:
+def test_what_direct_features_are_made_of_may_be_gone_when_spark_computes_others(spark: SparkSession) -> None:
     rows = spark.createDataFrame(random_rows(20, 3))
-    columns = SampleColumns.of(rows.limit(0), job({"sum": PLAIN["sum"], "sql": OTHERS["sql"]}), None)
-    stage = columns.with_plain(columns.pairs.add_to(Stage.of(rows)))
+    columns = SampleColumns.of(rows.limit(0), job({"sum": DIRECT["sum"], "sql": OTHERS["sql"]}), None)
+    stage = columns.with_direct(columns.pairs.add_to(Stage.of(rows)))
     left = stage.rows().drop(PAIRS, "item").withColumn("user", F.col("user").dropFields("weights"))
-    assert columns.but_plain().add(left, ROWS).toArrow().column_names[-2:] == [made("sum"), made("sql")]
+    assert columns.but_direct().add(left, ROWS).toArrow().column_names[-2:] == [made("sum"), made("sql")]
 
 
-def test_a_plain_feature_does_not_depend_on_how_batches_are_cut(spark: SparkSession) -> None:
+def test_rows_of_long_lists_are_made_in_pieces(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = random_rows(400, 7)
-    columns = SampleColumns.of(spark.createDataFrame(rows.slice(0, 0)), job(PLAIN), None)
-    (whole,) = rows.combine_chunks().to_batches()
-    whole = columns.pairs(whole)
-    for name, feature in columns.plain.items():
-        pieces = [feature.over(whole.slice(start, 150)) for start in (0, 150, 300)]
-        assert repr(pa.chunked_array(pieces).to_pylist()) == repr(feature.over(whole).to_pylist()), name
-    assert whole.schema.names[-1] == PAIRS
+    columns = SampleColumns.of(spark.createDataFrame(rows.slice(0, 0)), job(DIRECT), None)
+    stage = columns.with_direct(columns.pairs.add_to(Stage.of(spark.createDataFrame(rows))))
+    (pairs, *_, direct), batches = stage.steps, rows.to_batches()
+    (whole,) = direct(pairs(batches))
+    monkeypatch.setattr(row, "_VALUES", 5000)
+    pieces = [*direct(pairs(batches))]
+    assert len(pieces) > 1
+    assert repr(pa.Table.from_batches(pieces).to_pylist()) == repr(whole.to_pylist())
