@@ -371,7 +371,7 @@ class _Joins:
         return stage.with_fields(kept)
 
     def _with_features(self, stage: Stage, columns: SampleColumns, kept: Mapping[str, Collection[str]]) -> Stage:
-        stage, columns = columns.with_direct(columns.pairs.add_to(stage)), columns.but_direct()
+        stage, columns = columns.with_direct(stage), columns.but_direct()
         add, tasks, handed = partial(columns.add, home=ROWS), self.inputs.watches.tasks, columns.handed()
         stage = stage.with_fields(_either(handed, kept))  # what was needed only here ends here
         if not columns.at(ROWS):

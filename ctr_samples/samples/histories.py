@@ -37,6 +37,7 @@ from ctr_samples.samples.columnar.columns import (
     in_order,
     integers,
     ranks,
+    spread,
     whole,
 )
 from ctr_samples.samples.columnar.stages import Stage, place_of
@@ -175,8 +176,7 @@ def _per_impression(
     starts = np.zeros(shown, np.int64)
     every = np.zeros(shown, np.int64)
     starts[impressions], every[impressions] = np.cumsum(lengths) - lengths, lengths
-    places = np.arange(every.sum()) + np.repeat(starts - (np.cumsum(every) - every), every)
-    return every, actions[places]
+    return every, actions[spread(starts, every)]
 
 
 def actions_of_history(source: DataFrame, name: str, history: History, span: Span) -> DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,17 @@ output: {path: out}
 def minimal(**sections: Any) -> JobConfig:
     """The minimal configuration with whole sections in place of its own, or beside them."""
     return JobConfig.model_validate({**yaml.safe_load(MINIMAL), **sections})
+
+
+def with_joins(views: Mapping[str, str], **sections: Any) -> JobConfig:
+    """The minimal configuration with views, of which each has its entity, and the history ``recent``."""
+    view = {"source": "log", "key": "k", "event_time": "t", "ttl": "1d"}
+    return minimal(
+        impressions={"source": "log", "time": "t", "article": "item", "user": "user"},
+        views={name: {**view, "entity": entity} for name, entity in views.items()},
+        histories={"recent": {"source": "log", "last": 3, "within": "1d"}},
+        **sections,
+    )
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -285,6 +285,11 @@ def plain_column(column: pa.Array) -> pa.Array:
     return pa.StructArray.from_arrays([plain_column(one) for one in column.flatten()], column.type.names)
 
 
+def spread(starts: Integers, sizes: Integers) -> Integers:
+    """Return the numbers of runs, one run after the other, given where each starts and how many it has."""
+    return np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
+
+
 def begins(sorted_codes: npt.NDArray[np.integer[Any]]) -> Flags:
     """Return whether each row of sorted codes is the first of its code."""
     first = np.ones(len(sorted_codes), np.bool_)

@@ -23,7 +23,7 @@ from ctr_samples.config.feature_checks import ids_of
 from ctr_samples.contract import DType, ExampleContract, FeatureSpec, ModelSteps, Part
 from ctr_samples.errors import EncodeError
 from ctr_samples.feature_rules import HASHED
-from ctr_samples.samples.columnar.columns import Doubles, Integers, integers
+from ctr_samples.samples.columnar.columns import Doubles, Integers, integers, spread
 from ctr_samples.vocabulary import NOTHING_FITTED, FittedState
 
 _WIRE: dict[str, DType] = {"int64": "int64", "float32": "float32", "string": "bytes", "bytes": "bytes"}
@@ -196,7 +196,7 @@ class _Values:
                 rows, ids = np.unique(np.stack([rows, ids])[:, ids != 0], axis=1)
             return rows, ids + start, np.ones(len(ids))
         numbers = _doubles(self.values)
-        inside = np.arange(len(rows)) - np.repeat(np.cumsum(self.lengths) - self.lengths, self.lengths)
+        inside = spread(np.zeros_like(self.lengths), self.lengths)
         kept = numbers != 0
         return rows[kept], inside[kept] + start, numbers[kept]
 

@@ -18,7 +18,7 @@ from pyspark.sql.types import ArrayType, BooleanType, DoubleType, FloatType, Map
 
 from ctr_samples.config import Feature
 from ctr_samples.feature_rules import PAIRS
-from ctr_samples.samples.columnar.columns import Flags, Integers, in_order, integers, stable_hashes, there
+from ctr_samples.samples.columnar.columns import Flags, Integers, in_order, integers, spread, stable_hashes, there
 from ctr_samples.samples.features.pairs import Lists, column_at, doubles, values_of_maps
 from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.expressions import type_at
@@ -121,11 +121,10 @@ class DirectFeature:
         if self.is_nullable:
             lengths = np.where(known, lengths, 0)
         ends = np.concatenate([[0], np.cumsum(lengths)])
-        rows, within = _places(sizes)
-        fits = within < lengths[rows]
-        places = ends[rows[fits]] + within[fits]
+        copied = np.minimum(sizes, lengths)
+        taken, places = spread(np.cumsum(sizes) - sizes, copied), spread(ends[:-1], copied)
         values, absent = np.full(ends[-1], self.default, self.kind.to_pandas_dtype()), np.zeros(ends[-1], np.bool_)
-        values[places], absent[places] = numbers[fits], ~are_there[fits]
+        values[places], absent[places] = numbers[taken], ~are_there[taken]
         items = pa.array(values, self.kind, mask=absent if absent.any() else None)
         mask = pa.array(~known) if self.is_nullable else None
         return pa.ListArray.from_arrays(pa.array(ends.astype(np.int32)), items, mask=mask)
@@ -143,11 +142,5 @@ class DirectFeature:
         counts = np.bincount(rows, minlength=count)
         if self.top_k is None:
             return numbers, counts
-        _, within = _places(counts)
-        return numbers[within < self.top_k], np.minimum(counts, self.top_k)
-
-
-def _places(sizes: Integers) -> tuple[Integers, Integers]:
-    """Return the list of each item, and its place there, for lists of some sizes one after the other."""
-    rows = np.repeat(np.arange(len(sizes)), sizes)
-    return rows, np.arange(len(rows)) - (np.cumsum(sizes) - sizes)[rows]
+        most = np.minimum(counts, self.top_k)
+        return numbers[spread(np.cumsum(counts) - counts, most)], most

@@ -36,7 +36,7 @@ from ctr_samples.errors import EncodeError, InputError
 from ctr_samples.feature_rules import PAIRS as KINDS
 from ctr_samples.graph import dotted
 from ctr_samples.pairs import overlap, product, reduced
-from ctr_samples.samples.columnar.columns import Doubles, Flags, Integers, integers, plain_column, there
+from ctr_samples.samples.columnar.columns import Doubles, Flags, Integers, integers, plain_column, spread, there
 from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.sparksql.columns import INTEGERS
 from ctr_samples.sparksql.expressions import type_at
@@ -287,11 +287,11 @@ class _Entries:
             counts = np.array([len(some) for some in begins] or [0], np.int64)
             numbers = _numbers_of(keys)
             sizes = np.where(numbers < 0, 0, counts[numbers])
-            codes, entries = of_keys[_spread((np.cumsum(counts) - counts)[numbers], sizes)], np.repeat(entries, sizes)
+            codes, entries = of_keys[spread((np.cumsum(counts) - counts)[numbers], sizes)], np.repeat(entries, sizes)
         order, ordered, asked = _in_order(self.maps[entries], codes, maps, wanted)
         starts = np.searchsorted(ordered, asked, "left")
         sizes = np.searchsorted(ordered, asked, "right") - starts
-        places = pa.array(entries[order][_spread(starts, sizes)])
+        places = pa.array(entries[order][spread(starts, sizes)])
         return pa.MapArray.from_arrays(_ends(sizes, known), self.keys.take(places), self.values.take(places))
 
 
@@ -306,11 +306,6 @@ def _as_lists(maps: pa.Array) -> pa.Array:
     if not pa.types.is_map(maps.type):
         return maps
     return maps.cast(pa.list_(pa.struct([maps.type.key_field, maps.type.item_field])))
-
-
-def _spread(starts: Integers, sizes: Integers) -> Integers:
-    """Return all numbers of some runs."""
-    return np.repeat(starts - np.cumsum(sizes) + sizes, sizes) + np.arange(int(sizes.sum()))
 
 
 def _begins(key: bytes | None, separator: bytes) -> list[bytes]:

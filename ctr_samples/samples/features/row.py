@@ -179,7 +179,8 @@ class SampleColumns:
         ]
 
     def with_direct(self, stage: Stage) -> Stage:
-        """Add the direct features to joined rows, which have the values of two sources already."""
+        """Add the values of two sources to joined rows, and the direct features."""
+        stage = self.pairs.add_to(stage)
         if not self.direct:
             return stage
         added = [StructField(made(name), self.kinds[name].dataType) for name in self.direct]

@@ -16,7 +16,7 @@ from ctr_samples.samples.columnar.stages import Stage
 from ctr_samples.samples.features import row
 from ctr_samples.samples.features.pairs import PAIRS
 from ctr_samples.samples.features.row import ROWS, SampleColumns, made
-from tests.support.minimal_config import minimal
+from tests.support.minimal_config import with_joins
 
 USER = pa.struct(
     [
@@ -98,13 +98,7 @@ OTHERS: dict[str, dict[str, Any]] = {
 
 
 def job(features: dict[str, Any]) -> JobConfig:
-    view = {"source": "log", "key": "k", "event_time": "t", "ttl": "1d"}
-    return minimal(
-        impressions={"source": "log", "time": "t", "article": "item", "user": "user"},
-        views={"item": {**view, "entity": "article"}, "user": {**view, "entity": "user"}},
-        histories={"recent": {"source": "log", "last": 3, "within": "1d"}},
-        features=features,
-    )
+    return with_joins({"item": "article", "user": "user"}, features=features)
 
 
 def random_rows(count: int, seed: int) -> pa.Table:
@@ -162,7 +156,7 @@ def test_direct_features_have_the_values_of_the_expressions_of_spark(spark: Spar
     assert [*columns.direct] == [*DIRECT]
     names = [made(name) for name in DIRECT]
     by_spark = columns.add(rows, ROWS).select(names)
-    in_python = columns.with_direct(columns.pairs.add_to(Stage.of(rows)))
+    in_python = columns.with_direct(Stage.of(rows))
     assert [in_python.kind[name].dataType for name in names] == [field.dataType for field in by_spark.schema]
     wanted, found = by_spark.toArrow().to_pydict(), in_python.rows().select(names).toArrow().to_pydict()
     for name in names:  # as text, in which NaN is equal to itself, and -0.0 not to 0.0
@@ -179,7 +173,7 @@ def test_features_that_take_an_expression_are_not_direct(spark: SparkSession) ->
 def test_what_direct_features_are_made_of_may_be_gone_when_spark_computes_others(spark: SparkSession) -> None:
     rows = spark.createDataFrame(random_rows(20, 3))
     columns = SampleColumns.of(rows.limit(0), job({"sum": DIRECT["sum"], "sql": OTHERS["sql"]}), None)
-    stage = columns.with_direct(columns.pairs.add_to(Stage.of(rows)))
+    stage = columns.with_direct(Stage.of(rows))
     left = stage.rows().drop(PAIRS, "item").withColumn("user", F.col("user").dropFields("weights"))
     assert columns.but_direct().add(left, ROWS).toArrow().column_names[-2:] == [made("sum"), made("sql")]
 
@@ -187,7 +181,7 @@ def test_what_direct_features_are_made_of_may_be_gone_when_spark_computes_others
 def test_rows_of_long_lists_are_made_in_pieces(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = random_rows(400, 7)
     columns = SampleColumns.of(spark.createDataFrame(rows.slice(0, 0)), job(DIRECT), None)
-    stage = columns.with_direct(columns.pairs.add_to(Stage.of(spark.createDataFrame(rows))))
+    stage = columns.with_direct(Stage.of(spark.createDataFrame(rows)))
     (pairs, *_, direct), batches = stage.steps, rows.to_batches()
     (whole,) = direct(pairs(batches))
     monkeypatch.setattr(row, "_VALUES", 5000)

@@ -20,7 +20,7 @@ from ctr_samples.samples.inputs.watched import Inputs
 from ctr_samples.samples.views.features import ViewFeatures, absent_payloads
 from ctr_samples.vocabulary import FittedState, FittedVocabulary
 from tests.support.literal_frames import Frame
-from tests.support.minimal_config import minimal
+from tests.support.minimal_config import with_joins
 from tests.support.whole_runs import write_config, write_rows
 
 ITEM = "price: double, city: string, seen: int"
@@ -33,11 +33,8 @@ STATE = FittedState("s", "l", 1, "r", "", (), {}, {"cities": FittedVocabulary(("
 
 
 def job(**features: dict[str, Any]) -> JobConfig:
-    view = {"source": "log", "key": "k", "event_time": "t", "ttl": "1d"}
-    return minimal(
-        impressions={"source": "log", "time": "t", "article": "item", "user": "user"},
-        views={"item": {**view, "entity": "article"}, "profile": {**view, "entity": "user"}},
-        histories={"recent": {"source": "log", "last": 3, "within": "1d"}},
+    return with_joins(
+        {"item": "article", "profile": "user"},
         features=features,
         vocabularies={"cities": {"capacity": 10}, "counts": {"capacity": 2}},
         fitted={"path": "state"},
